@@ -1,0 +1,178 @@
+//! Sparse codes: which latents fired in which row, and how much.
+//!
+//! Rows are the stored form (CSR). Columns and bitset columns are built once, on demand. Values may be negative
+//! (PCA, matching pursuit); a latent *fires* where its value is above a threshold that the metric names.
+
+mod builder;
+mod columns;
+mod pool;
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+pub use builder::CodesBuilder;
+pub use columns::Columns;
+pub use pool::Pool;
+
+use crate::error::{Error, Result};
+
+/// A latent: a column of the codes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct Latent(pub u32);
+
+/// Sparse codes of `rows` × `latents`.
+#[derive(Debug)]
+pub struct Codes {
+    latents: usize,
+    offsets: Vec<u64>,
+    indices: Vec<u32>,
+    values: Vec<f32>,
+    columns: OnceLock<Columns>,
+    id: OnceLock<String>,
+}
+
+/// Consecutive rows of codes, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct CodesView<'a> {
+    /// The number of the first row.
+    pub first_row: usize,
+    offsets: &'a [u64],
+    indices: &'a [u32],
+    values: &'a [f32],
+}
+
+impl<'a> CodesView<'a> {
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The latents (ascending) and values of the row at a place within this view; values are never zero.
+    pub fn row(&self, place: usize) -> (&'a [u32], &'a [f32]) {
+        let base = self.offsets[0];
+        let range = (self.offsets[place] - base) as usize..(self.offsets[place + 1] - base) as usize;
+        (&self.indices[range.clone()], &self.values[range])
+    }
+
+    /// All rows in order, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &'a [u32], &'a [f32])> + use<'a> {
+        let view = *self;
+        (0..view.rows()).map(move |place| {
+            let (latents, values) = view.row(place);
+            (view.first_row + place, latents, values)
+        })
+    }
+}
+
+impl Codes {
+    fn new(latents: usize, offsets: Vec<u64>, indices: Vec<u32>, values: Vec<f32>) -> Codes {
+        Codes { latents, offsets, indices, values, columns: OnceLock::new(), id: OnceLock::new() }
+    }
+
+    /// Codes from a dense row-major array; zeros are dropped, values that are not finite are refused.
+    pub fn from_dense(values: &[f32], latents: usize) -> Result<Codes> {
+        let mut builder = CodesBuilder::new(latents);
+        if latents > 0 {
+            values.chunks_exact(latents).try_for_each(|row| builder.push_dense(row))?;
+        }
+        Ok(builder.finish())
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// How many latents there are, firing or not.
+    pub fn latents(&self) -> usize {
+        self.latents
+    }
+
+    /// How many entries are not zero.
+    pub fn entries(&self) -> usize {
+        self.values.len()
+    }
+
+    /// A run of rows.
+    pub fn view(&self, rows: Range<usize>) -> Result<CodesView<'_>> {
+        let offsets = self
+            .offsets
+            .get(rows.start..=rows.end)
+            .ok_or_else(|| Error::Bug(format!("rows {rows:?} of codes with {}", self.rows())))?;
+        let entries = offsets[0] as usize..offsets[offsets.len() - 1] as usize;
+        Ok(CodesView {
+            first_row: rows.start,
+            offsets,
+            indices: &self.indices[entries.clone()],
+            values: &self.values[entries],
+        })
+    }
+
+    /// All rows.
+    pub fn all(&self) -> Result<CodesView<'_>> {
+        self.view(0..self.rows())
+    }
+
+    /// The same codes by latent, built on the first call.
+    pub fn columns(&self) -> Result<&Columns> {
+        if let Some(columns) = self.columns.get() {
+            return Ok(columns);
+        }
+        let built = Columns::build(self.all()?, self.latents)?;
+        Ok(self.columns.get_or_init(|| built))
+    }
+
+    /// The content address: equal codes have equal ids, however they were read.
+    pub fn id(&self) -> Result<String> {
+        Ok(self
+            .id
+            .get_or_init(|| {
+                let mut hash = blake3::Hasher::new();
+                hash.update(&(self.latents as u64).to_le_bytes());
+                hash.update(bytemuck::cast_slice(&self.offsets));
+                hash.update(bytemuck::cast_slice(&self.indices));
+                hash.update(bytemuck::cast_slice(&self.values));
+                format!("blake3:{}", hash.finalize().to_hex())
+            })
+            .clone())
+    }
+
+    /// The codes of some rows, in the order given.
+    pub fn select(&self, rows: &[usize]) -> Result<Codes> {
+        let all = self.all()?;
+        let mut builder = CodesBuilder::new(self.latents);
+        for &row in rows {
+            let (latents, values) = all.row(row);
+            builder.push(latents, values)?;
+        }
+        Ok(builder.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_columns_and_selection_agree() {
+        let codes = Codes::from_dense(&[0.0, 2.0, 0.0, 1.0, 0.0, -3.0], 3).unwrap();
+        assert_eq!((codes.rows(), codes.latents(), codes.entries()), (2, 3, 3));
+        let all = codes.all().unwrap();
+        assert_eq!(all.row(1), (&[0u32, 2][..], &[1.0f32, -3.0][..]));
+        assert_eq!(codes.view(1..2).unwrap().row(0), all.row(1));
+        let columns = codes.columns().unwrap();
+        assert_eq!(columns.latent(Latent(2)), (&[1u32][..], &[-3.0f32][..]));
+        assert_eq!(columns.fired(Latent(2), 0.0).count(), 0);
+        assert_eq!(columns.fired(Latent(1), 0.0).rows().collect::<Vec<_>>(), [0]);
+        let swapped = codes.select(&[1, 0]).unwrap();
+        assert_eq!(swapped.all().unwrap().row(0), all.row(1));
+        assert_ne!(swapped.id().unwrap(), codes.id().unwrap());
+    }
+
+    #[test]
+    fn nothing_at_all_is_fine() {
+        let codes = Codes::from_dense(&[], 0).unwrap();
+        assert_eq!((codes.rows(), codes.latents()), (0, 0));
+        assert_eq!(codes.all().unwrap().iter().count(), 0);
+    }
+}

@@ -1,0 +1,87 @@
+//! Token rows to samples: one row of codes per text or image.
+
+use std::collections::BTreeMap;
+
+use super::{Codes, CodesBuilder};
+use crate::error::{Complaint, Result};
+
+/// How the rows of a sample become one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// The largest value of each latent, zeros included.
+    Max,
+    /// The mean over all rows of the sample.
+    Mean,
+    /// The sum.
+    Sum,
+}
+
+impl Codes {
+    /// One row per sample, `0..samples`; a sample without rows is empty. `sample` names the sample of each row.
+    pub fn pooled(&self, sample: &[u32], samples: usize, pool: Pool) -> Result<Codes> {
+        if sample.len() != self.rows() {
+            return Err(Complaint::new("sample ids do not cover the codes")
+                .expected(format!("{} ids, one per row", self.rows()))
+                .found(sample.len())
+                .into());
+        }
+        if let Some(row) = sample.iter().position(|&id| id as usize >= samples) {
+            return Err(Complaint::new("a row belongs to a sample that does not exist")
+                .expected(format!("a sample below {samples}"))
+                .found(sample[row])
+                .at(format!("row {row}"))
+                .into());
+        }
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); samples];
+        sample.iter().enumerate().for_each(|(row, &id)| members[id as usize].push(row));
+        let all = self.all()?;
+        let mut builder = CodesBuilder::new(self.latents);
+        for rows in &members {
+            // Per latent: in how many rows it stands, its sum, its largest value.
+            let mut pooled: BTreeMap<u32, (usize, f64, f32)> = BTreeMap::new();
+            for &row in rows {
+                let (latents, values) = all.row(row);
+                for (&latent, &value) in latents.iter().zip(values) {
+                    let entry = pooled.entry(latent).or_insert((0, 0.0, f32::NEG_INFINITY));
+                    *entry = (entry.0 + 1, entry.1 + f64::from(value), entry.2.max(value));
+                }
+            }
+            let (latents, values): (Vec<u32>, Vec<f32>) = pooled
+                .into_iter()
+                .map(|(latent, (present, sum, largest))| {
+                    let value = match pool {
+                        Pool::Max if present < rows.len() => largest.max(0.0),
+                        Pool::Max => largest,
+                        Pool::Mean => (sum / rows.len() as f64) as f32,
+                        Pool::Sum => sum as f32,
+                    };
+                    (latent, value)
+                })
+                .unzip();
+            builder.push(&latents, &values)?;
+        }
+        Ok(builder.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_ways_to_pool() {
+        // Rows 0 and 2 are sample 0, row 1 is sample 2, sample 1 has no rows.
+        let codes = Codes::from_dense(&[1.0, 0.0, -2.0, 5.0, 5.0, 5.0, 3.0, 4.0, -1.0], 3).unwrap();
+        let row = |pool, sample| {
+            let pooled = codes.pooled(&[0, 2, 0], 3, pool).unwrap();
+            let (latents, values) = pooled.all().unwrap().row(sample);
+            latents.iter().copied().zip(values.iter().copied()).collect::<Vec<_>>()
+        };
+        assert_eq!(row(Pool::Max, 0), [(0, 3.0), (1, 4.0), (2, -1.0)]);
+        assert_eq!(row(Pool::Mean, 0), [(0, 2.0), (1, 2.0), (2, -1.5)]);
+        assert_eq!(row(Pool::Sum, 0), [(0, 4.0), (1, 4.0), (2, -3.0)]);
+        assert_eq!(row(Pool::Max, 1), []);
+        assert_eq!(row(Pool::Max, 2), [(0, 5.0), (1, 5.0), (2, 5.0)]);
+        assert!(codes.pooled(&[0, 3, 0], 3, Pool::Max).is_err());
+    }
+}

@@ -1,0 +1,1 @@
+//! The gate: the only code that parses foreign bytes. What passes is checked arrays and tables.

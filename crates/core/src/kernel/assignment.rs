@@ -1,0 +1,1 @@
+//! Optimal one-to-one assignment.

@@ -1,0 +1,9 @@
+//! Mathematics on plain slices: nothing here knows about files, concepts or dictionaries.
+
+pub mod assignment;
+pub mod bits;
+pub mod nnls;
+pub mod product;
+pub mod random;
+pub mod statistics;
+pub mod top;

@@ -1,0 +1,99 @@
+//! The dense matrix product, on one thread: callers parallelise over tiles, so results do not depend on threads.
+
+/// `out[i, j] = Σ_k a[i, k] · b[j, k]`: rows of `a` against rows of `b`, all row-major.
+///
+/// `inner` is the common width; `out` has `a.len() / inner` rows of `b.len() / inner` values.
+pub fn rows_by_rows(a: &[f32], b: &[f32], inner: usize, out: &mut [f32]) {
+    if inner == 0 {
+        out.fill(0.0);
+        return;
+    }
+    let (rows, columns) = (a.len() / inner, b.len() / inner);
+    assert!(
+        a.len() == rows * inner && b.len() == columns * inner && out.len() == rows * columns,
+        "product shapes differ"
+    );
+    if rows == 0 || columns == 0 {
+        return;
+    }
+    let k = inner as isize;
+    multiply(Shape { rows, columns, inner }, (out, columns as isize), (a, k, 1), (b, 1, k));
+}
+
+/// `out[i, j] = Σ_k a[i, k] · b[k, j]`, all row-major.
+pub fn rows_by_columns(a: &[f32], b: &[f32], inner: usize, columns: usize, out: &mut [f32]) {
+    let rows = if inner == 0 { 0 } else { a.len() / inner };
+    assert!(
+        a.len() == rows * inner && b.len() == inner * columns && out.len() == rows * columns,
+        "product shapes differ"
+    );
+    if rows == 0 || columns == 0 {
+        return;
+    }
+    let n = columns as isize;
+    multiply(Shape { rows, columns, inner }, (out, n), (a, inner as isize, 1), (b, n, 1));
+}
+
+struct Shape {
+    rows: usize,
+    columns: usize,
+    inner: usize,
+}
+
+#[allow(unsafe_code)]
+fn multiply(shape: Shape, out: (&mut [f32], isize), a: (&[f32], isize, isize), b: (&[f32], isize, isize)) {
+    // SAFETY: the callers above checked that every slice holds exactly the rows and columns that the strides address;
+    // `out` is borrowed mutably, so it overlaps neither input.
+    unsafe {
+        gemm::gemm(
+            shape.rows,
+            shape.columns,
+            shape.inner,
+            out.0.as_mut_ptr(),
+            1,
+            out.1,
+            false,
+            a.0.as_ptr(),
+            a.2,
+            a.1,
+            b.0.as_ptr(),
+            b.2,
+            b.1,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+/// The plain dot product in `f64`.
+pub fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(&x, &y)| f64::from(x) * f64::from(y)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_definition() {
+        let (rows, columns, inner) = (7, 5, 11);
+        let a: Vec<f32> = (0..rows * inner).map(|i| (i % 13) as f32 - 6.0).collect();
+        let b: Vec<f32> = (0..columns * inner).map(|i| (i % 7) as f32 - 3.0).collect();
+        let mut out = vec![0.0; rows * columns];
+        rows_by_rows(&a, &b, inner, &mut out);
+        let transposed: Vec<f32> = (0..inner * columns).map(|i| b[i % columns * inner + i / columns]).collect();
+        let mut again = vec![0.0; rows * columns];
+        rows_by_columns(&a, &transposed, inner, columns, &mut again);
+        for i in 0..rows {
+            for j in 0..columns {
+                let expected = dot(&a[i * inner..][..inner], &b[j * inner..][..inner]) as f32;
+                assert_eq!(out[i * columns + j], expected);
+                assert_eq!(again[i * columns + j], expected);
+            }
+        }
+    }
+}

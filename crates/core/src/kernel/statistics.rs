@@ -1,0 +1,94 @@
+//! Small statistics with stated conventions: sums in order, ties averaged, undefined as `None`.
+
+/// The mean of a list, or `None` when it is empty.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The standard deviation with `n − 1`, or `None` below two values.
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    let centre = mean(values)?;
+    (values.len() > 1)
+        .then(|| (values.iter().map(|v| (v - centre) * (v - centre)).sum::<f64>() / (values.len() - 1) as f64).sqrt())
+}
+
+/// The quantile by linear interpolation between order statistics (NumPy's default); `sorted` must be ascending.
+pub fn quantile(sorted: &[f64], level: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let place = level.clamp(0.0, 1.0) * last as f64;
+    let (below, part) = (place.floor() as usize, place.fract());
+    let above = (below + 1).min(last);
+    Some(sorted[below] + part * (sorted[above] - sorted[below]))
+}
+
+/// Pearson's correlation, or `None` when a side is constant or there are fewer than two pairs.
+pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
+    let (centre_x, centre_y) = (mean(x)?, mean(y)?);
+    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
+    for (a, b) in x.iter().zip(y) {
+        let (a, b) = (a - centre_x, b - centre_y);
+        xx += a * a;
+        yy += b * b;
+        xy += a * b;
+    }
+    (xx > 0.0 && yy > 0.0).then(|| (xy / (xx * yy).sqrt()).clamp(-1.0, 1.0))
+}
+
+/// Spearman's correlation: Pearson's of the ranks, ties averaged.
+pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
+    pearson(&ranks(x), &ranks(y))
+}
+
+/// Ranks from 1, equal values sharing the mean of their places.
+pub fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]).then(a.cmp(&b)));
+    let mut ranks = vec![0.0; values.len()];
+    let mut start = 0;
+    while start < order.len() {
+        let mut end = start + 1;
+        while end < order.len() && values[order[end]] == values[order[start]] {
+            end += 1;
+        }
+        let shared = (start + 1 + end) as f64 / 2.0;
+        order[start..end].iter().for_each(|&place| ranks[place] = shared);
+        start = end;
+    }
+    ranks
+}
+
+/// The area under the ROC curve of a score for a binary label, ties counted half; `None` when a class is missing.
+pub fn area_under_curve(positive: &[bool], score: &[f64]) -> Option<f64> {
+    let ranks = ranks(score);
+    let (mut sum, mut yes) = (0.0, 0usize);
+    for (rank, _) in ranks.iter().zip(positive).filter(|(_, yes)| **yes) {
+        sum += rank;
+        yes += 1;
+    }
+    let no = positive.len() - yes;
+    (yes > 0 && no > 0).then(|| (sum - (yes * (yes + 1)) as f64 / 2.0) / (yes as f64 * no as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        assert_eq!(quantile(&[1.0, 2.0, 4.0], 0.5), Some(2.0));
+        assert_eq!(quantile(&[1.0, 2.0, 4.0], 0.75), Some(3.0));
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn ranks_share_ties() {
+        assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0]), [3.5, 1.0, 3.5, 2.0]);
+    }
+
+    #[test]
+    fn constant_sides_have_no_correlation() {
+        assert_eq!(pearson(&[1.0, 1.0], &[1.0, 2.0]), None);
+        assert_eq!(area_under_curve(&[true, true], &[0.1, 0.2]), None);
+        assert_eq!(area_under_curve(&[true, false], &[0.2, 0.2]), Some(0.5));
+    }
+}

@@ -1,0 +1,29 @@
+//! The metrics: one file each, one list.
+//!
+//! To add one: write its file, its `mod` line and its entry in [`METRICS`]. The command line, its help, the
+//! documentation and the test battery follow from its [`Card`].
+
+mod card;
+mod evaluate;
+
+pub use card::{Better, Card, Kind, Need, Output, Param};
+pub use evaluate::{evaluate, recipe};
+
+use crate::error::Result;
+use crate::run::{Job, Next};
+
+/// A way to measure codes.
+pub trait Metric: Sync {
+    /// What it is, what it needs, what it gives.
+    fn card(&self) -> &'static Card;
+    /// Begins: checks what only this metric can check, then asks for work.
+    fn start(&self, job: &Job<'_>) -> Result<Next>;
+}
+
+/// All metrics, in the order in which people read them.
+pub static METRICS: &[&dyn Metric] = &[];
+
+/// A metric by name.
+pub fn find(name: &str) -> Option<&'static dyn Metric> {
+    METRICS.iter().copied().find(|metric| metric.card().name == name)
+}

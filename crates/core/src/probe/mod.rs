@@ -1,0 +1,1 @@
+//! Probes: classifiers trained on codes or activations, shared by the metrics.

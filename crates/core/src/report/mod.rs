@@ -1,0 +1,1 @@
+//! What people see: tables, figures and the page around them.

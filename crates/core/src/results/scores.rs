@@ -1,0 +1,165 @@
+//! Headline numbers, tables and notes. Undefined is `None`, never NaN and never a silent zero.
+
+use serde::{Deserialize, Serialize};
+
+use super::bootstrap::Interval;
+use crate::error::{Error, Result};
+
+/// Everything one metric found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scores {
+    /// The few numbers that people quote, in order.
+    pub headline: Vec<Headline>,
+    /// Details by latent, concept, pair, strategy.
+    pub tables: Vec<Table>,
+    /// What a reader must know: undefined cases, corrections, warnings.
+    pub notes: Vec<String>,
+}
+
+/// One number with its 95 % interval and the count behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Headline {
+    /// The key, as the metric's card lists it.
+    pub key: String,
+    /// The value, if it is defined.
+    pub value: Option<f64>,
+    /// The interval, if it is defined.
+    pub interval: Option<Interval>,
+    /// How many things the value is an average of.
+    pub n: usize,
+}
+
+/// Columns of equal length about one kind of thing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// What a row is: `latent`, `concept`, `pair`, `strategy`.
+    pub axis: String,
+    /// Named columns.
+    pub columns: Vec<(String, Cells)>,
+}
+
+/// The cells of one column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cells {
+    /// Whole numbers.
+    Whole(Vec<Option<i64>>),
+    /// Numbers.
+    Number(Vec<Option<f64>>),
+    /// Words.
+    Text(Vec<String>),
+    /// Lists of whole numbers, such as coalitions of latents.
+    WholeLists(Vec<Vec<i64>>),
+    /// Lists of numbers, such as a score after every step.
+    NumberLists(Vec<Vec<Option<f64>>>),
+}
+
+impl Cells {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Cells::Whole(cells) => cells.len(),
+            Cells::Number(cells) => cells.len(),
+            Cells::Text(cells) => cells.len(),
+            Cells::WholeLists(cells) => cells.len(),
+            Cells::NumberLists(cells) => cells.len(),
+        }
+    }
+
+    /// True when there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One cell as a number, if it is one and defined.
+    pub fn number(&self, row: usize) -> Option<f64> {
+        match self {
+            Cells::Whole(cells) => cells.get(row).copied().flatten().map(|value| value as f64),
+            Cells::Number(cells) => cells.get(row).copied().flatten(),
+            _ => None,
+        }
+    }
+}
+
+impl Table {
+    /// A table without columns.
+    pub fn new(axis: &str) -> Table {
+        Table { axis: axis.into(), columns: Vec::new() }
+    }
+
+    /// Adds a column.
+    pub fn with(mut self, name: &str, cells: Cells) -> Table {
+        self.columns.push((name.into(), cells));
+        self
+    }
+
+    /// Adds a column of numbers.
+    pub fn numbers(self, name: &str, cells: impl IntoIterator<Item = Option<f64>>) -> Table {
+        self.with(name, Cells::Number(cells.into_iter().collect()))
+    }
+
+    /// Adds a column of whole numbers.
+    pub fn counts(self, name: &str, cells: impl IntoIterator<Item = usize>) -> Table {
+        self.with(name, Cells::Whole(cells.into_iter().map(|count| Some(count as i64)).collect()))
+    }
+
+    /// Adds a column of words.
+    pub fn words(self, name: &str, cells: impl IntoIterator<Item = impl Into<String>>) -> Table {
+        self.with(name, Cells::Text(cells.into_iter().map(Into::into).collect()))
+    }
+
+    /// A column by name.
+    pub fn column(&self, name: &str) -> Option<&Cells> {
+        self.columns.iter().find(|(other, _)| other == name).map(|(_, cells)| cells)
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, cells)| cells.len())
+    }
+}
+
+impl Scores {
+    /// Adds a headline number.
+    pub fn headline(&mut self, key: &str, value: Option<f64>, interval: Option<Interval>, n: usize) {
+        self.headline.push(Headline { key: key.into(), value, interval, n });
+    }
+
+    /// Adds a note.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// A headline value by key.
+    pub fn value(&self, key: &str) -> Option<f64> {
+        self.headline.iter().find(|headline| headline.key == key).and_then(|headline| headline.value)
+    }
+
+    /// A table by axis.
+    pub fn table(&self, axis: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.axis == axis)
+    }
+
+    /// Makes sure that nothing undefined hides as NaN and that columns are of one length.
+    pub fn check(&self) -> Result<()> {
+        for headline in &self.headline {
+            let interval = headline.interval.map_or([None; 2], |interval| [Some(interval.low), Some(interval.high)]);
+            if [headline.value].iter().chain(&interval).flatten().any(|value| !value.is_finite()) {
+                return Err(Error::Bug(format!("headline `{}` is not finite", headline.key)));
+            }
+        }
+        for table in &self.tables {
+            for (name, cells) in &table.columns {
+                let finite = match cells {
+                    Cells::Number(cells) => cells.iter().flatten().all(|value| value.is_finite()),
+                    Cells::NumberLists(lists) => lists.iter().flatten().flatten().all(|value| value.is_finite()),
+                    _ => true,
+                };
+                if !finite || cells.len() != table.rows() {
+                    return Err(Error::Bug(format!("column `{name}` of table `{}` is malformed", table.axis)));
+                }
+            }
+        }
+        Ok(())
+    }
+}

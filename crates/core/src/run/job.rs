@@ -1,0 +1,192 @@
+//! What a metric is given.
+
+use std::collections::BTreeMap;
+
+use crate::budget::Budget;
+use crate::codes::Codes;
+use crate::error::{Complaint, Error, Result};
+use crate::labels::{Annotations, PairSet};
+use crate::results::Profile;
+use crate::store::ActivationStore;
+
+/// Everything that can be evaluated together. A metric's card says what it needs of it.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// The codes under test.
+    pub codes: Option<Codes>,
+    /// The embeddings that the codes are of, row by row.
+    pub embeddings: Option<ActivationStore>,
+    /// Concepts × the rows of the codes.
+    pub labels: Option<Annotations>,
+    /// Pairs of rows of `pair_codes` (or of `codes`, if there are none).
+    pub pairs: Option<PairSet>,
+    /// Codes of the images that the pairs are made of.
+    pub pair_codes: Option<Codes>,
+    /// Concepts × the rows of `pair_codes`.
+    pub pair_labels: Option<Annotations>,
+    /// Codes of untrained dictionaries on the same rows, one per seed.
+    pub nulls: Vec<Codes>,
+    /// One direction per latent, in the space of the embeddings.
+    pub directions: Option<ActivationStore>,
+    /// The true features of a world.
+    pub truth: Option<Truth>,
+}
+
+/// What a world knows about itself.
+#[derive(Debug)]
+pub struct Truth {
+    /// The true feature values of every row.
+    pub codes: Codes,
+    /// One direction per feature.
+    pub directions: Option<ActivationStore>,
+}
+
+impl Inputs {
+    /// Content addresses by role, for the recipe.
+    pub fn ids(&self) -> Result<BTreeMap<String, String>> {
+        let mut ids = BTreeMap::new();
+        let mut add = |role: &str, id: Option<String>| {
+            if let Some(id) = id {
+                ids.insert(role.to_string(), id);
+            }
+        };
+        add("codes", self.codes.as_ref().map(Codes::id).transpose()?);
+        add("embeddings", self.embeddings.as_ref().map(ActivationStore::id).transpose()?);
+        add("labels", self.labels.as_ref().map(Annotations::id));
+        add("pairs", self.pairs.as_ref().map(PairSet::id));
+        add("pair_codes", self.pair_codes.as_ref().map(Codes::id).transpose()?);
+        add("pair_labels", self.pair_labels.as_ref().map(Annotations::id));
+        add("directions", self.directions.as_ref().map(ActivationStore::id).transpose()?);
+        add("truth", self.truth.as_ref().map(|truth| truth.codes.id()).transpose()?);
+        for (place, null) in self.nulls.iter().enumerate() {
+            add(&format!("null_{place}"), Some(null.id()?));
+        }
+        Ok(ids)
+    }
+
+    /// Makes sure that everything speaks of the same rows, latents and concepts.
+    pub fn check(&self) -> Result<()> {
+        let rows = self.codes.as_ref().map(Codes::rows);
+        let same = |what: &str, expected: Option<usize>, found: Option<usize>, unit: &str, advice: &str| match (
+            expected, found,
+        ) {
+            (Some(expected), Some(found)) if expected != found => Err(Error::from(
+                Complaint::new(what)
+                    .expected(format!("{expected} {unit}"))
+                    .found(format!("{found} {unit}"))
+                    .advice(advice),
+            )),
+            _ => Ok(()),
+        };
+        let split = "take both from the same split, in the same order";
+        let labels = self.labels.as_ref();
+        same("labels and codes differ in rows", rows, labels.map(Annotations::rows), "rows", split)?;
+        let embeddings = self.embeddings.as_ref();
+        same("embeddings and codes differ in rows", rows, embeddings.map(ActivationStore::rows), "rows", split)?;
+        let labelled = rows.or(embeddings.map(ActivationStore::rows));
+        same("labels and embeddings differ in rows", labelled, labels.map(Annotations::rows), "rows", split)?;
+        let latents = self.codes.as_ref().map(Codes::latents);
+        let dictionary = "encode both with the same dictionary";
+        let pair_codes = self.pair_codes.as_ref();
+        same("pair codes and codes differ in latents", latents, pair_codes.map(Codes::latents), "latents", dictionary)?;
+        for null in &self.nulls {
+            same("null codes and codes differ in rows", rows, Some(null.rows()), "rows", split)?;
+        }
+        let directions = self.directions.as_ref().map(ActivationStore::rows);
+        same("directions and codes differ in latents", latents, directions, "latents", dictionary)?;
+        let truth = self.truth.as_ref();
+        same("true codes and codes differ in rows", rows, truth.map(|truth| truth.codes.rows()), "rows", split)?;
+        if let (Some(labels), Some(pair_labels)) = (labels, &self.pair_labels)
+            && labels.names() != pair_labels.names()
+        {
+            return Err(Complaint::new("labels and pair labels name different concepts")
+                .expected(format!("{} concepts, the same names in the same order", labels.concepts()))
+                .found(format!("{} concepts", pair_labels.concepts()))
+                .into());
+        }
+        if let Some(pairs) = &self.pairs {
+            let rows = pair_codes.map(Codes::rows).or(rows);
+            let concepts = labels.or(self.pair_labels.as_ref()).map(Annotations::concepts);
+            pairs.check(rows.unwrap_or(usize::MAX), concepts.unwrap_or(usize::MAX))?;
+        }
+        Ok(())
+    }
+
+    /// The codes that pairs point into.
+    pub fn codes_of_pairs(&self) -> Option<&Codes> {
+        self.pair_codes.as_ref().or(self.codes.as_ref())
+    }
+
+    /// The labels of the rows that pairs point into.
+    pub fn labels_of_pairs(&self) -> Option<&Annotations> {
+        if self.pair_codes.is_some() { self.pair_labels.as_ref() } else { self.labels.as_ref() }
+    }
+}
+
+/// One evaluation: inputs, settings, and the means to do it.
+pub struct Job<'a> {
+    /// What is evaluated.
+    pub inputs: &'a Inputs,
+    /// The metric's parameters, checked and complete.
+    pub params: &'a BTreeMap<String, serde_json::Value>,
+    /// Paper or reference.
+    pub profile: Profile,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// The memory there is.
+    pub budget: &'a Budget,
+}
+
+impl<'a> Job<'a> {
+    fn need<T>(&self, what: Option<&'a T>, option: &str) -> Result<&'a T> {
+        what.ok_or_else(|| {
+            Complaint::new(format!("this metric needs `{option}`")).advice(format!("add {option} FILE")).into()
+        })
+    }
+
+    /// The codes.
+    pub fn codes(&self) -> Result<&'a Codes> {
+        self.need(self.inputs.codes.as_ref(), "--codes")
+    }
+
+    /// The embeddings.
+    pub fn embeddings(&self) -> Result<&'a ActivationStore> {
+        self.need(self.inputs.embeddings.as_ref(), "--embeddings")
+    }
+
+    /// The labels.
+    pub fn labels(&self) -> Result<&'a Annotations> {
+        self.need(self.inputs.labels.as_ref(), "--labels")
+    }
+
+    /// The pairs.
+    pub fn pairs(&self) -> Result<&'a PairSet> {
+        self.need(self.inputs.pairs.as_ref(), "--pairs")
+    }
+
+    fn param(&self, name: &str) -> Result<&serde_json::Value> {
+        self.params.get(name).ok_or_else(|| Error::Bug(format!("the card declares no parameter `{name}`")))
+    }
+
+    /// A whole number of the parameters.
+    pub fn whole(&self, name: &str) -> Result<usize> {
+        let value = self.param(name)?.as_u64();
+        value.map(|value| value as usize).ok_or_else(|| Error::Bug(format!("parameter `{name}` is not a whole number")))
+    }
+
+    /// A number of the parameters.
+    pub fn number(&self, name: &str) -> Result<f64> {
+        self.param(name)?.as_f64().ok_or_else(|| Error::Bug(format!("parameter `{name}` is not a number")))
+    }
+
+    /// A word of the parameters.
+    pub fn word(&self, name: &str) -> Result<&str> {
+        self.param(name)?.as_str().ok_or_else(|| Error::Bug(format!("parameter `{name}` is not a word")))
+    }
+
+    /// A parameter that may be given several times, as a list in any case.
+    pub fn several(&self, name: &str) -> Result<Vec<serde_json::Value>> {
+        let value = self.param(name)?;
+        Ok(value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]))
+    }
+}

@@ -1,0 +1,1 @@
+//! Dictionaries: what turns activations into codes and back.

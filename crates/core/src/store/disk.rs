@@ -1,0 +1,121 @@
+//! The one way to change anything on disk: write a temporary file, sync it, rename it, sync its directory.
+//!
+//! A file under its final name is therefore whole. With the feature `crash-points`, the process aborts just before the
+//! n-th of these operations (`ETALON_CRASH_AT=n`), so that tests can kill it everywhere.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+/// Numbers the temporary files of this process, so that two threads never share one.
+static SERIAL: AtomicU64 = AtomicU64::new(0);
+
+/// Called before every operation that changes the disk.
+fn crash_point() {
+    #[cfg(feature = "crash-points")]
+    {
+        static DONE: AtomicU64 = AtomicU64::new(0);
+        let place = DONE.fetch_add(1, Ordering::SeqCst) + 1;
+        let wanted = std::env::var("ETALON_CRASH_AT").ok().and_then(|text| text.parse::<u64>().ok());
+        if wanted == Some(place) {
+            std::process::abort();
+        }
+    }
+}
+
+/// A file that appears under its final name only when it is finished; dropped before that, it vanishes.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    temporary: PathBuf,
+    target: PathBuf,
+    finished: bool,
+}
+
+impl NewFile {
+    /// Starts a file beside its final place, making the directory if need be.
+    pub fn create(target: &Path) -> Result<NewFile> {
+        let directory = parent(target);
+        make_directory(directory)?;
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let temporary = directory.join(format!(".{name}.{}-{serial}.tmp", std::process::id()));
+        crash_point();
+        let file = File::create(&temporary).map_err(Error::io("create a file", &temporary))?;
+        Ok(NewFile { file, temporary, target: target.to_path_buf(), finished: false })
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        crash_point();
+        self.file.write_all(bytes).map_err(Error::io("write", &self.temporary))
+    }
+
+    /// Makes the file durable and gives it its name.
+    pub fn finish(mut self) -> Result<()> {
+        crash_point();
+        self.file.sync_all().map_err(Error::io("sync a file", &self.temporary))?;
+        crash_point();
+        fs::rename(&self.temporary, &self.target).map_err(Error::io("rename a file", &self.target))?;
+        self.finished = true;
+        sync_directory(parent(&self.target))
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Best effort: an orphan is harmless, and `etalon clean` removes old ones.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Writes a whole file, atomically and durably.
+pub fn write(target: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = NewFile::create(target)?;
+    file.write(bytes)?;
+    file.finish()
+}
+
+/// Makes a directory and its parents; durable once something in it is.
+pub fn make_directory(directory: &Path) -> Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    crash_point();
+    fs::create_dir_all(directory).map_err(Error::io("make a directory", directory))
+}
+
+fn sync_directory(directory: &Path) -> Result<()> {
+    crash_point();
+    File::open(directory).and_then(|handle| handle.sync_all()).map_err(Error::io("sync a directory", directory))
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_file_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("deep/a.bin");
+        let mut file = NewFile::create(&target).unwrap();
+        file.write(b"half").unwrap();
+        drop(file);
+        assert_eq!(fs::read_dir(directory.path().join("deep")).unwrap().count(), 0);
+        write(&target, b"whole").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"whole");
+        assert_eq!(fs::read_dir(directory.path().join("deep")).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,1 @@
+//! Studies: grids of inputs × metrics × seeds, resumable, kept in one results directory.
