@@ -183,7 +183,7 @@ mod tests {
 
     fn run(threads: usize, directory: Option<PathBuf>) -> Result<Scores> {
         let values: Vec<f32> = (0..300_000).map(|i| (i % 1013) as f32 * 0.37).collect();
-        let inputs = Inputs { codes: Some(Codes::from_dense(&values, 3)?), ..Inputs::default() };
+        let inputs = Inputs { codes: Some(Codes::from_dense(&values, 3)?.into()), ..Inputs::default() };
         let (budget, params, cancel) = (Budget::new(1 << 30), BTreeMap::new(), AtomicBool::new(false));
         let job = Job { inputs: &inputs, params: &params, profile: Profile::Paper, seed: 0, budget: &budget };
         let mut engine = Engine::new(threads, budget.clone(), &Silent, &cancel)?;

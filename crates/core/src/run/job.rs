@@ -1,6 +1,7 @@
 //! What a metric is given.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::codes::Codes;
@@ -10,26 +11,28 @@ use crate::results::Profile;
 use crate::store::ActivationStore;
 
 /// Everything that can be evaluated together. A metric's card says what it needs of it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// The codes under test.
-    pub codes: Option<Codes>,
+    pub codes: Option<Arc<Codes>>,
     /// The embeddings that the codes are of, row by row.
-    pub embeddings: Option<ActivationStore>,
+    pub embeddings: Option<Arc<ActivationStore>>,
     /// Concepts × the rows of the codes.
-    pub labels: Option<Annotations>,
+    pub labels: Option<Arc<Annotations>>,
     /// Pairs of rows of `pair_codes` (or of `codes`, if there are none).
-    pub pairs: Option<PairSet>,
+    pub pairs: Option<Arc<PairSet>>,
     /// Codes of the images that the pairs are made of.
-    pub pair_codes: Option<Codes>,
+    pub pair_codes: Option<Arc<Codes>>,
+    /// Embeddings of the same images, from which baselines make their own codes.
+    pub pair_embeddings: Option<Arc<ActivationStore>>,
     /// Concepts × the rows of `pair_codes`.
-    pub pair_labels: Option<Annotations>,
+    pub pair_labels: Option<Arc<Annotations>>,
     /// Codes of untrained dictionaries on the same rows, one per seed.
-    pub nulls: Vec<Codes>,
+    pub nulls: Vec<Arc<Codes>>,
     /// One direction per latent, in the space of the embeddings.
-    pub directions: Option<ActivationStore>,
+    pub directions: Option<Arc<ActivationStore>>,
     /// The true features of a world.
-    pub truth: Option<Truth>,
+    pub truth: Option<Arc<Truth>>,
 }
 
 /// What a world knows about itself.
@@ -50,13 +53,13 @@ impl Inputs {
                 ids.insert(role.to_string(), id);
             }
         };
-        add("codes", self.codes.as_ref().map(Codes::id).transpose()?);
-        add("embeddings", self.embeddings.as_ref().map(ActivationStore::id).transpose()?);
-        add("labels", self.labels.as_ref().map(Annotations::id));
-        add("pairs", self.pairs.as_ref().map(PairSet::id));
-        add("pair_codes", self.pair_codes.as_ref().map(Codes::id).transpose()?);
-        add("pair_labels", self.pair_labels.as_ref().map(Annotations::id));
-        add("directions", self.directions.as_ref().map(ActivationStore::id).transpose()?);
+        add("codes", self.codes.as_ref().map(|codes| codes.id()).transpose()?);
+        add("embeddings", self.embeddings.as_ref().map(|store| store.id()).transpose()?);
+        add("labels", self.labels.as_ref().map(|labels| labels.id()));
+        add("pairs", self.pairs.as_ref().map(|pairs| pairs.id()));
+        add("pair_codes", self.pair_codes.as_ref().map(|codes| codes.id()).transpose()?);
+        add("pair_labels", self.pair_labels.as_ref().map(|labels| labels.id()));
+        add("directions", self.directions.as_ref().map(|store| store.id()).transpose()?);
         add("truth", self.truth.as_ref().map(|truth| truth.codes.id()).transpose()?);
         for (place, null) in self.nulls.iter().enumerate() {
             add(&format!("null_{place}"), Some(null.id()?));
@@ -66,7 +69,7 @@ impl Inputs {
 
     /// Makes sure that everything speaks of the same rows, latents and concepts.
     pub fn check(&self) -> Result<()> {
-        let rows = self.codes.as_ref().map(Codes::rows);
+        let rows = self.codes.as_deref().map(Codes::rows);
         let same = |what: &str, expected: Option<usize>, found: Option<usize>, unit: &str, advice: &str| match (
             expected, found,
         ) {
@@ -79,20 +82,20 @@ impl Inputs {
             _ => Ok(()),
         };
         let split = "take both from the same split, in the same order";
-        let labels = self.labels.as_ref();
+        let labels = self.labels.as_deref();
         same("labels and codes differ in rows", rows, labels.map(Annotations::rows), "rows", split)?;
-        let embeddings = self.embeddings.as_ref();
+        let embeddings = self.embeddings.as_deref();
         same("embeddings and codes differ in rows", rows, embeddings.map(ActivationStore::rows), "rows", split)?;
         let labelled = rows.or(embeddings.map(ActivationStore::rows));
         same("labels and embeddings differ in rows", labelled, labels.map(Annotations::rows), "rows", split)?;
-        let latents = self.codes.as_ref().map(Codes::latents);
+        let latents = self.codes.as_deref().map(Codes::latents);
         let dictionary = "encode both with the same dictionary";
-        let pair_codes = self.pair_codes.as_ref();
+        let pair_codes = self.pair_codes.as_deref();
         same("pair codes and codes differ in latents", latents, pair_codes.map(Codes::latents), "latents", dictionary)?;
         for null in &self.nulls {
             same("null codes and codes differ in rows", rows, Some(null.rows()), "rows", split)?;
         }
-        let directions = self.directions.as_ref().map(ActivationStore::rows);
+        let directions = self.directions.as_deref().map(ActivationStore::rows);
         same("directions and codes differ in latents", latents, directions, "latents", dictionary)?;
         let truth = self.truth.as_ref();
         same("true codes and codes differ in rows", rows, truth.map(|truth| truth.codes.rows()), "rows", split)?;
@@ -106,7 +109,7 @@ impl Inputs {
         }
         if let Some(pairs) = &self.pairs {
             let rows = pair_codes.map(Codes::rows).or(rows);
-            let concepts = labels.or(self.pair_labels.as_ref()).map(Annotations::concepts);
+            let concepts = labels.or(self.pair_labels.as_deref()).map(Annotations::concepts);
             pairs.check(rows.unwrap_or(usize::MAX), concepts.unwrap_or(usize::MAX))?;
         }
         Ok(())
@@ -114,12 +117,12 @@ impl Inputs {
 
     /// The codes that pairs point into.
     pub fn codes_of_pairs(&self) -> Option<&Codes> {
-        self.pair_codes.as_ref().or(self.codes.as_ref())
+        self.pair_codes.as_deref().or(self.codes.as_deref())
     }
 
     /// The labels of the rows that pairs point into.
     pub fn labels_of_pairs(&self) -> Option<&Annotations> {
-        if self.pair_codes.is_some() { self.pair_labels.as_ref() } else { self.labels.as_ref() }
+        if self.pair_codes.is_some() { self.pair_labels.as_deref() } else { self.labels.as_deref() }
     }
 }
 
@@ -146,22 +149,22 @@ impl<'a> Job<'a> {
 
     /// The codes.
     pub fn codes(&self) -> Result<&'a Codes> {
-        self.need(self.inputs.codes.as_ref(), "--codes")
+        self.need(self.inputs.codes.as_deref(), "--codes")
     }
 
     /// The embeddings.
     pub fn embeddings(&self) -> Result<&'a ActivationStore> {
-        self.need(self.inputs.embeddings.as_ref(), "--embeddings")
+        self.need(self.inputs.embeddings.as_deref(), "--embeddings")
     }
 
     /// The labels.
     pub fn labels(&self) -> Result<&'a Annotations> {
-        self.need(self.inputs.labels.as_ref(), "--labels")
+        self.need(self.inputs.labels.as_deref(), "--labels")
     }
 
     /// The pairs.
     pub fn pairs(&self) -> Result<&'a PairSet> {
-        self.need(self.inputs.pairs.as_ref(), "--pairs")
+        self.need(self.inputs.pairs.as_deref(), "--pairs")
     }
 
     fn param(&self, name: &str) -> Result<&serde_json::Value> {

@@ -1,1 +1,36 @@
 //! Dictionaries: what turns activations into codes and back.
+
+mod baseline;
+mod encode;
+mod linear;
+
+pub use baseline::{random_codes, untrained};
+pub use encode::encode_store;
+pub use linear::{Activation, Linear};
+
+use crate::codes::{CodesBuilder, CodesView, Latent};
+use crate::error::Result;
+use crate::store::Tile;
+
+/// A dictionary of directions with a way to find which of them an activation uses.
+pub trait Dictionary: Send + Sync {
+    /// What it is.
+    fn card(&self) -> &SaeCard;
+    /// Appends one sparse row per row of the tile. A row's codes do not depend on the rows around it.
+    fn encode(&self, tile: &Tile<'_>, out: &mut CodesBuilder) -> Result<()>;
+    /// Writes one reconstruction per row of codes.
+    fn decode(&self, codes: &CodesView<'_>, out: &mut [f32]) -> Result<()>;
+    /// The direction that a latent adds to the reconstruction.
+    fn direction(&self, latent: Latent) -> &[f32];
+}
+
+/// What a dictionary is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaeCard {
+    /// The name of its architecture.
+    pub arch: String,
+    /// The width of the activations it reads.
+    pub width: usize,
+    /// How many latents it has.
+    pub latents: usize,
+}
