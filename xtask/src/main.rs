@@ -1,1 +1,52 @@
-fn main() {}
+//! The only build helper: `cargo xtask test | bench | docs`.
+
+mod bench;
+mod docs;
+mod steps;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use steps::{cargo, step};
+
+const USAGE: &str = "cargo xtask COMMAND
+
+  test           everything that must pass: format, lints, tests, crash sweep, fresh documentation
+  bench [NAME]   measure against peers in the same run (makes a Python environment in target/), write benches/results
+  docs           write docs/metrics and docs/commands.md from the cards and the command line";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["test"] => test(),
+        ["bench", ref names @ ..] => bench::run(names),
+        ["docs"] => docs::write(),
+        _ => Err(anyhow::anyhow!("{USAGE}")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Cheapest checks first.
+fn test() -> Result<()> {
+    step("format", || cargo(&["fmt", "--all", "--check"]))?;
+    step("lints", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    step("tests", || cargo(&["test", "--workspace"]))?;
+    step("crash sweep", || {
+        cargo(&["test", "--package", "etalon", "--package", "etalon-app", "--features", "crash-points", "crash"])
+    })?;
+    step("documentation is fresh", || {
+        let stale = docs::stale()?;
+        if !stale.is_empty() {
+            bail!("run `cargo xtask docs`: {} differ", stale.join(", "));
+        }
+        Ok(())
+    })
+}

@@ -4,6 +4,7 @@
 //! documentation and the test battery follow from its [`Card`].
 
 mod card;
+mod card_text;
 mod evaluate;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};

@@ -1,1 +1,11 @@
-//! Studies: grids of inputs × metrics × seeds, resumable, kept in one results directory.
+//! Studies: grids of input sets × metrics × seeds, resumable, kept in one results directory.
+
+mod grid;
+mod load;
+mod plan_file;
+mod sanity;
+
+pub use grid::{Failure, Grid, Outcome, Set};
+pub use load::{Paths, load_activations, load_codes, load_labels};
+pub use plan_file::Study;
+pub use sanity::{Sanity, sanity_sets};

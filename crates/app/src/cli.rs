@@ -1,0 +1,341 @@
+//! The options. Those of metrics and worlds are not written here: they follow from their cards.
+
+use std::path::PathBuf;
+
+use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
+use etalon::labels::worlds::WORLDS;
+use etalon::metrics::METRICS;
+use etalon::study::Paths;
+
+/// Measures how well the units of a representation correspond to things that people understand.
+#[derive(Parser)]
+#[command(name = "etalon", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Try `etalon demo` first: it makes its own data and needs nothing.")]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Args)]
+pub struct Common {
+    /// Say nothing but errors and the answer
+    #[arg(long, short, global = true, display_order = 900)]
+    pub quiet: bool,
+    /// Print the answer, or the error, as JSON
+    #[arg(long, global = true, display_order = 901)]
+    pub json: bool,
+    /// Threads to use; results do not depend on it [default: one per core]
+    #[arg(long, global = true, value_name = "N", display_order = 902)]
+    pub threads: Option<usize>,
+    /// Memory to use at most, such as 2GB [default: 70 % of what there is]
+    #[arg(long, global = true, value_name = "SIZE", display_order = 903)]
+    pub memory: Option<String>,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// The whole story on built-in data: make worlds, evaluate, report
+    Demo(Demo),
+    /// Make a world, or convert a data set
+    Data(Data),
+    /// Turn activations into codes
+    Encode(Encode),
+    /// Evaluate codes with one or more metrics
+    Eval(Eval),
+    /// Can the metrics tell your codes from untrained and random ones? All metrics, one figure
+    Sanity(SanityArgs),
+    /// A grid of inputs × metrics × seeds from a file; run again to go on
+    Run(Run),
+    /// Write an HTML page with tables and figures of a results directory
+    Report(Report),
+    /// Check every byte of a directory
+    Verify(Verify),
+    /// List the metrics, or show the card of one
+    Metrics(Metrics),
+    /// Print completions for a shell
+    Completions(Completions),
+}
+
+/// Options of `demo`.
+#[derive(Args)]
+pub struct Demo {
+    /// Where to write
+    #[arg(long, value_name = "DIR", default_value = "etalon-demo")]
+    pub out: PathBuf,
+    /// The seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// Options of `data`.
+#[derive(Args)]
+pub struct Data {
+    /// A world or a data set; `etalon data --list` names them
+    #[arg(value_name = "NAME", required_unless_present = "list")]
+    pub name: Option<String>,
+    /// List the worlds and data sets with their options
+    #[arg(long)]
+    pub list: bool,
+    /// Where to write
+    #[arg(long, value_name = "DIR", required_unless_present = "list")]
+    pub out: Option<PathBuf>,
+    /// The data set's own directory or file, when converting
+    #[arg(long, value_name = "PATH")]
+    pub from: Option<PathBuf>,
+    /// What to do with rows that hold NaN or infinity, when converting an array
+    #[arg(long, value_name = "RULE", default_value = "refuse", value_parser = ["refuse", "drop-rows"])]
+    pub nan: String,
+    /// The seed of a world
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// Options of `encode`.
+#[derive(Args)]
+pub struct Encode {
+    /// The dictionary: `untrained` or `random` (baselines of the size given by --latents and --k)
+    #[arg(long, value_name = "SAE")]
+    pub sae: String,
+    /// Activations: .npy, .npz[:key], .safetensors[:key], .parquet or a store
+    #[arg(long, value_name = "X")]
+    pub store: String,
+    /// Latents of a baseline
+    #[arg(long, value_name = "L", default_value_t = 4096)]
+    pub latents: usize,
+    /// Active latents per row of a baseline
+    #[arg(long, value_name = "K", default_value_t = 32)]
+    pub k: usize,
+    /// The seed of a baseline
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Where to write: a directory, or a dense array if it ends in .npy
+    #[arg(long, value_name = "CODES")]
+    pub out: PathBuf,
+    /// Also write reconstructions to this .npy file
+    #[arg(long, value_name = "R")]
+    pub reconstruction: Option<PathBuf>,
+}
+
+/// Where inputs are.
+#[derive(Args)]
+pub struct InputArgs {
+    /// Codes of the rows: .npy, .npz[:key] (dense or SciPy sparse), .safetensors[:key], .parquet or a directory
+    #[arg(long, value_name = "Z")]
+    pub codes: Option<String>,
+    /// Activations of the rows; the same as --embeddings
+    #[arg(long, value_name = "X", conflicts_with = "embeddings")]
+    pub store: Option<String>,
+    /// Embeddings of the rows
+    #[arg(long, value_name = "E")]
+    pub embeddings: Option<String>,
+    /// Concepts × rows: a table with a header of concept names (.csv, .jsonl, .parquet), or an array of 0, 1 and −1
+    #[arg(long, value_name = "Y")]
+    pub labels: Option<String>,
+    /// Pairs that differ in one thing: a table with columns before, after, added, removed
+    #[arg(long, value_name = "P")]
+    pub pairs: Option<String>,
+    /// Codes of the rows that the pairs point into [default: --codes]
+    #[arg(long, value_name = "Z")]
+    pub pair_codes: Option<String>,
+    /// Embeddings of the rows that the pairs point into
+    #[arg(long, value_name = "E")]
+    pub pair_embeddings: Option<String>,
+    /// Labels of the rows that the pairs point into [default: --labels, when pairs point into --codes]
+    #[arg(long, value_name = "Y")]
+    pub pair_labels: Option<String>,
+    /// Codes of an untrained dictionary on the same rows; may be given several times
+    #[arg(long, value_name = "Z")]
+    pub null: Vec<String>,
+    /// One direction per latent
+    #[arg(long, value_name = "D")]
+    pub directions: Option<String>,
+    /// A world, for its true features
+    #[arg(long, value_name = "WORLD")]
+    pub truth: Option<String>,
+    /// A world, for everything it has that is not named otherwise
+    #[arg(long, value_name = "WORLD")]
+    pub world: Option<String>,
+}
+
+impl InputArgs {
+    /// The paths as the library wants them.
+    pub fn paths(&self) -> Paths {
+        Paths {
+            codes: self.codes.clone(),
+            embeddings: self.embeddings.clone().or(self.store.clone()),
+            labels: self.labels.clone(),
+            pairs: self.pairs.clone(),
+            pair_codes: self.pair_codes.clone(),
+            pair_embeddings: self.pair_embeddings.clone(),
+            pair_labels: self.pair_labels.clone(),
+            nulls: self.null.clone(),
+            directions: self.directions.clone(),
+            truth: self.truth.clone(),
+            world: self.world.clone(),
+        }
+    }
+}
+
+/// Options of `eval`.
+#[derive(Args)]
+pub struct Eval {
+    /// One or more metrics, separated by commas; `etalon metrics` lists them
+    #[arg(value_name = "METRIC[,METRIC..]", required = true, value_delimiter = ',')]
+    pub metrics: Vec<String>,
+    /// Where inputs are.
+    #[command(flatten)]
+    pub inputs: InputArgs,
+    /// The published definition, or the numbers of the released program
+    #[arg(long, value_name = "PROFILE", default_value = "paper", value_parser = ["paper", "reference"])]
+    pub profile: String,
+    /// The seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// What to do with rows of embeddings that hold NaN or infinity
+    #[arg(long, value_name = "RULE", default_value = "refuse", value_parser = ["refuse", "drop-rows"])]
+    pub nan: String,
+    /// The result file; with several metrics it holds an array
+    #[arg(long, value_name = "FILE.json")]
+    pub out: Option<PathBuf>,
+}
+
+/// Options of `sanity`.
+#[derive(Args)]
+pub struct SanityArgs {
+    /// Where inputs are.
+    #[command(flatten)]
+    pub inputs: InputArgs,
+    /// Only these metrics [default: all that the inputs allow]
+    #[arg(long, value_name = "METRIC[,METRIC..]", value_delimiter = ',')]
+    pub metrics: Vec<String>,
+    /// The name of the codes under test in tables and figures
+    #[arg(long, value_name = "NAME", default_value = "trained")]
+    pub name: String,
+    /// Active latents per row of the baselines [default: the mean of the codes]
+    #[arg(long, value_name = "K")]
+    pub k: Option<usize>,
+    /// Untrained dictionaries behind ΔMATCHScore
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub nulls: usize,
+    /// The published definition, or the numbers of the released program
+    #[arg(long, value_name = "PROFILE", default_value = "paper", value_parser = ["paper", "reference"])]
+    pub profile: String,
+    /// The seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Where results and the report go
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// Options of `run`.
+#[derive(Args)]
+pub struct Run {
+    /// The study; docs/study.md describes the file
+    #[arg(value_name = "STUDY.toml")]
+    pub study: PathBuf,
+    /// Where results go [default: what the study says]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Who does the work
+    #[arg(long, value_name = "ENGINE", default_value = "local", value_parser = ["local"])]
+    pub engine: String,
+}
+
+/// Options of `report`.
+#[derive(Args)]
+pub struct Report {
+    /// A directory with results
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// The title of the page
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+}
+
+/// Options of `verify`.
+#[derive(Args)]
+pub struct Verify {
+    /// A store, codes, a world or a results directory
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+}
+
+/// Options of `metrics`.
+#[derive(Args)]
+pub struct Metrics {
+    /// The metric whose card to show
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+}
+
+/// Options of `completions`.
+#[derive(Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// The whole command, with the options that follow from cards.
+pub fn command() -> clap::Command {
+    Cli::command()
+        .mut_subcommand("eval", |eval| eval.args(metric_options()))
+        .mut_subcommand("data", |data| data.args(world_options()))
+}
+
+fn option(name: &'static str, value: &'static str, help: String, heading: &'static str) -> Arg {
+    Arg::new(name).long(name.replace('_', "-")).value_name(value).help(help).help_heading(heading)
+}
+
+/// One option per parameter; a name that several metrics share means the same in all of them.
+fn metric_options() -> Vec<Arg> {
+    let mut options: Vec<Arg> = Vec::new();
+    for metric in METRICS {
+        for param in metric.card().params {
+            if options.iter().all(|option| option.get_id() != param.name) {
+                let users: Vec<&str> = METRICS
+                    .iter()
+                    .map(|metric| metric.card())
+                    .filter(|card| card.params.iter().any(|other| other.name == param.name))
+                    .map(|card| card.name)
+                    .collect();
+                let help = format!(
+                    "{} [{}; default: {}; {}]",
+                    param.doc,
+                    param.kind.describe(),
+                    param.default,
+                    users.join(", ")
+                );
+                options.push(option(param.name, if param.several { "V[,V..]" } else { "V" }, help, "Options of metrics"));
+            }
+        }
+    }
+    options
+}
+
+fn world_options() -> Vec<Arg> {
+    let mut options: Vec<Arg> = Vec::new();
+    for world in WORLDS {
+        for setting in world.settings() {
+            if options.iter().all(|option| option.get_id() != setting.name) {
+                let help = format!("{} [default: {}; {}]", setting.doc, setting.default, world.name());
+                options.push(option(setting.name, "V", help, "Options of worlds"));
+            }
+        }
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_options_do_not_contradict_each_other() {
+        super::command().debug_assert();
+    }
+}

@@ -1,0 +1,13 @@
+//! `etalon completions`.
+
+use std::process::ExitCode;
+
+use etalon::error::Result;
+
+use crate::cli;
+
+/// Prints the completions of a shell.
+pub fn run(args: &cli::Completions) -> Result<ExitCode> {
+    clap_complete::generate(args.shell, &mut cli::command(), "etalon", &mut std::io::stdout());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,97 @@
+//! `etalon data`: worlds, and data sets of other people.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use etalon::error::{Complaint, Result};
+use etalon::input::{self, Source};
+use etalon::labels::worlds::{self, WORLDS};
+use etalon::store::{self, ImportOptions};
+use etalon::study;
+use serde_json::json;
+
+use super::finite;
+use crate::cli;
+use crate::session::Session;
+
+/// Data sets that are converted, not made.
+const DATA_SETS: [(&str, &str); 5] = [
+    ("array", "An array file of any size to a store: --from X.npy"),
+    ("cub", "Attributes and splits of CUB-200-2011: --from ITS_DIRECTORY"),
+    ("coco", "Object classes of COCO: --from instances_val2017.json"),
+    ("syncub", "Pairs and attributes of synCUB: --from ITS_DIRECTORY"),
+    ("syncoco", "Pairs and classes of synCOCO: --from ITS_DIRECTORY"),
+];
+
+/// Makes a world or converts a data set.
+pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) -> Result<ExitCode> {
+    let (Some(name), Some(out)) = (&args.name, &args.out) else {
+        list(session);
+        return Ok(ExitCode::SUCCESS);
+    };
+    if let Some(maker) = WORLDS.iter().find(|world| world.name() == name) {
+        let mut given = BTreeMap::new();
+        for setting in WORLDS.iter().flat_map(|world| world.settings()) {
+            let value = matches.and_then(|matches| matches.try_get_one::<String>(setting.name).ok().flatten());
+            if let Some(value) = value {
+                given.insert(setting.name.to_string(), value.clone());
+            }
+        }
+        let world = worlds::make(maker.name(), &given, args.seed)?;
+        study::save_world(&world, &given, args.seed, out, &session.budget, session.progress(), &session.cancel)?;
+        session.answer(format!("world: {} ({} rows)", out.display(), world.activations.rows()), || {
+            json!({"world": out, "rows": world.activations.rows(), "width": world.activations.width()})
+        });
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !DATA_SETS.iter().any(|(other, _)| other == name) {
+        let names: Vec<&str> = WORLDS.iter().map(|w| w.name()).chain(DATA_SETS.map(|(name, _)| name)).collect();
+        return Err(Complaint::new(format!("there is no world or data set `{name}`"))
+            .expected(names.join(", "))
+            .advice("`etalon data --list` describes them")
+            .into());
+    }
+    let from = args.from.as_deref().ok_or_else(|| {
+        Complaint::new(format!("`{name}` is converted from files")).advice("name its directory or file with --from")
+    })?;
+    match name.as_str() {
+        "array" => import_array(from, out, &args.nan, session),
+        _ => convert(name, from, out, session),
+    }
+}
+
+fn list(session: &Session) {
+    let mut text = String::from("Worlds (made, with known truth):\n");
+    for world in WORLDS {
+        text += &format!("  {:<15} {}\n", world.name(), world.summary());
+        for setting in world.settings() {
+            text += &format!("    --{:<13} {} [default: {}]\n", setting.name, setting.doc, setting.default);
+        }
+    }
+    text += "Data sets (converted from files that you have):\n";
+    DATA_SETS.iter().for_each(|(name, summary)| text += &format!("  {name:<15} {summary}\n"));
+    let names: Vec<&str> = WORLDS.iter().map(|world| world.name()).collect();
+    session.answer(text.trim_end(), || json!({"worlds": names, "data_sets": DATA_SETS.map(|(name, _)| name)}));
+}
+
+fn import_array(from: &Path, out: &Path, nan: &str, session: &Session) -> Result<ExitCode> {
+    let source = Source::parse(&from.to_string_lossy())?;
+    let mut reader = input::open_rows(&source, &session.budget)?;
+    session.say(format!("reading {}", reader.kind()));
+    let options = ImportOptions { finite: finite(nan), ..ImportOptions::default() };
+    let store = store::import(reader.as_mut(), out, &options, &session.budget, session.progress(), &session.cancel)?;
+    session.answer(format!("store: {} ({} rows of {})", out.display(), store.rows(), store.width()), || {
+        json!({"store": out, "rows": store.rows(), "width": store.width()})
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn convert(name: &str, from: &Path, out: &Path, session: &Session) -> Result<ExitCode> {
+    let written = study::convert_data_set(name, from, out, &session.budget)?;
+    session.answer(format!("{}: {} images, {} concepts", out.display(), written.images, written.concepts), || {
+        json!({"directory": out, "images": written.images, "concepts": written.concepts})
+    });
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,68 @@
+//! `etalon eval`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use etalon::error::{Complaint, Error, Result};
+use etalon::metrics::{METRICS, Metric, evaluate, recipe};
+use etalon::report;
+use etalon::results::{ResultFile, Stored};
+use etalon::store::disk;
+use serde_json::Value;
+
+use super::{find_metric, finite, profile};
+use crate::cli;
+use crate::session::Session;
+
+/// Evaluates one set of inputs with some metrics.
+pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) -> Result<ExitCode> {
+    let metrics = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
+    let given = given_params(&metrics, matches)?;
+    let inputs = args.inputs.paths().load(Path::new(""), finite(&args.nan), &session.budget)?;
+    // Every complaint about options and inputs comes before the first long computation.
+    let recipes = metrics
+        .iter()
+        .map(|metric| {
+            let mine = given.iter().filter(|(name, _)| declares(*metric, name));
+            let mine = mine.map(|(name, value)| (name.clone(), value.clone())).collect();
+            recipe(*metric, &inputs, &mine, profile(&args.profile), args.seed)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let engine = session.engine()?;
+    let mut results = Vec::new();
+    for (metric, recipe) in metrics.iter().zip(recipes) {
+        results.push(evaluate(*metric, &inputs, recipe, &engine)?);
+    }
+    let json = results.iter().map(ResultFile::to_json).collect::<Result<Vec<Value>>>()?;
+    let json = if json.len() == 1 { json.into_iter().next().unwrap_or_default() } else { Value::Array(json) };
+    if let Some(out) = &args.out {
+        let text = serde_json::to_string_pretty(&json).map_err(|error| Error::Bug(format!("JSON: {error}")))?;
+        disk::write(out, format!("{text}\n").as_bytes())?;
+        session.wrote("results", out);
+    }
+    let stored: Vec<Stored> = results.into_iter().map(Stored::unnamed).collect();
+    session.answer(report::text_table(&stored), || json);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn declares(metric: &dyn Metric, param: &str) -> bool {
+    metric.card().params.iter().any(|other| other.name == param)
+}
+
+/// The options of metrics that were given; one that no chosen metric knows is refused.
+fn given_params(metrics: &[&'static dyn Metric], matches: Option<&ArgMatches>) -> Result<BTreeMap<String, String>> {
+    let mut given = BTreeMap::new();
+    let Some(matches) = matches else { return Ok(given) };
+    for param in METRICS.iter().flat_map(|metric| metric.card().params) {
+        let Some(value) = matches.try_get_one::<String>(param.name).ok().flatten() else { continue };
+        if !metrics.iter().any(|metric| declares(*metric, param.name)) {
+            return Err(Complaint::new(format!("no metric of this evaluation has `--{}`", param.name.replace('_', "-")))
+                .advice("`etalon metrics NAME` lists the options of a metric")
+                .into());
+        }
+        given.insert(param.name.to_string(), value.clone());
+    }
+    Ok(given)
+}

@@ -1,0 +1,42 @@
+//! `etalon run`.
+
+use std::process::ExitCode;
+
+use etalon::error::Result;
+use etalon::results::Archive;
+use etalon::store::Lock;
+use etalon::study::{Failure, Grid, Outcome, Study};
+
+use super::conclude;
+use crate::cli;
+use crate::session::Session;
+
+/// Evaluates every cell of a study that has no result yet. Sets are read one after the other.
+pub fn run(args: &cli::Run, session: &Session) -> Result<ExitCode> {
+    let study = Study::read(&args.study)?;
+    let out = args.out.clone().unwrap_or_else(|| study.out.clone());
+    let archive = Archive::open(&out)?;
+    let _lock = Lock::take(&out)?;
+    let engine = session.engine()?.keep_units_in(out.join("units"));
+    let grid = Grid {
+        metrics: study.metrics.clone(),
+        seeds: study.seeds.clone(),
+        profile: study.profile,
+        archive: &archive,
+        engine: &engine,
+    };
+    let mut total = Outcome::default();
+    for (place, name) in study.sets().enumerate() {
+        session.say(format!("set {}: {name}", place + 1));
+        match study.load(place, &session.budget) {
+            Ok(set) => total.add(grid.run(&[set])?),
+            Err(error) => {
+                total.failed.push(Failure { set: name.into(), metric: "reading the inputs".into(), seed: 0, error });
+            }
+        }
+    }
+    for (metric, set) in &total.lacking {
+        session.say(format!("left out: {metric} on {set}, which lacks an input that it needs"));
+    }
+    conclude(&archive, &study.title, &total, session)
+}

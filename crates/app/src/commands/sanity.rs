@@ -1,0 +1,32 @@
+//! `etalon sanity`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use etalon::error::Result;
+use etalon::input::Finite;
+use etalon::results::Archive;
+use etalon::store::Lock;
+use etalon::study::{Grid, Sanity, sanity_sets};
+
+use super::{conclude, find_metric, profile};
+use crate::cli;
+use crate::session::Session;
+
+/// The codes under test beside untrained and random ones, through all metrics.
+pub fn run(args: &cli::SanityArgs, session: &Session) -> Result<ExitCode> {
+    let chosen = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
+    let inputs = args.inputs.paths().load(Path::new(""), Finite::Refuse, &session.budget)?;
+    let options = Sanity { k: args.k, nulls: args.nulls, seed: args.seed };
+    let engine = session.engine()?;
+    let sets = engine.install(|| sanity_sets(&args.name, &inputs, &options, session.progress(), &session.cancel))?;
+    let archive = Archive::open(&args.out)?;
+    let _lock = Lock::take(&args.out)?;
+    let mut metrics = Grid::all_metrics();
+    if !chosen.is_empty() {
+        metrics.retain(|(metric, _)| chosen.iter().any(|other| other.card().name == metric.card().name));
+    }
+    let grid = Grid { metrics, seeds: vec![args.seed], profile: profile(&args.profile), archive: &archive, engine: &engine };
+    let outcome = grid.run(&sets)?;
+    conclude(&archive, "Sanity check", &outcome, session)
+}

@@ -1,0 +1,156 @@
+//! `STUDY.toml`: what to evaluate, written down.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::grid::Set;
+use super::load::Paths;
+use crate::budget::Budget;
+use crate::error::{Complaint, Error, InFile, Result};
+use crate::input::Finite;
+use crate::metrics::{self, METRICS, Metric};
+use crate::results::Profile;
+
+/// A study as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Written {
+    title: Option<String>,
+    out: Option<PathBuf>,
+    #[serde(default)]
+    profile: Profile,
+    #[serde(default = "one_seed")]
+    seeds: Vec<u64>,
+    metrics: Vec<String>,
+    #[serde(default)]
+    params: BTreeMap<String, BTreeMap<String, toml::Value>>,
+    #[serde(default)]
+    inputs: Paths,
+    #[serde(rename = "set")]
+    sets: Vec<toml::Table>,
+}
+
+/// A `[[set]]`: its name, what a report should know about it, and paths like those of `[inputs]`.
+struct WrittenSet {
+    name: String,
+    about: BTreeMap<String, serde_json::Value>,
+    paths: Paths,
+}
+
+impl WrittenSet {
+    fn read(mut table: toml::Table) -> Result<WrittenSet> {
+        let Some(toml::Value::String(name)) = table.remove("name") else {
+            return Err(Complaint::new("a set has no name").at("table `[[set]]`").advice("add name = \"…\"").into());
+        };
+        let wrong = |error: toml::de::Error| {
+            Complaint::new(format!("the set `{name}` cannot be understood")).found(error.message().trim())
+        };
+        let about = table.remove("about").map(toml::Value::try_into).transpose().map_err(wrong)?.unwrap_or_default();
+        let paths = toml::Value::Table(table).try_into().map_err(wrong)?;
+        Ok(WrittenSet { name, about, paths })
+    }
+}
+
+fn one_seed() -> Vec<u64> {
+    vec![0]
+}
+
+/// A checked study; paths are relative to the file it was read from.
+pub struct Study {
+    /// The title of the report.
+    pub title: String,
+    /// Where results go.
+    pub out: PathBuf,
+    /// Paper or reference.
+    pub profile: Profile,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// Metrics with the parameters given for them.
+    pub metrics: Vec<(&'static dyn Metric, BTreeMap<String, String>)>,
+    sets: Vec<(String, Paths, BTreeMap<String, serde_json::Value>)>,
+    base: PathBuf,
+}
+
+impl Study {
+    /// Reads and checks a study file.
+    pub fn read(file: &Path) -> Result<Study> {
+        let text = std::fs::read_to_string(file).map_err(Error::io("read the study", file))?;
+        let written: Written = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+            let complaint = Complaint::new("the study cannot be understood").found(error.message().trim()).file(file);
+            match line {
+                Some(line) => complaint.at(format!("line {line}")),
+                None => complaint,
+            }
+        })?;
+        let base = file.parent().map(Path::to_path_buf).unwrap_or_default();
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let wrong = |what: String| Complaint::new(what).file(file);
+        let mut chosen = Vec::new();
+        for name in &written.metrics {
+            let metric = metrics::find(name).ok_or_else(|| {
+                let known: Vec<&str> = METRICS.iter().map(|metric| metric.card().name).collect();
+                wrong(format!("there is no metric `{name}`")).expected(known.join(", ")).at("key `metrics`")
+            })?;
+            let given = written.params.get(name).map(given_params).unwrap_or_default();
+            metric.card().params(written.profile, &given)?;
+            chosen.push((metric, given));
+        }
+        if let Some(name) = written.params.keys().find(|name| !written.metrics.contains(name)) {
+            return Err(wrong(format!("parameters for `{name}`, which the study does not evaluate"))
+                .at(format!("table `[params.{name}]`"))
+                .advice(format!("add \"{name}\" to `metrics`, or delete the table"))
+                .into());
+        }
+        let sets: Vec<WrittenSet> = written.sets.into_iter().map(WrittenSet::read).collect::<Result<_>>().in_file(file)?;
+        let mut names: Vec<&String> = sets.iter().map(|set| &set.name).collect();
+        names.sort();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(wrong(format!("two sets are called `{}`", pair[0])).advice("give every set its own name").into());
+        }
+        if sets.is_empty() || written.seeds.is_empty() || written.metrics.is_empty() {
+            return Err(wrong("the study has nothing to do".into())
+                .expected("at least one metric, one seed and one [[set]]")
+                .into());
+        }
+        let sets = sets.into_iter().map(|set| (set.name, set.paths.or(&written.inputs), set.about));
+        Ok(Study {
+            title: written.title.unwrap_or_else(|| stem.clone()),
+            out: base.join(written.out.unwrap_or_else(|| PathBuf::from(format!("{stem}-results")))),
+            profile: written.profile,
+            seeds: written.seeds,
+            metrics: chosen,
+            sets: sets.collect(),
+            base,
+        })
+    }
+
+    /// The names of the sets.
+    pub fn sets(&self) -> impl Iterator<Item = &str> {
+        self.sets.iter().map(|(name, _, _)| name.as_str())
+    }
+
+    /// Reads the inputs of one set.
+    pub fn load(&self, place: usize, budget: &Budget) -> Result<Set> {
+        let (name, paths, about) =
+            self.sets.get(place).ok_or_else(|| Error::Bug(format!("no set number {place}")))?;
+        let mut set = Set::new(name, paths.load(&self.base, Finite::Refuse, budget)?);
+        set.about.extend(about.clone());
+        Ok(set)
+    }
+}
+
+/// Parameters as they would be written on the command line.
+fn given_params(table: &BTreeMap<String, toml::Value>) -> BTreeMap<String, String> {
+    let word = |value: &toml::Value| match value {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let text = |value: &toml::Value| match value {
+        toml::Value::Array(values) => values.iter().map(word).collect::<Vec<_>>().join(","),
+        other => word(other),
+    };
+    table.iter().map(|(name, value)| (name.replace('-', "_"), text(value))).collect()
+}

@@ -1,0 +1,318 @@
+//! The common battery: every metric of the list goes through the same worlds and the same laws.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use etalon::budget::Budget;
+use etalon::codes::Codes;
+use etalon::error::{Error, Result};
+use etalon::kernel::random::{index, permutation, stream, unit};
+use etalon::labels::{Annotations, Concept, Label, Pair, PairSet};
+use etalon::metrics::{METRICS, Metric, evaluate, recipe};
+use etalon::progress::Silent;
+use etalon::results::{Profile, Recipe, ResultFile};
+use etalon::run::{Column, Engine, Inputs, Job, Next, Rows, Tally, Truth};
+use etalon::store::ActivationStore;
+
+/// Headline numbers that depend on which rows a random split takes, so that the order of rows matters.
+const SPLIT_AT_RANDOM: [&str; 4] = ["match_score_held_out", "fms", "fms_held_out", "probe_f1"];
+
+/// A small world as dense arrays, so that rows and latents can be permuted.
+#[derive(Clone)]
+struct Small {
+    latents: usize,
+    width: usize,
+    codes: Vec<Vec<f32>>,
+    embeddings: Vec<Vec<f32>>,
+    labels: Vec<Vec<Label>>,
+}
+
+impl Small {
+    fn random(rows: usize, latents: usize, concepts: usize, seed: u64) -> Small {
+        let width = 6;
+        let mut random = stream(seed, "battery", 0);
+        let mut world = Small { latents, width, codes: vec![], embeddings: vec![], labels: vec![] };
+        for _ in 0..rows {
+            let labels: Vec<bool> = (0..concepts).map(|_| unit(&mut random) < 0.35).collect();
+            let code = |latent: usize, random: &mut _| {
+                let follows = labels.get(latent % concepts.max(1)).copied().unwrap_or(false);
+                let fires = unit(random) < if follows { 0.8 } else { 0.1 };
+                if fires { 0.1 + unit(random) as f32 } else { 0.0 }
+            };
+            let codes: Vec<f32> = (0..latents).map(|latent| code(latent, &mut random)).collect();
+            let embedding = (0..width).map(|d| {
+                let shared = if labels.get(d % concepts.max(1)).copied().unwrap_or(false) { 1.0 } else { -0.5 };
+                shared + unit(&mut random) as f32
+            });
+            world.embeddings.push(embedding.collect());
+            world.codes.push(codes);
+            world.labels.push(labels.iter().map(|&yes| if yes { Label::Yes } else { Label::No }).collect());
+        }
+        world
+    }
+
+    fn concepts(&self) -> usize {
+        self.labels.first().map_or(3, Vec::len)
+    }
+
+    fn inputs(&self) -> Inputs {
+        let rows = self.codes.len();
+        let codes = |shift: usize| {
+            let rows = (0..rows).flat_map(|row| self.codes[(row + shift) % rows].iter().copied());
+            Arc::new(Codes::from_dense(&rows.collect::<Vec<_>>(), self.latents).unwrap())
+        };
+        let names = (0..self.concepts()).map(|concept| format!("concept {concept}")).collect();
+        let labels = Annotations::new(names, rows, |row, concept| self.labels[row][concept]).unwrap();
+        let pair = |place: usize| Pair {
+            before: place * 2,
+            after: place * 2 + 1,
+            added: Some(Concept((place % self.concepts()) as u32)),
+            removed: (place % 3 == 0 && self.concepts() > 1).then(|| Concept(((place + 1) % self.concepts()) as u32)),
+        };
+        let directions = (0..self.latents * self.width).map(|i| ((i * 7919 % 101) as f32 - 50.0) / 50.0).collect();
+        let directions = ActivationStore::from_rows(directions, self.width).ok().map(Arc::new);
+        let truth = Truth { codes: Codes::from_dense(&self.codes.concat(), self.latents).unwrap(), directions: None };
+        Inputs {
+            codes: Some(codes(0)),
+            embeddings: ActivationStore::from_rows(self.embeddings.concat(), self.width).ok().map(Arc::new),
+            labels: Some(Arc::new(labels)),
+            pairs: Some(Arc::new(PairSet { pairs: (0..rows / 2).map(pair).collect() })),
+            nulls: if rows > 0 { vec![codes(1), codes(2)] } else { vec![] },
+            directions,
+            truth: Some(Arc::new(truth)),
+            ..Inputs::default()
+        }
+    }
+
+    fn with_rows(&self, order: &[usize]) -> Small {
+        let pick = |rows: &[Vec<f32>]| order.iter().map(|&row| rows[row].clone()).collect();
+        let labels = order.iter().map(|&row| self.labels[row].clone()).collect();
+        Small { codes: pick(&self.codes), embeddings: pick(&self.embeddings), labels, ..*self }
+    }
+
+    fn with_latents(&self, change: impl Fn(&[f32]) -> Vec<f32>) -> Small {
+        let codes: Vec<Vec<f32>> = self.codes.iter().map(|row| change(row)).collect();
+        let latents = codes.first().map_or(self.latents, Vec::len);
+        Small { codes, latents, ..self.clone() }
+    }
+
+    fn label_column(mut self, concept: usize, label: Label) -> Small {
+        self.labels.iter_mut().for_each(|row| row[concept] = label);
+        self
+    }
+}
+
+/// The twelve worlds.
+fn worlds() -> Vec<(&'static str, Small)> {
+    let base = Small::random(60, 9, 3, 1);
+    let set = |latent: usize, value: f32| {
+        base.with_latents(move |row| {
+            let mut row = row.to_vec();
+            row[latent] = value;
+            row
+        })
+    };
+    vec![
+        ("no rows", Small::random(0, 9, 3, 1)),
+        ("one row", Small::random(1, 9, 3, 1)),
+        ("one latent", Small::random(60, 1, 3, 1)),
+        ("one concept", Small::random(60, 9, 1, 1)),
+        ("a dead latent", set(4, 0.0)),
+        ("a latent that is always on", set(4, 1.0)),
+        ("a concept without a positive row", base.clone().label_column(1, Label::No)),
+        ("a concept that is everywhere", base.clone().label_column(1, Label::Yes)),
+        ("a concept that nobody labelled", base.clone().label_column(1, Label::Unknown)),
+        ("every row twice", base.with_rows(&(0..120).map(|row| row / 2).collect::<Vec<_>>())),
+        ("every latent twice", base.with_latents(|row| [row, row].concat())),
+        ("ties everywhere", base.with_latents(|row| row.iter().map(|&v| if v > 0.0 { 1.0 } else { 0.0 }).collect())),
+    ]
+}
+
+fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile, seed: u64, threads: usize) -> Result<ResultFile> {
+    let cancel = AtomicBool::new(false);
+    let engine = Engine::new(threads, Budget::new(256 << 20), &Silent, &cancel)?;
+    let recipe = recipe(metric, inputs, &BTreeMap::new(), profile, seed)?;
+    let mut result = evaluate(metric, inputs, recipe, &engine)?;
+    result.seconds = 0.0;
+    Ok(result)
+}
+
+fn for_every_metric(law: impl Fn(&'static dyn Metric, Profile)) {
+    for metric in METRICS {
+        for profile in [Profile::Paper, Profile::Reference] {
+            law(*metric, profile);
+        }
+    }
+}
+
+#[test]
+fn every_world_gives_scores_or_a_clear_complaint() {
+    for_every_metric(|metric, profile| {
+        let card = metric.card();
+        for (name, world) in worlds() {
+            let place = format!("`{}` ({}) on the world with {name}", card.name, profile.name());
+            let done = catch_unwind(AssertUnwindSafe(|| run(metric, &world.inputs(), profile, 0, 2)));
+            let result = match done.unwrap_or_else(|_| panic!("{place} panicked")) {
+                Ok(result) => result,
+                Err(error @ Error::Input(_)) => {
+                    assert!(world.codes.len() <= 1, "{place}: {error}");
+                    continue;
+                }
+                Err(error) => panic!("{place}: {error}"),
+            };
+            let keys: Vec<&str> = result.scores.headline.iter().map(|headline| headline.key.as_str()).collect();
+            assert_eq!(keys, card.headline.iter().map(|output| output.key).collect::<Vec<_>>(), "{place}");
+            for (headline, output) in result.scores.headline.iter().zip(card.headline) {
+                let Some(value) = headline.value else {
+                    assert!(!result.scores.notes.is_empty(), "{place}: `{}` undefined without a note", headline.key);
+                    continue;
+                };
+                let (low, high) = output.range;
+                assert!((low - 1e-9..=high + 1e-9).contains(&value), "{place}: `{}` = {value}", headline.key);
+                if let Some(interval) = headline.interval {
+                    assert!(interval.low <= interval.high, "{place}: `{}`", headline.key);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn threads_and_repetition_do_not_change_a_bit() {
+    let inputs = Small::random(2500, 20, 5, 3).inputs();
+    for_every_metric(|metric, profile| {
+        let one = run(metric, &inputs, profile, 5, 1).unwrap().to_json().unwrap().to_string();
+        for threads in [1, 2, 7] {
+            let other = run(metric, &inputs, profile, 5, threads).unwrap().to_json().unwrap().to_string();
+            assert!(one == other, "`{}` ({}) with {threads} threads", metric.card().name, profile.name());
+        }
+    });
+}
+
+fn assert_same_headline(metric: &dyn Metric, profile: Profile, law: &str, one: &ResultFile, other: &ResultFile) {
+    for (a, b) in one.scores.headline.iter().zip(&other.scores.headline) {
+        if SPLIT_AT_RANDOM.contains(&a.key.as_str()) {
+            continue;
+        }
+        let same = match (a.value, b.value) {
+            (Some(a), Some(b)) => (a - b).abs() <= 1e-9 * a.abs().max(1.0),
+            (None, None) => true,
+            _ => false,
+        };
+        let name = metric.card().name;
+        assert!(same, "`{name}` ({}), {law}: `{}` {:?} and {:?}", profile.name(), a.key, a.value, b.value);
+    }
+}
+
+#[test]
+fn the_order_of_rows_does_not_matter() {
+    let world = Small::random(200, 12, 4, 7);
+    // Pairs are pairs of rows, so whole pairs are moved.
+    let order: Vec<usize> =
+        permutation(100, &mut stream(2, "battery rows", 0)).iter().flat_map(|&pair| [2 * pair, 2 * pair + 1]).collect();
+    let mut moved = world.with_rows(&order).inputs();
+    let pairs = &world.inputs().pairs.unwrap().pairs;
+    let renumber = |place: usize| Pair { before: 2 * place, after: 2 * place + 1, ..pairs[order[2 * place] / 2] };
+    moved.pairs = Some(Arc::new(PairSet { pairs: (0..100).map(renumber).collect() }));
+    let mut inputs = world.inputs();
+    // The nulls of a small world are its own codes shifted; give both the same shift of the same rows.
+    let null = inputs.nulls[0].clone();
+    moved.nulls = vec![Arc::new(null.select(&order).unwrap())];
+    inputs.nulls = vec![null];
+    for_every_metric(|metric, profile| {
+        let (one, other) = (run(metric, &inputs, profile, 0, 2).unwrap(), run(metric, &moved, profile, 0, 2).unwrap());
+        assert_same_headline(metric, profile, "rows in another order", &one, &other);
+    });
+}
+
+#[test]
+fn the_order_of_latents_does_not_matter_and_dead_ones_add_nothing() {
+    let world = Small::random(200, 12, 4, 11);
+    let order = permutation(12, &mut stream(3, "battery latents", 0));
+    let permuted = world.with_latents(|row| order.iter().map(|&latent| row[latent]).collect());
+    let padded = world.with_latents(|row| [row, &[0.0, 0.0]].concat());
+    for_every_metric(|metric, profile| {
+        let alone = |world: &Small| Inputs { directions: None, ..world.inputs() };
+        let one = run(metric, &alone(&world), profile, 0, 2).unwrap();
+        for (law, other) in [("latents in another order", &permuted), ("two dead latents more", &padded)] {
+            let mut other = alone(other);
+            other.truth = world.inputs().truth;
+            let other = run(metric, &other, profile, 0, 2).unwrap();
+            assert_same_headline(metric, profile, law, &one, &other);
+        }
+    });
+}
+
+#[test]
+fn a_pass_may_be_cut_anywhere() {
+    let inputs = Small::random(300, 10, 4, 13).inputs();
+    let budget = Budget::new(256 << 20);
+    for_every_metric(|metric, profile| {
+        let params = metric.card().params(profile, &BTreeMap::new()).unwrap();
+        let job = Job { inputs: &inputs, params: &params, profile, seed: 0, budget: &budget };
+        let Next::Pass(pass) = metric.start(&job).unwrap() else { return };
+        let absorb = |rows: std::ops::Range<usize>| {
+            let mut tally = pass.empty();
+            let rows = Rows {
+                codes: inputs.codes.as_ref().map(|codes| codes.view(rows.clone()).unwrap()),
+                embeddings: inputs.embeddings.as_ref().map(|store| store.tile(rows).unwrap()),
+            };
+            pass.absorb(&mut tally, &rows).unwrap();
+            tally
+        };
+        let whole = absorb(0..300);
+        let mut random = stream(17, "battery cuts", 0);
+        for _ in 0..5 {
+            let cut = index(301, &mut random);
+            let mut merged = absorb(0..cut);
+            merged.merge(absorb(cut..300)).unwrap();
+            assert!(close(&whole, &merged), "`{}` cut at {cut}", metric.card().name);
+            assert_eq!(Tally::from_bytes(&merged.to_bytes()).unwrap(), merged);
+        }
+    });
+}
+
+/// Equal, but for the last places of sums.
+fn close(one: &Tally, other: &Tally) -> bool {
+    one.columns.iter().zip(&other.columns).all(|(a, b)| match (a, b) {
+        (Column::Sum(a), Column::Sum(b)) => a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-9 * a.abs().max(1.0)),
+        (a, b) => a == b,
+    })
+}
+
+#[test]
+fn results_and_recipes_survive_the_disk() {
+    let inputs = Small::random(120, 10, 4, 19).inputs();
+    for_every_metric(|metric, profile| {
+        let result = run(metric, &inputs, profile, 0, 2).unwrap();
+        let text = result.to_json().unwrap().to_string();
+        let again = ResultFile::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+        assert_eq!(again.to_json().unwrap().to_string(), text, "`{}`", metric.card().name);
+        let recipe: Recipe = serde_json::from_value(serde_json::to_value(&result.recipe).unwrap()).unwrap();
+        assert_eq!(recipe.id().unwrap(), result.recipe.id().unwrap());
+    });
+}
+
+#[test]
+fn cards_are_complete_and_agree_with_each_other() {
+    let mut seen: BTreeMap<&str, String> = BTreeMap::new();
+    for metric in METRICS {
+        let card = metric.card();
+        for text in [card.title, card.summary, card.measures, card.definition, card.cost, card.source, card.interval] {
+            assert!(text.trim().len() > 3, "`{}` has an empty part", card.name);
+        }
+        assert!(!card.needs.is_empty() && !card.headline.is_empty(), "`{}`", card.name);
+        for param in card.params {
+            let kind = param.kind.describe();
+            assert_eq!(seen.entry(param.name).or_insert(kind.clone()), &kind, "`{}` means two things", param.name);
+            param.parse(param.default).unwrap();
+            param.reference.map(|value| param.parse(value).unwrap());
+        }
+    }
+    let mut names: Vec<&str> = METRICS.iter().map(|metric| metric.card().name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), METRICS.len());
+}

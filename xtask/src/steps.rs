@@ -1,0 +1,45 @@
+//! Named steps, and how cargo is called.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+/// The top of the project.
+pub fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default()
+}
+
+/// Runs a step and says how long it took.
+pub fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    eprintln!("── {name}");
+    let began = Instant::now();
+    work().with_context(|| format!("step `{name}` failed"))?;
+    eprintln!("── {name}: {:.0} s", began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Runs cargo at the top of the project.
+pub fn cargo(arguments: &[&str]) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    run(Command::new(cargo).args(arguments))
+}
+
+/// Runs a command at the top of the project; anything but success is an error.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command.current_dir(root()).status().with_context(|| format!("cannot start {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} ended with {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command at the top of the project and returns what it printed.
+pub fn output(command: &mut Command) -> Result<String> {
+    let done = command.current_dir(root()).output().with_context(|| format!("cannot start {command:?}"))?;
+    if !done.status.success() {
+        bail!("{command:?} ended with {}\n{}", done.status, String::from_utf8_lossy(&done.stderr));
+    }
+    Ok(String::from_utf8(done.stdout)?)
+}
