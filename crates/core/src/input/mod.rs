@@ -1,1 +1,152 @@
 //! The gate: the only code that parses foreign bytes. What passes is checked arrays and tables.
+//!
+//! Three rules hold for every file here. A size that a file claims is compared with the bytes that are there, and asked
+//! of the budget, before anything is allocated. Nothing in a data file is ever executed. Whatever is refused is refused
+//! with its place, what was expected and what to do.
+
+mod archive;
+mod file;
+mod finite;
+mod format;
+mod fortran;
+mod json;
+mod npy;
+mod npz;
+mod number;
+mod parquet;
+mod parquet_footer;
+mod parquet_pages;
+mod parquet_table;
+mod pickle;
+mod python;
+mod safetensors;
+mod shape;
+mod source;
+mod sparse;
+mod stream;
+mod strided;
+mod table;
+mod tensors;
+mod torch;
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::budget::{Budget, Taken};
+use crate::error::{Complaint, Error, InFile, Result};
+use format::Format;
+
+pub use finite::{Census, Finite};
+pub use shape::Shape;
+pub use source::Source;
+pub use sparse::{SparseRows, read_sparse};
+pub use table::TextTable;
+pub use tensors::{Tensor, Tensors, read_tensors};
+
+/// Rows of an array, read in order, converted to `f32`, in bounded memory.
+pub trait RowReader: Send {
+    /// How many rows there are, and how wide they are.
+    fn shape(&self) -> Shape;
+    /// The format and the kind of numbers, for messages: "npy float16, Fortran order".
+    fn kind(&self) -> &str;
+    /// Fills `out` (a multiple of the width) as far as rows are left; returns the rows read. Values are as they are in
+    /// the file, also when they are not finite: see [`Census`].
+    fn read(&mut self, out: &mut [f32]) -> Result<usize>;
+}
+
+/// A whole array in memory.
+#[derive(Debug)]
+pub struct Rows {
+    /// The rows, one after the other.
+    pub values: Vec<f32>,
+    /// How many rows there are.
+    pub rows: usize,
+    /// Values per row.
+    pub width: usize,
+    /// Rows per sample, when the array was 3-D; `None` too when rows were dropped, because samples are then uneven.
+    pub rows_per_sample: Option<usize>,
+    /// The rows of the file that were dropped because they were not finite, ascending.
+    pub dropped: Vec<usize>,
+    /// What the array was: see [`RowReader::kind`].
+    pub kind: String,
+    /// The part of the budget that the values use; keep it as long as them.
+    pub memory: Taken,
+}
+
+/// Opens an array as rows, by the name of the file or, if that says nothing, by its first bytes.
+pub fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowReader>> {
+    let format = Format::of(&source.path)?;
+    let rows = match format {
+        Format::Npy => npy::open_rows(source, budget),
+        Format::Npz => npz::open_rows(source, budget),
+        Format::Safetensors => safetensors::open_rows(source),
+        Format::Parquet => parquet::open_rows(source),
+        Format::Torch => torch::open_rows(source, budget),
+        Format::Csv { .. } | Format::Jsonl => Err(Complaint::new("this is a table of text, not an array")
+            .expected("an array as .npy, .npz, .safetensors, .parquet or .pt")
+            .found(format.name())
+            .advice("save the numbers with numpy.save")
+            .into()),
+    };
+    rows.in_file(&source.path)
+}
+
+/// Reads the whole array into memory, after asking the budget.
+pub fn read_rows(source: &Source, finite: Finite, budget: &Budget) -> Result<Rows> {
+    let mut reader = open_rows(source, budget)?;
+    let Shape { rows, width, rows_per_sample } = reader.shape();
+    let length = rows.checked_mul(width).ok_or_else(|| Error::Bug("rows × width of an open array".into()))?;
+    let memory = budget.take(length as u64 * 4, format!("an array of {rows} × {width} numbers"))?;
+    let mut values = vec![0f32; length];
+    let mut census = Census::new(width);
+    // Blocks keep the check for NaN and infinity in the cache that the read has just filled.
+    let block = ((1 << 18) / width).max(1) * width;
+    let mut filled = 0;
+    while filled < length {
+        let end = length.min(filled + block);
+        let count = reader.read(&mut values[filled..end])? * width;
+        if count == 0 {
+            return Err(Error::Bug(format!("{} rows of {rows} came out of an open array", filled / width)));
+        }
+        census.look(&values[filled..filled + count]);
+        filled += count;
+    }
+    let kind = reader.kind().to_string();
+    let mut read = Rows { values, rows, width, rows_per_sample, dropped: Vec::new(), kind, memory };
+    match finite {
+        Finite::Refuse => census.refuse(&read.kind).in_file(&source.path)?,
+        Finite::DropRows => {
+            read.dropped = finite::drop_rows(&mut read.values, width);
+            if !read.dropped.is_empty() {
+                read.rows -= read.dropped.len();
+                read.rows_per_sample = None;
+            }
+        }
+    }
+    Ok(read)
+}
+
+/// Where the values lie, when the file holds them as C-order little-endian `f32` that can be used in place.
+pub fn plain_f32(source: &Source) -> Result<Option<(Range<u64>, Shape)>> {
+    let plain = match Format::of(&source.path)? {
+        Format::Npy => npy::plain_f32(source),
+        Format::Safetensors => safetensors::plain_f32(source),
+        _ => Ok(None),
+    };
+    plain.in_file(&source.path)
+}
+
+/// Reads a table of text cells with a header: labels, pairs, metadata.
+pub fn read_table(path: &Path, budget: &Budget) -> Result<TextTable> {
+    let format = Format::of(path)?;
+    let table = match format {
+        Format::Csv { delimiter } => table::read_csv(path, delimiter, budget),
+        Format::Jsonl => table::read_jsonl(path, budget),
+        Format::Parquet => parquet_table::read(path, budget),
+        _ => Err(Complaint::new("this is not a table of text")
+            .expected("a table as .csv, .tsv, .jsonl or .parquet")
+            .found(format.name())
+            .into()),
+    };
+    table.in_file(path)
+}

@@ -1,0 +1,86 @@
+//! Regular files of a known length.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Complaint, Error, Result};
+
+/// An open regular file that is not empty.
+#[derive(Debug)]
+pub(super) struct Regular {
+    pub file: File,
+    pub length: u64,
+    pub path: PathBuf,
+}
+
+impl Regular {
+    /// Opens a file. Its kind is looked at first, because opening a pipe would wait for a writer.
+    pub fn open(path: &Path) -> Result<Regular> {
+        let looked = fs::metadata(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                Complaint::new("there is no such file").advice("check the path").file(path).into()
+            }
+            _ => Error::io("look at the file", path)(error),
+        })?;
+        let wrong = |found: &str| {
+            Complaint::new("this cannot be read as a file").expected("a regular file").found(found).file(path)
+        };
+        if looked.is_dir() {
+            return Err(wrong("a directory").advice("name one of the files in it").into());
+        }
+        if !looked.is_file() {
+            return Err(wrong("a pipe, a device or a socket").advice("save it to a file first").into());
+        }
+        let file = File::open(path).map_err(Error::io("open the file", path))?;
+        let length = file.metadata().map_err(Error::io("look at the file", path))?.len();
+        if length == 0 {
+            return Err(Complaint::new("the file is empty").advice("write it again").file(path).into());
+        }
+        Ok(Regular { file, length, path: path.to_path_buf() })
+    }
+
+    /// Reads bytes from a place on.
+    pub fn read_at(&mut self, place: u64, bytes: &mut [u8]) -> Result<()> {
+        self.file
+            .seek(SeekFrom::Start(place))
+            .and_then(|_| self.file.read_exact(bytes))
+            .map_err(|error| failed(error, &self.path))
+    }
+}
+
+/// What a failed read means: an end that comes too early and damage are the file's fault, the rest is the machine's.
+pub(super) fn failed(error: std::io::Error, path: &Path) -> Error {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => Complaint::new("the file ends too early")
+            .advice("it is damaged, or it changed while it was read; copy or write it again")
+            .file(path)
+            .into(),
+        ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => Complaint::new("the file is damaged")
+            .found(error)
+            .advice("copy or write it again")
+            .file(path)
+            .into(),
+        _ => Error::io("read the file", path)(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_with_bytes_are_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let why = |path: &Path| Regular::open(path).unwrap_err().to_string();
+        assert!(why(&directory.path().join("absent")).contains("no such file"));
+        assert!(why(directory.path()).contains("a directory"));
+        let empty = directory.path().join("empty");
+        fs::write(&empty, b"").unwrap();
+        assert!(why(&empty).contains("is empty"));
+        assert!(why(&empty.join("below")).contains("no such file"));
+        if Path::new("/dev/null").exists() {
+            assert!(why(Path::new("/dev/null")).contains("a device"));
+        }
+    }
+}

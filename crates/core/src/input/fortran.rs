@@ -1,0 +1,174 @@
+//! Rows out of an array in Fortran order, where the first index changes fastest and a row lies scattered.
+//!
+//! A block of samples is gathered at a time with one positioned read per column, so that an array much larger than
+//! memory still comes out row by row.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use super::file::failed;
+use super::number::Layout;
+use super::{RowReader, Shape};
+use crate::budget::{Budget, Taken};
+use crate::error::Result;
+
+/// The largest block, unless one sample is larger. More samples per block make longer reads.
+const LARGEST_BLOCK: u64 = 1 << 28;
+
+/// Columns that are read before their values are written row by row: one cache line of `f32`.
+const TOGETHER: usize = 16;
+
+/// Rows out of a seekable source with samples × tokens × width numbers in Fortran order.
+pub(super) struct Fortran<R> {
+    source: R,
+    /// Where the first number is.
+    start: u64,
+    layout: Layout,
+    shape: Shape,
+    kind: String,
+    path: PathBuf,
+    samples: usize,
+    tokens: usize,
+    next_sample: usize,
+    samples_per_block: usize,
+    /// Rows in C order, of which those before `given` were handed out.
+    block: Vec<f32>,
+    given: usize,
+    _memory: Taken,
+}
+
+impl<R: Read + Seek> Fortran<R> {
+    pub fn new(
+        source: R,
+        start: u64,
+        layout: Layout,
+        shape: Shape,
+        kind: String,
+        path: PathBuf,
+        budget: &Budget,
+    ) -> Result<Fortran<R>> {
+        let tokens = shape.rows_per_sample.unwrap_or(1);
+        let samples = shape.rows / tokens;
+        let sample_bytes = (tokens * shape.width * 4) as u64;
+        let room = LARGEST_BLOCK.min(budget.left() / 4) / sample_bytes;
+        let samples_per_block = samples.min(room as usize).max(1);
+        // Besides the block: the bytes and the values of the columns that are read together.
+        let beside = (samples_per_block * (TOGETHER * 4 + layout.size())) as u64;
+        let memory =
+            budget.take(sample_bytes * samples_per_block as u64 + beside, "rows of an array in Fortran order")?;
+        Ok(Fortran {
+            source,
+            start,
+            layout,
+            shape,
+            kind,
+            path,
+            samples,
+            tokens,
+            next_sample: 0,
+            samples_per_block,
+            block: Vec::new(),
+            given: 0,
+            _memory: memory,
+        })
+    }
+
+    /// Gathers the next block of samples.
+    fn gather(&mut self) -> std::io::Result<()> {
+        let count = self.samples_per_block.min(self.samples - self.next_sample);
+        let (width, tokens, size) = (self.shape.width, self.tokens, self.layout.size());
+        self.block.resize(count * tokens * width, 0.0);
+        let mut bytes = vec![0; count * size];
+        let mut columns = vec![0f32; count * TOGETHER];
+        for token in 0..tokens {
+            for first in (0..width).step_by(TOGETHER) {
+                let together = TOGETHER.min(width - first);
+                for (place, values) in columns.chunks_mut(count).take(together).enumerate() {
+                    let run = ((first + place) * tokens + token) * self.samples + self.next_sample;
+                    self.source.seek(SeekFrom::Start(self.start + (run * size) as u64))?;
+                    self.source.read_exact(&mut bytes)?;
+                    self.layout.decode(&bytes, values);
+                }
+                for sample in 0..count {
+                    let row = &mut self.block[(sample * tokens + token) * width + first..][..together];
+                    for (place, value) in row.iter_mut().enumerate() {
+                        *value = columns[place * count + sample];
+                    }
+                }
+            }
+        }
+        self.next_sample += count;
+        self.given = 0;
+        Ok(())
+    }
+}
+
+impl<R: Read + Seek + Send> RowReader for Fortran<R> {
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn read(&mut self, out: &mut [f32]) -> Result<usize> {
+        let wanted = out.len() / self.shape.width * self.shape.width;
+        let mut filled = 0;
+        while filled < wanted {
+            if self.given == self.block.len() {
+                if self.next_sample == self.samples {
+                    break;
+                }
+                self.gather().map_err(|error| failed(error, &self.path))?;
+            }
+            let count = (wanted - filled).min(self.block.len() - self.given);
+            out[filled..filled + count].copy_from_slice(&self.block[self.given..self.given + count]);
+            filled += count;
+            self.given += count;
+        }
+        Ok(filled / self.shape.width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    #[test]
+    fn blocks_give_the_same_rows_as_the_whole() {
+        // Element (s, t, w) is 100 s + 10 t + w; in Fortran order s changes fastest, then t, then w.
+        for (samples, tokens, width) in [(5, 3, 2), (7, 1, 40), (1, 4, 3), (3, 2, 16)] {
+            let value = |s: usize, t: usize, w: usize| (100 * s + 10 * t + w) as f32;
+            let mut bytes = vec![0xff];
+            for w in 0..width {
+                for t in 0..tokens {
+                    (0..samples).for_each(|s| bytes.extend(value(s, t, w).to_le_bytes()));
+                }
+            }
+            let mut expected = Vec::new();
+            for s in 0..samples {
+                for t in 0..tokens {
+                    expected.extend((0..width).map(|w| value(s, t, w)));
+                }
+            }
+            let shape = Shape { rows: samples * tokens, width, rows_per_sample: Some(tokens) };
+            let layout = Layout::little(super::super::number::Number::F32);
+            for budget in [4 * (2 * tokens * width * 4) as u64, 1 << 20] {
+                let source = Cursor::new(bytes.clone());
+                let budget = Budget::new(budget.max(4000));
+                let mut reader =
+                    Fortran::new(source, 1, layout, shape, String::new(), PathBuf::new(), &budget).unwrap();
+                let mut out = vec![0.0; expected.len()];
+                let mut filled = 0;
+                while filled < out.len() {
+                    let end = (filled + 2 * width).min(out.len());
+                    filled += reader.read(&mut out[filled..end]).unwrap() * width;
+                }
+                assert_eq!(out, expected);
+                assert_eq!(reader.read(&mut vec![0.0; width]).unwrap(), 0);
+            }
+        }
+    }
+}

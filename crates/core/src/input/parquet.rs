@@ -1,0 +1,265 @@
+//! Parquet files as rows of numbers: one column per value, or one column of lists.
+
+use ::parquet::basic::{ConvertedType, LogicalType, Type as Physical};
+use ::parquet::column::reader::ColumnReader;
+use ::parquet::schema::types::ColumnDescriptor;
+use half::f16;
+
+use super::parquet_pages::{Levels, Opened, fence, read_records};
+use super::source::which_key;
+use super::{RowReader, Shape, Source};
+use crate::error::{Complaint, InFile, Result};
+
+/// Values that are read of a column at a time.
+const BLOCK: usize = 1 << 16;
+
+/// The numbers of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Bool,
+    Signed,
+    Unsigned,
+    Half,
+    Float,
+}
+
+/// The kind of numbers in a column, if it holds numbers.
+fn kind_of(column: &ColumnDescriptor) -> Option<Kind> {
+    let converted = column.converted_type();
+    let unsigned = matches!(
+        converted,
+        ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32 | ConvertedType::UINT_64
+    );
+    let signed = matches!(
+        converted,
+        ConvertedType::NONE | ConvertedType::INT_8 | ConvertedType::INT_16 | ConvertedType::INT_32 | ConvertedType::INT_64
+    );
+    let logical = column.logical_type_ref();
+    match column.physical_type() {
+        Physical::BOOLEAN => Some(Kind::Bool),
+        Physical::FLOAT | Physical::DOUBLE => Some(Kind::Float),
+        Physical::FIXED_LEN_BYTE_ARRAY if logical == Some(&LogicalType::Float16) => Some(Kind::Half),
+        Physical::INT32 | Physical::INT64 if unsigned => Some(Kind::Unsigned),
+        // A date or a time is an integer too, but not one that belongs into an array.
+        Physical::INT32 | Physical::INT64 if signed && is_integer(logical) => Some(Kind::Signed),
+        _ => None,
+    }
+}
+
+fn is_integer(logical: Option<&LogicalType>) -> bool {
+    matches!(logical, None | Some(LogicalType::Integer(_)))
+}
+
+/// Opens the chosen columns as rows.
+pub(super) fn open_rows(source: &Source) -> Result<Box<dyn RowReader>> {
+    let file = Opened::open(&source.path)?;
+    let schema = file.metadata().file_metadata().schema_descr();
+    let name = |column: usize| schema.get_column_root(column).name().to_string();
+    let mut names: Vec<String> = (0..schema.num_columns()).map(name).collect();
+    names.dedup();
+    let chosen: Vec<usize> = match &source.key {
+        None => (0..schema.num_columns()).collect(),
+        Some(key) => (0..schema.num_columns()).filter(|&column| name(column) == *key).collect(),
+    };
+    if chosen.is_empty() {
+        return Err(which_key(source.key.as_deref(), names).into());
+    }
+    let lists = chosen.iter().filter(|&&column| schema.column(column).max_rep_level() > 0).count();
+    if lists > 0 && chosen.len() > 1 {
+        return Err(which_key(None, names).into());
+    }
+    let mut columns = Vec::new();
+    for &place in &chosen {
+        let column = schema.column(place);
+        let found = match kind_of(&column) {
+            _ if column.max_rep_level() > 1 => "lists in lists".to_string(),
+            None => format!("{} ({})", column.physical_type(), column.converted_type()),
+            Some(kind) => {
+                columns.push(Column { place, kind, full: column.max_def_level(), reader: None });
+                continue;
+            }
+        };
+        return Err(Complaint::new("a column does not hold numbers")
+            .expected("bool, integers, float, double or float16, or lists of them")
+            .found(found)
+            .at(format!("column `{}`", name(place)))
+            .advice(format!("name the column to read, like FILE:{}", name(place)))
+            .into());
+    }
+    let width = match columns.as_slice() {
+        [only] if lists == 1 => list_width(&file, only.place)?,
+        many => many.len(),
+    };
+    let shape = Shape::of(&[file.rows, width])?;
+    let kind = format!("parquet, {}", if lists == 1 { "a column of lists" } else { "columns of numbers" });
+    let path = source.path.clone();
+    let (group, group_row) = (0, 0);
+    Ok(Box::new(ParquetRows { file, columns, list: lists == 1, shape, kind, path, group, group_row }))
+}
+
+/// The length of the lists: the same in every row, so that it divides the number of values in each row group.
+fn list_width(file: &Opened, column: usize) -> Result<usize> {
+    let mut width = None;
+    for (group, &rows) in file.group_rows.iter().enumerate().filter(|(_, rows)| **rows > 0) {
+        let values = file.values(group, column);
+        if values % rows != 0 || width.is_some_and(|width| width != values / rows) {
+            return Err(Complaint::new("the lists do not all have the same length")
+                .found(format!("{values} values in {rows} rows"))
+                .at(format!("row group {group}"))
+                .into());
+        }
+        width = Some(values / rows);
+    }
+    // Without rows there is no list to look at.
+    Ok(width.unwrap_or(1))
+}
+
+struct Column {
+    place: usize,
+    kind: Kind,
+    /// The definition level of a value that is there.
+    full: i16,
+    reader: Option<ColumnReader>,
+}
+
+struct ParquetRows {
+    file: Opened,
+    columns: Vec<Column>,
+    list: bool,
+    shape: Shape,
+    kind: String,
+    path: std::path::PathBuf,
+    group: usize,
+    /// Rows of the group that were read.
+    group_row: usize,
+}
+
+impl ParquetRows {
+    /// Reads rows that lie in the current row group.
+    fn read_in_group(&mut self, rows: usize, out: &mut [f32]) -> Result<()> {
+        let width = self.shape.width;
+        let first_row = self.file.group_rows[..self.group].iter().sum::<usize>() + self.group_row;
+        for (place, column) in self.columns.iter_mut().enumerate() {
+            let reader = match &mut column.reader {
+                Some(reader) => reader,
+                none => none.insert(self.file.column(self.group, column.place)?),
+            };
+            let mut levels = Levels::default();
+            let values = fence(|| numbers(reader, column.kind, rows, &mut levels))?;
+            let per_row = if self.list { width } else { 1 };
+            check_levels(&levels, column.full, self.list, per_row, rows, first_row)?;
+            if values.len() != rows * per_row {
+                return Err(Complaint::new("a column has not as many values as rows")
+                    .expected(rows * per_row)
+                    .found(values.len())
+                    .at(format!("rows {first_row} to {}", first_row + rows))
+                    .into());
+            }
+            if self.list {
+                out[..rows * width].copy_from_slice(&values);
+            } else {
+                out.iter_mut().skip(place).step_by(width).zip(&values).for_each(|(out, value)| *out = *value);
+            }
+        }
+        self.group_row += rows;
+        if self.group_row == self.file.group_rows[self.group] {
+            (self.group, self.group_row) = (self.group + 1, 0);
+            self.columns.iter_mut().for_each(|column| column.reader = None);
+        }
+        Ok(())
+    }
+}
+
+impl RowReader for ParquetRows {
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn read(&mut self, out: &mut [f32]) -> Result<usize> {
+        let width = self.shape.width;
+        let most = (BLOCK / if self.list { width } else { 1 }).max(1);
+        let wanted = out.len() / width;
+        let mut filled = 0;
+        while filled < wanted && self.group < self.file.group_rows.len() {
+            let left = self.file.group_rows[self.group] - self.group_row;
+            if left == 0 {
+                self.group += 1;
+                continue;
+            }
+            let rows = left.min(wanted - filled).min(most);
+            let path = self.path.clone();
+            self.read_in_group(rows, &mut out[filled * width..(filled + rows) * width]).in_file(&path)?;
+            filled += rows;
+        }
+        Ok(filled)
+    }
+}
+
+/// Refuses nulls, and lists of another length than the first ones.
+fn check_levels(levels: &Levels, full: i16, list: bool, width: usize, rows: usize, first_row: usize) -> Result<()> {
+    let row_of = |place: usize| first_row + place / width;
+    if let Some(place) = levels.definition.iter().position(|&level| level != full) {
+        return Err(Complaint::new("a value is missing (null), or a list is empty")
+            .expected("a number in every cell")
+            .at(format!("row {}", row_of(place)))
+            .advice("drop those rows, or fill them in, before saving")
+            .into());
+    }
+    let starts_well = |(place, &level): (usize, &i16)| (level == 0) == place.is_multiple_of(width);
+    if list && (levels.repetition.len() != rows * width || !levels.repetition.iter().enumerate().all(starts_well)) {
+        return Err(Complaint::new("the lists do not all have the same length")
+            .expected(format!("{width} values"))
+            .at(format!("rows {first_row} to {}", first_row + rows))
+            .into());
+    }
+    Ok(())
+}
+
+/// The next rows of a column as `f32`.
+fn numbers(
+    reader: &mut ColumnReader,
+    kind: Kind,
+    rows: usize,
+    levels: &mut Levels,
+) -> super::parquet_pages::Answer<Vec<f32>> {
+    Ok(match reader {
+        ColumnReader::BoolColumnReader(reader) => {
+            let mut values = Vec::new();
+            read_records(reader, rows, levels, &mut values)?;
+            values.into_iter().map(f32::from).collect()
+        }
+        ColumnReader::Int32ColumnReader(reader) => {
+            let mut values = Vec::new();
+            read_records(reader, rows, levels, &mut values)?;
+            let unsigned = kind == Kind::Unsigned;
+            values.into_iter().map(|value| if unsigned { value as u32 as f32 } else { value as f32 }).collect()
+        }
+        ColumnReader::Int64ColumnReader(reader) => {
+            let mut values = Vec::new();
+            read_records(reader, rows, levels, &mut values)?;
+            let unsigned = kind == Kind::Unsigned;
+            values.into_iter().map(|value| if unsigned { value as u64 as f32 } else { value as f32 }).collect()
+        }
+        ColumnReader::FloatColumnReader(reader) => {
+            let mut values = Vec::new();
+            read_records(reader, rows, levels, &mut values)?;
+            values
+        }
+        ColumnReader::DoubleColumnReader(reader) => {
+            let mut values = Vec::new();
+            read_records(reader, rows, levels, &mut values)?;
+            values.into_iter().map(|value| value as f32).collect()
+        }
+        ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+            let mut values = Vec::new();
+            read_records(reader, rows, levels, &mut values)?;
+            let half = |bytes: &[u8]| bytes.first_chunk().map_or(f32::NAN, |bytes| f16::from_le_bytes(*bytes).to_f32());
+            values.iter().map(|value| half(value.data())).collect()
+        }
+        ColumnReader::Int96ColumnReader(_) | ColumnReader::ByteArrayColumnReader(_) => Vec::new(),
+    })
+}

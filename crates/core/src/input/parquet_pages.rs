@@ -1,0 +1,161 @@
+//! The columns of a parquet file, opened with every size checked, and read a few rows at a time.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use ::parquet::column::page::{Page, PageMetadata, PageReader};
+use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
+use ::parquet::data_type::DataType;
+use ::parquet::errors::ParquetError;
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
+
+use super::file::Regular;
+use super::parquet_footer;
+use crate::error::{Complaint, Error, Result};
+
+/// A result of the parquet crate.
+pub(super) type Answer<T> = std::result::Result<T, ParquetError>;
+
+/// An open file whose footer and column places were checked.
+pub(super) struct Opened {
+    reader: SerializedFileReader<File>,
+    /// Rows of each row group.
+    pub group_rows: Vec<usize>,
+    pub rows: usize,
+}
+
+impl Opened {
+    /// Opens a file.
+    pub fn open(path: &Path) -> Result<Opened> {
+        let mut file = Regular::open(path)?;
+        parquet_footer::check(&mut file)?;
+        let length = file.length;
+        let reader = fence(|| SerializedFileReader::new(file.file))?;
+        let wrong = |what: &str, group: usize| {
+            Complaint::new(what).at(format!("row group {group}")).advice("copy or write the file again")
+        };
+        let mut group_rows = Vec::new();
+        for (group, metadata) in reader.metadata().row_groups().iter().enumerate() {
+            let rows = usize::try_from(metadata.num_rows()).ok();
+            group_rows.push(rows.ok_or_else(|| wrong("a row group has less than no rows", group))?);
+            for column in metadata.columns() {
+                let start = column.dictionary_page_offset().unwrap_or(i64::MAX).min(column.data_page_offset());
+                let end = start.checked_add(column.compressed_size());
+                let inside = end.is_some_and(|end| end as u64 <= length) && start >= 0 && column.compressed_size() >= 0;
+                if !inside || column.num_values() < 0 || column.uncompressed_size() < 0 {
+                    return Err(wrong("a column does not lie within the parquet file", group).into());
+                }
+            }
+        }
+        let rows = group_rows.iter().try_fold(0usize, |sum, &rows| sum.checked_add(rows));
+        let rows = rows.filter(|&rows| rows <= isize::MAX as usize / 8);
+        let rows = rows.ok_or_else(|| Complaint::new("the parquet file claims more rows than a memory can hold"))?;
+        Ok(Opened { reader, group_rows, rows })
+    }
+
+    /// What the footer says.
+    pub fn metadata(&self) -> &::parquet::file::metadata::ParquetMetaData {
+        self.reader.metadata()
+    }
+
+    /// How many values a column has in a row group, nulls included.
+    pub fn values(&self, group: usize, column: usize) -> usize {
+        let values = self.metadata().row_group(group).column(column).num_values();
+        usize::try_from(values).unwrap_or(0)
+    }
+
+    /// A reader for a column of a row group.
+    pub fn column(&self, group: usize, column: usize) -> Result<ColumnReader> {
+        let left = self.values(group, column);
+        fence(|| {
+            let pages = self.reader.get_row_group(group)?.get_column_page_reader(column)?;
+            let description = self.metadata().file_metadata().schema_descr().column(column);
+            Ok(get_column_reader(description, Box::new(Counted { pages, left })))
+        })
+    }
+}
+
+/// Pages that together hold no more values than the footer says. Run-length coding can promise billions in a few bytes.
+struct Counted {
+    pages: Box<dyn PageReader>,
+    left: usize,
+}
+
+impl PageReader for Counted {
+    fn get_next_page(&mut self) -> Answer<Option<Page>> {
+        let Some(page) = self.pages.get_next_page()? else { return Ok(None) };
+        let values = page.num_values() as usize;
+        if matches!(page, Page::DictionaryPage { .. }) {
+            // A word of a dictionary takes a byte at least.
+            if values > page.buffer().len() {
+                return Err(ParquetError::General(format!("a dictionary of {values} words is shorter than that")));
+            }
+        } else {
+            self.left = self.left.checked_sub(values).ok_or_else(|| {
+                ParquetError::General("the pages of a column hold more values than the footer says".to_string())
+            })?;
+        }
+        Ok(Some(page))
+    }
+
+    fn peek_next_page(&mut self) -> Answer<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Answer<()> {
+        self.pages.skip_next_page()
+    }
+}
+
+impl Iterator for Counted {
+    type Item = Answer<Page>;
+
+    fn next(&mut self) -> Option<Answer<Page>> {
+        self.get_next_page().transpose()
+    }
+}
+
+/// What was read of a column.
+#[derive(Default)]
+pub(super) struct Levels {
+    /// How much of each value is there; less than the most means null.
+    pub definition: Vec<i16>,
+    /// Zero where a row begins.
+    pub repetition: Vec<i16>,
+}
+
+/// Reads whole rows of a column; appends values that are not null and the levels of all.
+pub(super) fn read_records<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    rows: usize,
+    levels: &mut Levels,
+    values: &mut Vec<T::T>,
+) -> Answer<()> {
+    let mut done = 0;
+    while done < rows {
+        let (count, _, _) = reader.read_records(
+            rows - done,
+            Some(&mut levels.definition),
+            Some(&mut levels.repetition),
+            values,
+        )?;
+        if count == 0 {
+            return Err(ParquetError::General("a column has fewer rows than the footer says".to_string()));
+        }
+        done += count;
+    }
+    Ok(())
+}
+
+/// Calls the parquet crate. It has been seen to panic on damaged files, which must not end the program.
+pub(super) fn fence<T>(read: impl FnOnce() -> Answer<T>) -> Result<T> {
+    let damaged = |found: String| -> Error {
+        Complaint::new("the parquet file cannot be read").found(found).advice("copy or write it again").into()
+    };
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(damaged(error.to_string())),
+        Err(_) => Err(damaged("damage that its reader does not understand".to_string())),
+    }
+}

@@ -1,0 +1,423 @@
+//! A reader of Python pickles that executes nothing.
+//!
+//! A pickle is a program for a small stack machine. This reader knows a closed list of its instructions and of the names
+//! that may be mentioned, and builds a tree of what it says; a call is written down, never made. Everything else is
+//! refused by its name.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Complaint, Result};
+
+/// The names that a checkpoint may mention. None is looked up: they only tell what a part of the tree means.
+const NAMES: &[(&str, &[&str])] = &[
+    ("collections", &["OrderedDict"]),
+    ("torch._utils", &["_rebuild_tensor_v2", "_rebuild_parameter"]),
+    (
+        "torch",
+        &[
+            "FloatStorage",
+            "HalfStorage",
+            "BFloat16Storage",
+            "DoubleStorage",
+            "LongStorage",
+            "IntStorage",
+            "ShortStorage",
+            "CharStorage",
+            "ByteStorage",
+            "BoolStorage",
+            "Size",
+            "device",
+            "float32",
+            "float16",
+            "bfloat16",
+            "float64",
+            "int64",
+            "int32",
+            "int16",
+            "int8",
+            "uint8",
+            "bool",
+        ],
+    ),
+];
+
+/// The place of a node in its tree.
+pub(super) type Id = usize;
+
+/// A part of the tree.
+#[derive(Debug, PartialEq)]
+pub(super) enum Node<'a> {
+    /// Something that no tensor depends on: `None`, a float, bytes, a very large integer.
+    Inert,
+    Bool(bool),
+    Int(i64),
+    Text(&'a str),
+    Tuple(Vec<Id>),
+    List(Vec<Id>),
+    Dict(Vec<(Id, Id)>),
+    /// One of the permitted names, without its module.
+    Name(&'static str),
+    /// A call that was written down: the name and the arguments.
+    Call(&'static str, Id),
+    /// A reference to something outside of the pickle.
+    Outside(Id),
+}
+
+/// What a pickle says.
+#[derive(Debug)]
+pub(super) struct Tree<'a> {
+    nodes: Vec<Node<'a>>,
+    /// The node of the whole.
+    pub root: Id,
+}
+
+impl<'a> Tree<'a> {
+    /// A node. Nodes refer to nodes of the same tree only.
+    pub fn node(&self, id: Id) -> &Node<'a> {
+        self.nodes.get(id).unwrap_or(&Node::Inert)
+    }
+
+    /// Reads a pickle of protocol 2 to 5.
+    pub fn read(bytes: &'a [u8]) -> Result<Tree<'a>> {
+        let mut machine =
+            Machine { bytes, place: 0, nodes: Vec::new(), stack: Vec::new(), marks: Vec::new(), memo: BTreeMap::new() };
+        loop {
+            let start = machine.place;
+            match machine.step() {
+                Ok(None) => {}
+                Ok(Some(root)) => return Ok(Tree { nodes: machine.nodes, root }),
+                Err(complaint) => return Err(complaint.at(format!("byte {start} of the pickle")).into()),
+            }
+        }
+    }
+}
+
+struct Machine<'a> {
+    bytes: &'a [u8],
+    place: usize,
+    nodes: Vec<Node<'a>>,
+    stack: Vec<Id>,
+    /// How high the stack was at each mark.
+    marks: Vec<usize>,
+    memo: BTreeMap<u64, Id>,
+}
+
+/// A step either goes wrong, ends the pickle, or goes on.
+type Step<T> = std::result::Result<T, Complaint>;
+
+impl<'a> Machine<'a> {
+    /// Takes one instruction. The numbers are those of Python's `pickletools`.
+    fn step(&mut self) -> Step<Option<Id>> {
+        match self.take(1)?[0] {
+            0x80 => match self.take(1)?[0] {
+                2..=5 => Ok(()),
+                other => Err(Complaint::new("this pickle protocol is not read").expected("2 to 5").found(other)),
+            },
+            0x95 => self.take(8).map(|_| ()),
+            b'.' => return self.pop().map(Some),
+
+            b'N' => self.push(Node::Inert),
+            0x88 => self.push(Node::Bool(true)),
+            0x89 => self.push(Node::Bool(false)),
+            b'K' => self.push_number(1),
+            b'M' => self.push_number(2),
+            b'J' => {
+                let value = self.number(4)? as u32 as i32;
+                self.push(Node::Int(value.into()))
+            }
+            0x8a => {
+                let length = self.number(1)?;
+                let digits = self.take(length)?;
+                self.push(integer(digits))
+            }
+            b'G' => {
+                self.take(8)?;
+                self.push(Node::Inert)
+            }
+            b'X' => self.push_text(4),
+            0x8c => self.push_text(1),
+            0x8d => self.push_text(8),
+            b'U' => self.push_bytes(1),
+            b'T' => self.push_bytes(4),
+            b'C' => self.push_bytes(1),
+            b'B' => self.push_bytes(4),
+            0x8e => self.push_bytes(8),
+
+            b'(' => {
+                self.marks.push(self.stack.len());
+                Ok(())
+            }
+            b')' => self.push(Node::Tuple(Vec::new())),
+            0x85 => self.push_tuple(1),
+            0x86 => self.push_tuple(2),
+            0x87 => self.push_tuple(3),
+            b't' => {
+                let items = self.pop_to_mark()?;
+                self.push(Node::Tuple(items))
+            }
+            b']' => self.push(Node::List(Vec::new())),
+            b'}' => self.push(Node::Dict(Vec::new())),
+            b'a' => {
+                let item = self.pop()?;
+                self.extend_list(vec![item])
+            }
+            b'e' => {
+                let items = self.pop_to_mark()?;
+                self.extend_list(items)
+            }
+            b's' => {
+                let value = self.pop()?;
+                let key = self.pop()?;
+                self.extend_dict(vec![key, value])
+            }
+            b'u' => {
+                let items = self.pop_to_mark()?;
+                self.extend_dict(items)
+            }
+
+            b'q' => self.remember(1),
+            b'r' => self.remember(4),
+            0x94 => {
+                let top = self.top()?;
+                self.memo.insert(self.memo.len() as u64, top);
+                Ok(())
+            }
+            b'h' => self.recall(1),
+            b'j' => self.recall(4),
+            b'0' => self.pop().map(|_| ()),
+            b'2' => {
+                let top = self.top()?;
+                self.stack.push(top);
+                Ok(())
+            }
+
+            b'c' => {
+                let (module, name) = (self.line()?, self.line()?);
+                self.push_name(module, name)
+            }
+            0x93 => {
+                let (name, module) = (self.pop()?, self.pop()?);
+                match (&self.nodes[module], &self.nodes[name]) {
+                    (&Node::Text(module), &Node::Text(name)) => self.push_name(module, name),
+                    _ => Err(Complaint::new("a name in the pickle is not text")),
+                }
+            }
+            b'Q' => {
+                let id = self.pop()?;
+                self.push(Node::Outside(id))
+            }
+            b'R' => {
+                let (arguments, function) = (self.pop()?, self.pop()?);
+                match self.nodes[function] {
+                    // It comes empty or with pairs; in checkpoints always empty, and is filled afterwards.
+                    Node::Name("OrderedDict") => self.push(Node::Dict(Vec::new())),
+                    Node::Name(name) => self.push(Node::Call(name, arguments)),
+                    _ => Err(Complaint::new("the pickle calls something that has no name")),
+                }
+            }
+            // Attributes for an object that is there already; tensors have none that matter.
+            b'b' => self.pop().map(|_| ()),
+            other => Err(Complaint::new("the pickle holds an instruction that is not on the list")
+                .found(format!("0x{other:02x} \"{}\"", other.escape_ascii()))
+                .advice("only plain state dictionaries are read; save model.state_dict()")),
+        }?;
+        Ok(None)
+    }
+
+    fn take(&mut self, count: usize) -> Step<&'a [u8]> {
+        let taken = self.place.checked_add(count).and_then(|end| self.bytes.get(self.place..end));
+        let taken = taken.ok_or_else(|| Complaint::new("the pickle ends too early"))?;
+        self.place += count;
+        Ok(taken)
+    }
+
+    /// An unsigned number of so many bytes.
+    fn number(&mut self, size: usize) -> Step<usize> {
+        let mut bytes = [0; 8];
+        bytes[..size].copy_from_slice(self.take(size)?);
+        usize::try_from(u64::from_le_bytes(bytes)).map_err(|_| Complaint::new("a length in the pickle is too large"))
+    }
+
+    /// Text up to the end of the line.
+    fn line(&mut self) -> Step<&'a str> {
+        let rest = &self.bytes[self.place..];
+        let length = rest.iter().take(1000).position(|&byte| byte == b'\n');
+        let length = length.ok_or_else(|| Complaint::new("a name in the pickle does not end"))?;
+        self.place += length + 1;
+        std::str::from_utf8(&rest[..length]).map_err(|_| Complaint::new("a name in the pickle is not text"))
+    }
+
+    fn push(&mut self, node: Node<'a>) -> Step<()> {
+        self.stack.push(self.nodes.len());
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    fn push_number(&mut self, size: usize) -> Step<()> {
+        let value = self.number(size)?;
+        self.push(Node::Int(value as i64))
+    }
+
+    fn push_text(&mut self, size: usize) -> Step<()> {
+        let length = self.number(size)?;
+        let text = std::str::from_utf8(self.take(length)?);
+        self.push(Node::Text(text.map_err(|_| Complaint::new("a string in the pickle is not UTF-8"))?))
+    }
+
+    fn push_bytes(&mut self, size: usize) -> Step<()> {
+        let length = self.number(size)?;
+        let bytes = self.take(length)?;
+        self.push(std::str::from_utf8(bytes).map_or(Node::Inert, Node::Text))
+    }
+
+    fn push_tuple(&mut self, count: usize) -> Step<()> {
+        let floor = self.floor();
+        let start = self.stack.len().checked_sub(count).filter(|&start| start >= floor).ok_or_else(empty)?;
+        let items = self.stack.split_off(start);
+        self.push(Node::Tuple(items))
+    }
+
+    fn push_name(&mut self, module: &str, name: &str) -> Step<()> {
+        let names = NAMES.iter().find(|(known, _)| *known == module).map_or(&[][..], |(_, names)| names);
+        match names.iter().find(|known| **known == name) {
+            Some(known) => self.push(Node::Name(known)),
+            None => Err(Complaint::new("the pickle mentions a name that is not on the list")
+                .expected("tensors, storages and dictionaries of torch")
+                .found(format!("{}.{}", module.escape_debug(), name.escape_debug()))
+                .advice("it could execute code; save model.state_dict(), or use safetensors")),
+        }
+    }
+
+    /// Nothing below the last mark may be taken.
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
+    fn pop(&mut self) -> Step<Id> {
+        if self.stack.len() <= self.floor() {
+            return Err(empty());
+        }
+        self.stack.pop().ok_or_else(empty)
+    }
+
+    fn top(&self) -> Step<Id> {
+        self.stack.last().copied().filter(|_| self.stack.len() > self.floor()).ok_or_else(empty)
+    }
+
+    fn pop_to_mark(&mut self) -> Step<Vec<Id>> {
+        let mark = self.marks.pop().ok_or_else(empty)?;
+        Ok(self.stack.split_off(mark))
+    }
+
+    fn extend_list(&mut self, items: Vec<Id>) -> Step<()> {
+        let top = self.top()?;
+        match &mut self.nodes[top] {
+            Node::List(list) => list.extend(items),
+            _ => return Err(Complaint::new("the pickle appends to something that is not a list")),
+        }
+        Ok(())
+    }
+
+    fn extend_dict(&mut self, items: Vec<Id>) -> Step<()> {
+        let top = self.top()?;
+        match &mut self.nodes[top] {
+            Node::Dict(entries) if items.len() % 2 == 0 => {
+                entries.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
+            }
+            _ => return Err(Complaint::new("the pickle sets items of something that is not a dictionary")),
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, size: usize) -> Step<()> {
+        let key = self.number(size)? as u64;
+        let top = self.top()?;
+        self.memo.insert(key, top);
+        Ok(())
+    }
+
+    fn recall(&mut self, size: usize) -> Step<()> {
+        let key = self.number(size)? as u64;
+        let id = self.memo.get(&key).copied();
+        self.stack.push(id.ok_or_else(|| Complaint::new("the pickle recalls what it never stored").found(key))?);
+        Ok(())
+    }
+}
+
+fn empty() -> Complaint {
+    Complaint::new("the pickle takes from an empty stack")
+}
+
+/// A two's complement number of any length; beyond 8 bytes nothing here needs its value.
+fn integer<'a>(digits: &[u8]) -> Node<'a> {
+    if digits.len() > 8 {
+        return Node::Inert;
+    }
+    let fill = if digits.last().is_some_and(|byte| byte & 0x80 != 0) { 0xff } else { 0 };
+    let mut bytes = [fill; 8];
+    bytes[..digits.len()].copy_from_slice(digits);
+    Node::Int(i64::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_and_numbers() {
+        // {'a': (1, 300, -1, 70000), 'b': [True]} as protocol 2 with memo.
+        let bytes = b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01(K\x01M\x2c\x01J\xff\xff\xff\xff\x8a\x03\x70\x11\x01tX\x01\x00\x00\x00b]\x88au.";
+        let tree = Tree::read(bytes).unwrap();
+        let Node::Dict(entries) = tree.node(tree.root) else { panic!("{tree:?}") };
+        assert_eq!(*tree.node(entries[0].0), Node::Text("a"));
+        let Node::Tuple(items) = tree.node(entries[0].1) else { panic!("{tree:?}") };
+        let numbers: Vec<&Node> = items.iter().map(|&item| tree.node(item)).collect();
+        assert_eq!(numbers, [&Node::Int(1), &Node::Int(300), &Node::Int(-1), &Node::Int(70000)]);
+        let Node::List(items) = tree.node(entries[1].1) else { panic!("{tree:?}") };
+        assert_eq!(*tree.node(items[0]), Node::Bool(true));
+    }
+
+    #[test]
+    fn what_could_execute_is_refused_by_name() {
+        // os.system('x') in the old and in the new way of naming.
+        for bytes in [
+            &b"\x80\x02cos\nsystem\nX\x01\x00\x00\x00x\x85R."[..],
+            b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x01x\x85R.",
+        ] {
+            let error = Tree::read(bytes).unwrap_err().to_string();
+            assert!(error.contains("os.system") && error.contains("byte"), "{error}");
+        }
+        // torch.save is a name of torch, but not on the list; INST is an instruction that is not.
+        assert!(Tree::read(b"\x80\x02ctorch\nsave\n.").unwrap_err().to_string().contains("torch.save"));
+        assert!(Tree::read(b"\x80\x02(ios\nsystem\n.").unwrap_err().to_string().contains("0x69"));
+    }
+
+    #[test]
+    fn broken_programs_are_refused() {
+        for bytes in [
+            &b""[..],
+            b"\x80\x02",
+            b"\x80\x09.",
+            b".",
+            b"\x80\x02t.",
+            b"\x80\x02(0.",
+            b"\x80\x02h\x05.",
+            b"\x80\x02K\x01a.",
+            b"\x80\x02}K\x01u.",
+            b"\x80\x02K\x01K\x01R.",
+            b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff.",
+            b"\x80\x02X\x01\x00\x00\x00\xff.",
+            b"\x80\x02(\x85.",
+        ] {
+            assert!(Tree::read(bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>, known in "[N)(}\\]tu.seaKq0h2RbQ\u{0}\u{1}]{0,40}") {
+            let _ = Tree::read(&bytes);
+            let _ = Tree::read(known.as_bytes());
+        }
+    }
+}

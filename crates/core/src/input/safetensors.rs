@@ -1,0 +1,167 @@
+//! Safetensors files. Their own crate checks that the tensors fill the file without gaps and overlaps.
+
+use std::io::{Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+
+use ::safetensors::Dtype;
+use ::safetensors::tensor::{Metadata, TensorInfo};
+use serde::de::IgnoredAny;
+
+use super::file::{Regular, failed};
+use super::json::Entries;
+use super::number::{Layout, Number};
+use super::source::which_key;
+use super::stream::Stream;
+use super::tensors::{Collector, Tensor, Tensors};
+use super::{RowReader, Shape, Source};
+use crate::budget::Budget;
+use crate::error::{Complaint, Result};
+
+/// Longer headers than this are lies; a tensor takes about a hundred bytes.
+const LONGEST_HEADER: u64 = 1 << 24;
+
+/// An open file and its checked header.
+struct Opened {
+    file: Regular,
+    metadata: Metadata,
+    /// Where the first tensor starts.
+    data: u64,
+}
+
+fn open(path: &Path) -> Result<Opened> {
+    let mut file = Regular::open(path)?;
+    let wrong = |what: &str| Complaint::new(what).advice("copy or write the file again").file(path);
+    if file.length < 8 {
+        return Err(wrong("the safetensors file ends within its header")
+            .expected("at least 8 bytes")
+            .found(file.length)
+            .into());
+    }
+    let mut length = [0; 8];
+    file.read_at(0, &mut length)?;
+    let length = u64::from_le_bytes(length);
+    let longest = LONGEST_HEADER.min(file.length - 8);
+    if length > longest {
+        return Err(wrong("the header of the safetensors file is too long")
+            .expected(format!("at most {longest} bytes"))
+            .found(length)
+            .at("byte 0")
+            .into());
+    }
+    let mut header = vec![0; length as usize];
+    file.read_at(8, &mut header)?;
+    let metadata = serde_json::from_slice::<Entries<IgnoredAny>>(&header)
+        .and_then(|_| serde_json::from_slice::<Metadata>(&header))
+        .map_err(|error| wrong("the header of the safetensors file is wrong").found(error))?;
+    let data = 8 + length;
+    let end = data.checked_add(metadata.data_len() as u64);
+    if end != Some(file.length) {
+        return Err(wrong("the length of the safetensors file does not agree with its header")
+            .expected(end.map_or("less than 2^64 bytes".to_string(), |end| format!("{end} bytes")))
+            .found(format!("{} bytes", file.length))
+            .into());
+    }
+    Ok(Opened { file, metadata, data })
+}
+
+impl Opened {
+    /// Picks the tensor of a key, or the only one that has rows.
+    fn pick(&self, key: Option<&str>) -> Result<(String, &TensorInfo)> {
+        let names = self.metadata.offset_keys();
+        let info = |name: &String| self.metadata.info(name);
+        let with = |dimensions: Range<usize>| -> Vec<&String> {
+            let fits = |name: &&String| info(name).is_some_and(|info| dimensions.contains(&info.shape.len()));
+            names.iter().filter(fits).collect()
+        };
+        let picked = match key {
+            Some(key) => names.iter().find(|name| *name == key),
+            // Beside a matrix there may be vectors, such as biases or ids.
+            None => match (with(2..4).as_slice(), with(1..2).as_slice()) {
+                ([only], _) | ([], [only]) => Some(*only),
+                _ => None,
+            },
+        };
+        match picked.and_then(|name| Some((name.clone(), info(name)?))) {
+            Some(picked) => Ok(picked),
+            None => Err(which_key(key, names).into()),
+        }
+    }
+
+    /// The place of a tensor in the file.
+    fn range(&self, info: &TensorInfo) -> Range<u64> {
+        self.data + info.data_offsets.0 as u64..self.data + info.data_offsets.1 as u64
+    }
+}
+
+/// The kind of number of a tensor.
+fn layout(name: &str, info: &TensorInfo) -> Result<Layout> {
+    Ok(Layout::little(match info.dtype {
+        Dtype::BOOL => Number::Bool,
+        Dtype::U8 => Number::U8,
+        Dtype::I8 => Number::I8,
+        Dtype::U16 => Number::U16,
+        Dtype::I16 => Number::I16,
+        Dtype::U32 => Number::U32,
+        Dtype::I32 => Number::I32,
+        Dtype::U64 => Number::U64,
+        Dtype::I64 => Number::I64,
+        Dtype::F16 => Number::F16,
+        Dtype::BF16 => Number::Bf16,
+        Dtype::F32 => Number::F32,
+        Dtype::F64 => Number::F64,
+        other => {
+            return Err(Complaint::new("the tensor holds a kind of number that is not read")
+                .expected("BOOL, I8 to I64, U8 to U64, F16, BF16, F32 or F64")
+                .found(other)
+                .at(format!("tensor `{name}`"))
+                .advice("convert it to float32 first")
+                .into());
+        }
+    }))
+}
+
+/// Opens a tensor as rows.
+pub(super) fn open_rows(source: &Source) -> Result<Box<dyn RowReader>> {
+    let mut opened = open(&source.path)?;
+    let (name, info) = opened.pick(source.key.as_deref())?;
+    let layout = layout(&name, info)?;
+    let shape = Shape::of(&info.shape)?;
+    let start = opened.range(info).start;
+    opened.file.file.seek(SeekFrom::Start(start)).map_err(|error| failed(error, &source.path))?;
+    let kind = format!("safetensors {}", layout.name());
+    Ok(Box::new(Stream::new(opened.file.file, layout, shape, kind, source.path.clone(), false)))
+}
+
+/// Where the values of a tensor lie, if they can be used in place.
+pub(super) fn plain_f32(source: &Source) -> Result<Option<(Range<u64>, Shape)>> {
+    let opened = open(&source.path)?;
+    let (_, info) = opened.pick(source.key.as_deref())?;
+    let shape = Shape::of(&info.shape)?;
+    let range = opened.range(info);
+    Ok((info.dtype == Dtype::F32 && range.start.is_multiple_of(4)).then_some((range, shape)))
+}
+
+/// Reads every tensor.
+pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
+    let mut opened = open(path)?;
+    let mut tensors = Collector::new(budget);
+    for name in opened.metadata.offset_keys() {
+        let Some(info) = opened.metadata.info(&name) else { continue };
+        let (layout, shape, range) = (layout(&name, info)?, info.shape.clone(), opened.range(info));
+        let bytes = range.end - range.start;
+        let length = bytes as usize / layout.size();
+        tensors.reserve(&name, length)?;
+        let mut values = vec![0f32; length];
+        if layout.is_plain() {
+            opened.file.read_at(range.start, bytemuck::cast_slice_mut(&mut values))?;
+        } else {
+            let _memory = budget.take(bytes, format!("the bytes of the tensor `{name}`"))?;
+            let mut raw = vec![0; bytes as usize];
+            opened.file.read_at(range.start, &mut raw)?;
+            layout.decode(&raw, &mut values);
+        }
+        tensors.insert(name, Tensor { shape, values })?;
+    }
+    Ok(tensors.finish())
+}

@@ -1,0 +1,93 @@
+//! The name of an array: a path, and a key when the file holds several.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::error::{Complaint, Result};
+
+/// Files that hold several arrays under keys. Elsewhere a colon is a part of the path.
+const KEYED: [&str; 6] = [".npz:", ".safetensors:", ".parquet:", ".pt:", ".pth:", ".bin:"];
+
+/// A path with an optional key: `x.npz:codes`, `w.safetensors:encoder.weight`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The file.
+    pub path: PathBuf,
+    /// The array in it, if it was named.
+    pub key: Option<String>,
+}
+
+impl Source {
+    /// Reads what a user typed.
+    pub fn parse(text: &str) -> Result<Source> {
+        if text.is_empty() || text.contains('\0') {
+            return Err(Complaint::new("this is not a path").found(format!("{text:?}")).into());
+        }
+        let lower = text.to_ascii_lowercase();
+        let split = KEYED.iter().filter_map(|ending| Some(lower.find(ending)? + ending.len())).min();
+        match split {
+            None => Ok(Source { path: text.into(), key: None }),
+            Some(end) if end == text.len() => Err(Complaint::new("a key is missing after the colon")
+                .expected("for example x.npz:codes")
+                .found(text)
+                .advice("leave the colon out to see which keys there are")
+                .into()),
+            Some(end) => Ok(Source { path: text[..end - 1].into(), key: Some(text[end..].to_string()) }),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.key {
+            None => write!(f, "{}", self.path.display()),
+            Some(key) => write!(f, "{}:{key}", self.path.display()),
+        }
+    }
+}
+
+/// Refuses a key where the file can hold only one array.
+pub(super) fn no_key(source: &Source, format: &str) -> Result<()> {
+    match &source.key {
+        None => Ok(()),
+        Some(key) => Err(Complaint::new(format!("{format} files hold one array without a key"))
+            .found(format!("the key `{key}`"))
+            .into()),
+    }
+}
+
+/// The error for a key that is not there, or that is needed and was not given.
+pub(super) fn which_key(key: Option<&str>, mut keys: Vec<String>) -> Complaint {
+    keys.sort();
+    let example = keys.first().cloned().unwrap_or_default();
+    let count = keys.len();
+    keys.truncate(20);
+    let more = if count > keys.len() { format!(" and {} more", count - keys.len()) } else { String::new() };
+    let list = format!("{}{more}", keys.join(", "));
+    match key {
+        None if count == 0 => Complaint::new("the file holds no array of numbers"),
+        None => Complaint::new("the file holds several arrays, so one has to be named")
+            .expected(format!("one of {list}"))
+            .advice(format!("write the key after the path, like FILE:{example}")),
+        Some(key) => Complaint::new("the file holds no array of that name").expected(format!("one of {list}")).found(key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_colon_counts_only_after_a_file_of_several_arrays() {
+        let of = |text: &str| Source::parse(text).map(|source| (source.path.display().to_string(), source.key));
+        let some = |path: &str, key: &str| (path.to_string(), Some(key.to_string()));
+        assert_eq!(of("a/x.npz:codes").unwrap(), some("a/x.npz", "codes"));
+        assert_eq!(of("W.SafeTensors:encoder.weight").unwrap(), some("W.SafeTensors", "encoder.weight"));
+        assert_eq!(of("x.npz:a:b").unwrap(), some("x.npz", "a:b"));
+        assert_eq!(of("C:/x.npy").unwrap(), ("C:/x.npy".to_string(), None));
+        assert_eq!(of("x.npy:k").unwrap(), ("x.npy:k".to_string(), None));
+        assert!(of("x.npz:").unwrap_err().to_string().contains("key"));
+        assert!(of("").is_err());
+        assert_eq!(Source::parse("x.pt:w").unwrap().to_string(), "x.pt:w");
+    }
+}

@@ -1,0 +1,141 @@
+//! Arrays whose neighbours do not lie side by side: a view into a list of values, made whole.
+
+use super::shape::written;
+use crate::error::{Complaint, Result};
+
+/// A view into a list of values: where it starts, its dimensions, and how far apart neighbours lie in each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    pub offset: usize,
+    pub dimensions: Vec<usize>,
+    pub strides: Vec<usize>,
+}
+
+impl View {
+    /// A whole array in Fortran order.
+    pub fn fortran(dimensions: &[usize]) -> View {
+        let mut step = 1usize;
+        let strides = dimensions
+            .iter()
+            .map(|&size| {
+                let stride = step;
+                step = step.saturating_mul(size.max(1));
+                stride
+            })
+            .collect();
+        View { offset: 0, dimensions: dimensions.to_vec(), strides }
+    }
+
+    /// How many values the view shows, or `None` when that is more than a number can say.
+    pub fn length(&self) -> Option<usize> {
+        self.dimensions.iter().try_fold(1usize, |length, &size| length.checked_mul(size))
+    }
+
+    /// Refuses a view that reaches beyond a list of `available` values.
+    pub fn check(&self, available: usize) -> Result<()> {
+        let wrong = |found: String| {
+            Complaint::new("a tensor reaches beyond its storage")
+                .expected(format!("at most {available} values"))
+                .found(found)
+                .advice("the file is damaged; write it again")
+        };
+        if self.dimensions.len() != self.strides.len() {
+            return Err(wrong(format!("{} strides for {}", self.strides.len(), written(&self.dimensions))).into());
+        }
+        if self.dimensions.contains(&0) {
+            return Ok(());
+        }
+        let last = self.dimensions.iter().zip(&self.strides).try_fold(self.offset, |last, (&size, &stride)| {
+            last.checked_add((size - 1).checked_mul(stride)?)
+        });
+        match last {
+            Some(last) if last < available => Ok(()),
+            _ => Err(wrong(format!(
+                "{} with strides {:?} from value {}",
+                written(&self.dimensions),
+                self.strides,
+                self.offset
+            ))
+            .into()),
+        }
+    }
+
+    /// Copies what a checked view shows, in C order.
+    pub fn copy(&self, values: &[f32]) -> Vec<f32> {
+        let length = self.length().unwrap_or(0);
+        if length == 0 {
+            return Vec::new();
+        }
+        let mut step = 1;
+        let whole = self.dimensions.iter().zip(&self.strides).rev().all(|(&size, &stride)| {
+            let fits = size == 1 || stride == step;
+            step *= size;
+            fits
+        });
+        if whole {
+            return values[self.offset..self.offset + length].to_vec();
+        }
+        let mut out = Vec::with_capacity(length);
+        let mut index = vec![0; self.dimensions.len()];
+        let mut place = self.offset;
+        // The last dimension is a plain loop; the others count like a clock.
+        let (inner_size, inner_stride) = match (self.dimensions.last(), self.strides.last()) {
+            (Some(&size), Some(&stride)) => (size, stride),
+            _ => (1, 0),
+        };
+        loop {
+            out.extend((0..inner_size).map(|step| values[place + step * inner_stride]));
+            let mut dimension = self.dimensions.len() - 1;
+            loop {
+                if dimension == 0 {
+                    return out;
+                }
+                dimension -= 1;
+                index[dimension] += 1;
+                place += self.strides[dimension];
+                if index[dimension] < self.dimensions[dimension] {
+                    break;
+                }
+                place -= index[dimension] * self.strides[dimension];
+                index[dimension] = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(offset: usize, dimensions: &[usize], strides: &[usize]) -> View {
+        View { offset, dimensions: dimensions.to_vec(), strides: strides.to_vec() }
+    }
+
+    #[test]
+    fn strides_are_honoured() {
+        let values: Vec<f32> = (0..12).map(|v| v as f32).collect();
+        assert_eq!(view(0, &[3, 4], &[4, 1]).copy(&values), values);
+        // The transpose of 3 × 4: columns 0, 4, 8 | 1, 5, 9 | ...
+        let transposed = view(0, &[4, 3], &[1, 4]).copy(&values);
+        assert_eq!(transposed, [0., 4., 8., 1., 5., 9., 2., 6., 10., 3., 7., 11.]);
+        assert_eq!(View::fortran(&[4, 3]), view(0, &[4, 3], &[1, 4]));
+        assert_eq!(view(5, &[2, 2], &[4, 1]).copy(&values), [5., 6., 9., 10.]);
+        assert_eq!(view(3, &[2, 2], &[0, 1]).copy(&values), [3., 4., 3., 4.]);
+        assert_eq!(view(7, &[], &[]).copy(&values), [7.]);
+        // 2 × 3 × 2 in Fortran order: (i, j, k) lies at i + 2 j + 6 k.
+        let cube = View::fortran(&[2, 3, 2]).copy(&values);
+        assert_eq!(cube, [0., 6., 2., 8., 4., 10., 1., 7., 3., 9., 5., 11.]);
+        assert_eq!(view(0, &[3, 0], &[1, 1]).copy(&values), [0f32; 0]);
+    }
+
+    #[test]
+    fn a_view_beyond_its_storage_is_refused() {
+        assert!(view(0, &[3, 4], &[4, 1]).check(12).is_ok());
+        assert!(view(0, &[3, 4], &[4, 1]).check(11).is_err());
+        assert!(view(1, &[3, 4], &[4, 1]).check(12).is_err());
+        assert!(view(0, &[3], &[usize::MAX]).check(12).is_err());
+        assert!(view(usize::MAX, &[2], &[1]).check(12).is_err());
+        assert!(view(0, &[3], &[1, 1]).check(12).is_err());
+        assert!(view(99, &[0], &[1]).check(0).is_ok());
+    }
+}

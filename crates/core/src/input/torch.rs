@@ -1,0 +1,292 @@
+//! Torch checkpoints: a zip archive with a pickle that describes tensors, and a file of numbers per storage.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::archive::Archive;
+use super::file::Regular;
+use super::number::{Layout, Number};
+use super::pickle::{Id, Node, Tree};
+use super::source::which_key;
+use super::strided::View;
+use super::tensors::{Collector, Tensor, Tensors};
+use super::{RowReader, Shape, Source};
+use crate::budget::{Budget, Taken};
+use crate::error::{Complaint, Result};
+
+/// Descriptions longer than this are no list of tensors.
+const LONGEST_PICKLE: u64 = 1 << 24;
+
+/// What a byte of a pickle can cost as a node, with the lists that refer to it.
+const NODE_BYTES: u64 = 96;
+
+/// A pickle can refer to itself, so the walk through it has to end somewhere.
+const DEEPEST: usize = 32;
+const MOST_NODES: usize = 1 << 20;
+const LONGEST_NAME: usize = 4096;
+
+/// True for the entry that describes the tensors.
+pub(super) fn is_pickle(name: &str) -> bool {
+    name == "data.pkl" || name.ends_with("/data.pkl")
+}
+
+/// Where a tensor's values are.
+#[derive(Debug)]
+struct Plan {
+    storage: String,
+    number: Number,
+    /// How many numbers the storage holds.
+    available: usize,
+    view: View,
+}
+
+/// Reads every tensor of a checkpoint.
+pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
+    check_magic(path)?;
+    let mut archive = Archive::open(path)?;
+    let pickles: Vec<String> = archive.names().filter(|name| is_pickle(name)).map(str::to_string).collect();
+    let [pickle] = &pickles[..] else {
+        return Err(Complaint::new("the archive is not a torch checkpoint")
+            .expected("one entry data.pkl")
+            .found(format!("{} of them", pickles.len()))
+            .advice("TorchScript archives and plain zip files are not read; save model.state_dict() with torch.save")
+            .into());
+    };
+    let size = archive.find(pickle).map_or(0, |entry| entry.size);
+    if size > LONGEST_PICKLE {
+        return Err(Complaint::new("the description of the tensors is too long")
+            .expected(format!("at most {LONGEST_PICKLE} bytes"))
+            .found(size)
+            .at(format!("entry `{pickle}`"))
+            .into());
+    }
+    let _nodes = budget.take(size * NODE_BYTES, "the description of the tensors")?;
+    let (bytes, _memory) = archive.bytes(pickle, budget)?;
+    let root = pickle.strip_suffix("data.pkl").unwrap_or_default().to_string();
+    let big_endian = big_endian(&mut archive, &root, budget)?;
+    let plans = Walk::through(&Tree::read(&bytes)?)?;
+
+    // Tensors that share a storage are copied out of it together, so that it is read once.
+    let mut by_storage: BTreeMap<&str, Vec<(&String, &Plan)>> = BTreeMap::new();
+    for (name, plan) in &plans {
+        by_storage.entry(&plan.storage).or_default().push((name, plan));
+    }
+    let mut tensors = Collector::new(budget);
+    for (storage, plans) in by_storage {
+        let entry = format!("{root}data/{storage}");
+        let (bytes, _memory) = archive.bytes(&entry, budget)?;
+        for (name, plan) in plans {
+            let layout = Layout { number: plan.number, big_endian };
+            if plan.available.checked_mul(layout.size()) != Some(bytes.len()) {
+                return Err(Complaint::new("a storage has not the size that the tensor says")
+                    .expected(format!("{} numbers of {} bytes", plan.available, layout.size()))
+                    .found(format!("{} bytes", bytes.len()))
+                    .at(format!("tensor `{name}`, entry `{entry}`"))
+                    .advice("the file is damaged; write it again")
+                    .into());
+            }
+            let _decoded = budget.take(plan.available as u64 * 4, format!("the storage of the tensor `{name}`"))?;
+            tensors.reserve(name, plan.view.length().unwrap_or(usize::MAX))?;
+            let mut values = vec![0f32; plan.available];
+            layout.decode(&bytes, &mut values);
+            let tensor = Tensor { shape: plan.view.dimensions.clone(), values: plan.view.copy(&values) };
+            tensors.insert(name.clone(), tensor)?;
+        }
+    }
+    Ok(tensors.finish())
+}
+
+/// Tells the old format, which is one long pickle, from anything else that is not an archive.
+fn check_magic(path: &Path) -> Result<()> {
+    let mut file = Regular::open(path)?;
+    let mut start = [0; 4];
+    let known = file.length.min(4) as usize;
+    file.read_at(0, &mut start[..known])?;
+    match start {
+        [b'P', b'K', 3, 4] => Ok(()),
+        [0x80, 1..=5, ..] => Err(Complaint::new("this is an old torch file, or a plain pickle")
+            .expected("the zip format that torch writes since version 1.6")
+            .advice("load it in torch and save it again with torch.save(..), or use safetensors")
+            .into()),
+        _ => Err(Complaint::new("this is not a torch checkpoint")
+            .expected("a zip archive")
+            .found(format!("\"{}\" at the start", start[..known].escape_ascii()))
+            .advice("save it with torch.save")
+            .into()),
+    }
+}
+
+fn big_endian(archive: &mut Archive, root: &str, budget: &Budget) -> Result<bool> {
+    let name = format!("{root}byteorder");
+    if archive.find(&name).is_none() {
+        return Ok(false);
+    }
+    match &archive.bytes(&name, budget)?.0[..] {
+        b"little" => Ok(false),
+        b"big" => Ok(true),
+        other => Err(Complaint::new("the byte order of the checkpoint is not known")
+            .expected("little or big")
+            .found(other.escape_ascii())
+            .into()),
+    }
+}
+
+/// A walk through what a pickle says, collecting tensors under the names that lead to them.
+struct Walk<'a> {
+    tree: &'a Tree<'a>,
+    plans: BTreeMap<String, Plan>,
+    visited: usize,
+}
+
+impl Walk<'_> {
+    fn through(tree: &Tree) -> Result<BTreeMap<String, Plan>> {
+        let mut walk = Walk { tree, plans: BTreeMap::new(), visited: 0 };
+        walk.visit(tree.root, "", 0)?;
+        Ok(walk.plans)
+    }
+
+    fn visit(&mut self, id: Id, name: &str, depth: usize) -> Result<()> {
+        self.visited += 1;
+        if depth > DEEPEST || self.visited > MOST_NODES || name.len() > LONGEST_NAME {
+            return Err(Complaint::new("the checkpoint is nested too deeply")
+                .expected(format!("at most {DEEPEST} levels, {MOST_NODES} values and names of {LONGEST_NAME} bytes"))
+                .at(format!("`{}`", name.chars().take(200).collect::<String>()))
+                .into());
+        }
+        let below = |part: &str| if name.is_empty() { part.to_string() } else { format!("{name}.{part}") };
+        let tree = self.tree;
+        match tree.node(id) {
+            Node::Dict(entries) => {
+                for &(key, value) in entries {
+                    match tree.node(key) {
+                        Node::Text(part) => self.visit(value, &below(part), depth + 1)?,
+                        Node::Int(number) => self.visit(value, &below(&number.to_string()), depth + 1)?,
+                        // Other keys cannot be a part of a name, and nobody writes tensors under them.
+                        _ => {}
+                    }
+                }
+            }
+            Node::List(items) | Node::Tuple(items) => {
+                for (place, &item) in items.iter().enumerate() {
+                    self.visit(item, &below(&place.to_string()), depth + 1)?;
+                }
+            }
+            Node::Call("_rebuild_parameter", arguments) => {
+                if let Node::Tuple(arguments) = tree.node(*arguments)
+                    && let Some(&tensor) = arguments.first()
+                {
+                    self.visit(tensor, name, depth + 1)?;
+                }
+            }
+            Node::Call("_rebuild_tensor_v2", arguments) => {
+                let name = if name.is_empty() { "tensor" } else { name };
+                let plan = self.plan(*arguments).ok_or_else(|| {
+                    Complaint::new("a tensor is described in a way that torch does not write")
+                        .at(format!("tensor `{name}`"))
+                })?;
+                plan.view.check(plan.available)?;
+                if self.plans.insert(name.to_string(), plan).is_some() {
+                    return Err(Complaint::new("two tensors have the same name").found(name).into());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The arguments of `_rebuild_tensor_v2`: storage, offset, size, stride, and more that does not matter here.
+    fn plan(&self, arguments: Id) -> Option<Plan> {
+        let Node::Tuple(arguments) = self.tree.node(arguments) else { return None };
+        let [storage, offset, size, stride, ..] = arguments[..] else { return None };
+        let Node::Outside(storage) = self.tree.node(storage) else { return None };
+        let Node::Tuple(storage) = self.tree.node(*storage) else { return None };
+        let [tag, kind, key, _, available] = storage[..] else { return None };
+        let (Node::Text("storage"), Node::Name(kind), Node::Text(key)) =
+            (self.tree.node(tag), self.tree.node(kind), self.tree.node(key))
+        else {
+            return None;
+        };
+        let number = match *kind {
+            "FloatStorage" => Number::F32,
+            "HalfStorage" => Number::F16,
+            "BFloat16Storage" => Number::Bf16,
+            "DoubleStorage" => Number::F64,
+            "LongStorage" => Number::I64,
+            "IntStorage" => Number::I32,
+            "ShortStorage" => Number::I16,
+            "CharStorage" => Number::I8,
+            "ByteStorage" => Number::U8,
+            "BoolStorage" => Number::Bool,
+            _ => return None,
+        };
+        let view = View { offset: self.size(offset)?, dimensions: self.sizes(size)?, strides: self.sizes(stride)? };
+        Some(Plan { storage: key.to_string(), number, available: self.size(available)?, view })
+    }
+
+    fn size(&self, id: Id) -> Option<usize> {
+        match *self.tree.node(id) {
+            Node::Int(value) => usize::try_from(value).ok(),
+            _ => None,
+        }
+    }
+
+    fn sizes(&self, id: Id) -> Option<Vec<usize>> {
+        match self.tree.node(id) {
+            Node::Tuple(items) => items.iter().map(|&item| self.size(item)).collect(),
+            // torch.Size((2, 3))
+            Node::Call("Size", arguments) => match self.tree.node(*arguments) {
+                Node::Tuple(items) if items.len() == 1 => match self.tree.node(items[0]) {
+                    Node::Tuple(items) => items.iter().map(|&item| self.size(item)).collect(),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Opens a tensor of a checkpoint as rows. Checkpoints are small, so that all of it is read.
+pub(super) fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowReader>> {
+    let mut tensors = read_tensors(&source.path, budget)?;
+    let rows = |tensor: &Tensor| (2..=3).contains(&tensor.shape.len());
+    let key = match &source.key {
+        Some(key) => Some(key.clone()),
+        None => {
+            let mut names = tensors.iter().filter(|(_, tensor)| tensors.len() == 1 || rows(tensor)).map(|(name, _)| name);
+            names.next().filter(|_| names.next().is_none()).cloned()
+        }
+    };
+    let Some(tensor) = key.and_then(|key| tensors.remove(&key)) else {
+        return Err(which_key(source.key.as_deref(), tensors.into_keys().collect()).into());
+    };
+    let shape = Shape::of(&tensor.shape)?;
+    let memory = budget.take(tensor.values.len() as u64 * 4, "a tensor of a checkpoint")?;
+    Ok(Box::new(InMemory { values: tensor.values, place: 0, shape, _memory: memory }))
+}
+
+/// Rows that are in memory already.
+struct InMemory {
+    values: Vec<f32>,
+    place: usize,
+    shape: Shape,
+    _memory: Taken,
+}
+
+impl RowReader for InMemory {
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn kind(&self) -> &str {
+        "torch tensor"
+    }
+
+    fn read(&mut self, out: &mut [f32]) -> Result<usize> {
+        let rows = out.len().min(self.values.len() - self.place) / self.shape.width;
+        let length = rows * self.shape.width;
+        out[..length].copy_from_slice(&self.values[self.place..self.place + length]);
+        self.place += length;
+        Ok(rows)
+    }
+}
