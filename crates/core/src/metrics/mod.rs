@@ -5,6 +5,7 @@
 
 mod card;
 mod evaluate;
+pub mod matching;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};
 pub use evaluate::{evaluate, recipe};
