@@ -223,9 +223,20 @@ mod tests {
         let columns = [vec![1.0, 2.0, 0.0], vec![1.0, 2.0, 0.0], vec![0.0, 0.0, 1.0]];
         let b = [2.0, 4.0, 3.0];
         let (gram, target) = products(&columns, &b);
+        for weights in [from_products(&gram, &target).unwrap(), from_columns(&columns, &b)] {
+            assert!((weights[0] - 2.0).abs() < 1e-12 && weights[1] == 0.0 && (weights[2] - 3.0).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn columns_that_nearly_agree_need_the_tall_matrix() {
+        // b = 3·a₀ + 2·a₁ where a₁ − a₀ is 1e-6 long: their products agree to 12 digits, the columns only to 6.
+        let columns = [vec![1.0, 0.0, 0.0], vec![1.0, 1e-6, 0.0]];
+        let b = [5.0, 2e-6, 1.0];
+        let (gram, target) = products(&columns, &b);
         assert_eq!(from_products(&gram, &target), None);
         let weights = from_columns(&columns, &b);
-        assert!((weights[0] - 2.0).abs() < 1e-12 && weights[1] == 0.0 && (weights[2] - 3.0).abs() < 1e-12);
+        assert!((weights[0] - 3.0).abs() < 1e-6 && (weights[1] - 2.0).abs() < 1e-6, "{weights:?}");
     }
 
     #[test]

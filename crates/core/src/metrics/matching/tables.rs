@@ -195,9 +195,9 @@ impl Subject<'_> {
                     "as in the released program they are matched all the same and count 0 in `match_score`"
                 }
             };
-            let verb = if absent == 1 { "concept has" } else { "concepts have" };
+            let verb = if absent == 1 { "has" } else { "have" };
             scores.note(format!(
-                "{absent} of {concepts} {verb} no positive row: {treated}; `match_score_present` leaves them out"
+                "{absent} of {concepts} concepts {verb} no positive row: {treated}; `match_score_present` leaves them out"
             ));
         }
         let cells = concepts * self.labels.rows();
