@@ -6,6 +6,7 @@
 mod card;
 mod card_text;
 mod evaluate;
+pub mod matching;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};
 pub use evaluate::{evaluate, recipe};
@@ -22,7 +23,7 @@ pub trait Metric: Sync {
 }
 
 /// All metrics, in the order in which people read them.
-pub static METRICS: &[&dyn Metric] = &[];
+pub static METRICS: &[&dyn Metric] = &[&matching::Match];
 
 /// A metric by name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {

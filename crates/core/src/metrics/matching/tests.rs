@@ -1,0 +1,411 @@
+//! Matchers against hand-worked examples, against the definition spelled out, and at the edges.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use super::concepts::Pursuit;
+use super::firing::{Firing, Target};
+use super::*;
+use crate::budget::Budget;
+use crate::codes::{Codes, Latent};
+use crate::kernel::random::{index, stream};
+use crate::labels::{Annotations, Label};
+use crate::metrics::{evaluate, recipe};
+use crate::progress::Silent;
+use crate::results::Cells;
+use crate::run::{Engine, Inputs};
+
+/// Codes from rows of 0 and 1.
+fn codes(rows: &[&[u8]], latents: usize) -> Codes {
+    let values: Vec<f32> = rows.iter().flat_map(|row| row.iter().map(|&cell| f32::from(cell))).collect();
+    Codes::from_dense(&values, latents).unwrap()
+}
+
+/// One list of cells per concept: `y`, `n` or `?` by row.
+fn labels(concepts: &[&str]) -> Annotations {
+    let names = (0..concepts.len()).map(|concept| format!("c{concept}")).collect();
+    let rows = concepts.first().map_or(0, |cells| cells.len());
+    let label = |row: usize, concept: usize| match concepts[concept].as_bytes()[row] {
+        b'y' => Label::Yes,
+        b'n' => Label::No,
+        _ => Label::Unknown,
+    };
+    Annotations::new(names, rows, label).unwrap()
+}
+
+fn run_on(inputs: &Inputs, params: &[(&str, &str)], profile: Profile, threads: usize) -> Scores {
+    let given: BTreeMap<String, String> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let cancel = AtomicBool::new(false);
+    let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel).unwrap();
+    let recipe = recipe(&Match, inputs, &given, profile, 0).unwrap();
+    evaluate(&Match, inputs, recipe, &engine).unwrap().scores
+}
+
+fn run(codes: Codes, labels: Annotations, params: &[(&str, &str)], profile: Profile) -> Scores {
+    run_on(&Inputs { codes: Some(codes), labels: Some(labels), ..Inputs::default() }, params, profile, 2)
+}
+
+fn coalitions(scores: &Scores) -> Vec<Vec<i64>> {
+    match scores.table("concept").unwrap().column("coalition").unwrap() {
+        Cells::WholeLists(lists) => lists.clone(),
+        _ => panic!("coalitions are lists"),
+    }
+}
+
+fn column(scores: &Scores, table: &str, name: &str) -> Vec<Option<f64>> {
+    let cells = scores.table(table).unwrap().column(name).unwrap();
+    (0..cells.len()).map(|row| cells.number(row)).collect()
+}
+
+#[test]
+fn four_rows_and_three_latents_by_hand() {
+    // rows        z0 z1 z2   y
+    //  0           1  0  1   y
+    //  1           0  1  1   y
+    //  2           0  0  1   n
+    //  3           0  0  0   n
+    // Alone: F1(z0) = 2·1/(2+1) = 2/3, F1(z1) = 2/3, F1(z2) = 2·2/(2+3) = 4/5. One-to-one takes z2.
+    // Pursuit, β = 0.5, residual {0, 1}: 1.25·1/(0.25·2 + 1) = 0.8333 for z0 and z1, 1.25·2/(0.5 + 3) = 0.714 for z2:
+    // z0 by the lower index, F1 = 2/3. Residual {1}: z0 0, z1 1.25/(0.25 + 1) = 1, z2 1.25/3.25: z1, F1 = 1. Residual empty.
+    let rows: &[&[u8]] = &[&[1, 0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 0]];
+    let scores = run(codes(rows, 3), labels(&["yynn"]), &[("matcher", "fbmp,one-to-one,naive,nnomp")], Profile::Paper);
+    // Naive takes z2, z0, z1, whose union is rows 0-2: F1 = 4/5. The non-negative pursuit: scaled latents correlate with y
+    // as 1, 1 and 2/√3 = 1.155, so z2 first with weight 2/√3, that is 2/3 of z2 in rows 0-2: above 0.5, F1 = 4/5.
+    // The residual is (1/3, 1/3, −2/3, 0): z0 next. In the end y = z0 + z1 exactly: F1 = 1.
+    assert_eq!(coalitions(&scores), [vec![0, 1], vec![2], vec![2, 0, 1], vec![2, 0, 1]]);
+    assert_eq!(column(&scores, "concept", "f1"), [Some(1.0), Some(0.8), Some(0.8), Some(1.0)]);
+    assert_eq!(column(&scores, "concept", "precision"), [Some(1.0), Some(2.0 / 3.0), Some(2.0 / 3.0), Some(1.0)]);
+    assert_eq!(column(&scores, "concept", "recall"), [Some(1.0); 4]);
+    match scores.table("concept").unwrap().column("f1_by_step").unwrap() {
+        Cells::NumberLists(lists) => assert_eq!(lists[0], [Some(2.0 / 3.0), Some(1.0)]),
+        _ => panic!("steps are lists"),
+    }
+    assert_eq!(scores.value("match_score"), Some(1.0));
+}
+
+#[test]
+fn an_unknown_row_does_not_exist() {
+    // As above with row 2 unknown: z2 is then perfect, and wins the pursuit too: 1.25·2/(0.5 + 2) = 1.
+    let rows: &[&[u8]] = &[&[1, 0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 0]];
+    let params = [("matcher", "fbmp,one-to-one,naive,nnomp"), ("k", "1")];
+    let scores = run(codes(rows, 3), labels(&["yy?n"]), &params, Profile::Paper);
+    assert_eq!(coalitions(&scores), [[2], [2], [2], [2]]);
+    assert_eq!(column(&scores, "concept", "f1"), [Some(1.0); 4]);
+    assert_eq!(column(&scores, "concept", "precision"), [Some(1.0); 4]);
+    assert!(scores.notes.iter().any(|note| note.starts_with("1 of 4 labels are unknown")), "{:?}", scores.notes);
+}
+
+#[test]
+fn a_concept_without_rows_is_undefined_in_paper_and_latent_zero_in_reference() {
+    let rows: &[&[u8]] = &[&[1, 0], &[0, 1], &[0, 1]];
+    let inputs = || (codes(rows, 2), labels(&["nyy", "nnn"]));
+    let params = [("matcher", "fbmp,one-to-one,naive,nnomp"), ("k", "2")];
+    let paper = run(inputs().0, inputs().1, &params, Profile::Paper);
+    assert_eq!(coalitions(&paper)[1], [0i64; 0]);
+    assert_eq!(column(&paper, "concept", "f1")[..2], [Some(1.0), None]);
+    assert_eq!(paper.value("match_score"), Some(0.5));
+    assert_eq!(paper.value("match_score_present"), Some(1.0));
+    assert!(paper.notes.iter().any(|note| note.contains("1 of 2 concepts has no positive row")), "{:?}", paper.notes);
+    let reference = run(inputs().0, inputs().1, &params, Profile::Reference);
+    // fbmp records latent 0, one-to-one too, naive the highest indices first, nnomp nothing.
+    let found = coalitions(&reference);
+    assert_eq!([&found[1], &found[3], &found[5]], [&vec![0], &vec![0], &vec![1, 0]]);
+    assert!(found[7].is_empty());
+    assert_eq!(column(&reference, "concept", "f1")[1], Some(0.0));
+}
+
+#[test]
+fn shared_latents_are_listed() {
+    let rows: &[&[u8]] = &[&[1, 1], &[1, 0], &[0, 0], &[0, 1]];
+    let scores = run(codes(rows, 2), labels(&["yynn", "yynn", "ynny"]), &[], Profile::Paper);
+    let table = scores.table("latent").unwrap();
+    assert_eq!(table.column("concepts"), Some(&Cells::WholeLists(vec![vec![0, 1], vec![2]])));
+    assert_eq!(table.column("names"), Some(&Cells::Text(vec!["c0; c1".into(), "c2".into()])));
+    assert_eq!(column(&scores, "latent", "fired"), [Some(2.0), Some(2.0)]);
+    assert!(scores.notes.iter().any(|note| note.starts_with("1 of 2 latents chosen")), "{:?}", scores.notes);
+}
+
+/// A random case with what breaks matchers: duplicates, always-on and dead latents, ties, empty and full concepts.
+fn random_case(seed: u64) -> (Codes, Annotations) {
+    let mut random = stream(seed, "matching case", 0);
+    let (rows, latents, concepts) =
+        (1 + index(90, &mut random), 1 + index(30, &mut random), 1 + index(24, &mut random));
+    let one_in = 1 + index(12, &mut random);
+    let mut values: Vec<f32> = (0..rows * latents)
+        .map(|_| if index(one_in + 1, &mut random) == 0 { 1.0 + index(3, &mut random) as f32 } else { 0.0 })
+        .collect();
+    for row in values.chunks_exact_mut(latents) {
+        row[latents - 1] = row[0];
+        if seed.is_multiple_of(3) {
+            row[latents / 2] = 2.0;
+        }
+    }
+    let unknown = seed.is_multiple_of(2);
+    let shared = index(latents, &mut random);
+    let cells: Vec<Label> = (0..rows * concepts)
+        .map(|cell| match (cell % concepts, index(8, &mut random)) {
+            (0, _) => Label::No,
+            (1, _) => Label::Yes,
+            (_, 0) if unknown => Label::Unknown,
+            (_, 1..=2) => Label::Yes,
+            (_, 3..=4) if values[cell / concepts * latents + shared] > 0.0 => Label::Yes,
+            _ => Label::No,
+        })
+        .collect();
+    let names = (0..concepts).map(|concept| concept.to_string()).collect();
+    let labels = Annotations::new(names, rows, |row, concept| cells[row * concepts + concept]).unwrap();
+    (Codes::from_dense(&values, latents).unwrap(), labels)
+}
+
+/// The pursuit as it is written down: every score from scratch at every step.
+fn spelled_out(
+    codes: &Codes,
+    yes: &Bits,
+    known: &Bits,
+    beta: f64,
+    steps: usize,
+    profile: Profile,
+) -> (Vec<u32>, Vec<f64>) {
+    let columns = codes.columns().unwrap();
+    let fired: Vec<Bits> = (0..codes.latents() as u32)
+        .map(|latent| {
+            let mut rows = columns.fired(Latent(latent), 0.0);
+            rows.intersect(known);
+            rows
+        })
+        .collect();
+    let quotient = |b: f64, hits: usize, truth: usize, predicted: usize| {
+        let below = b * b * truth as f64 + predicted as f64;
+        if below == 0.0 { 0.0 } else { (1.0 + b * b) * hits as f64 / below }
+    };
+    let (mut residual, mut union) = (yes.clone(), Bits::empty(codes.rows()));
+    let (mut chosen, mut by_step): (Vec<u32>, Vec<f64>) = (Vec::new(), Vec::new());
+    for step in 0..steps {
+        let mut best = (0, f64::NEG_INFINITY);
+        for (latent, rows) in fired.iter().enumerate() {
+            let score = quotient(beta, residual.count_and(rows), residual.count(), rows.count());
+            if score > best.1 {
+                best = (latent, score);
+            }
+        }
+        residual.subtract(&fired[best.0]);
+        union.union(&fired[best.0]);
+        let f1 = quotient(1.0, union.count_and(yes), yes.count(), union.count());
+        let before = by_step.last().copied().unwrap_or(0.0);
+        let kept_anyway = step == 0 && profile == Profile::Reference;
+        if f1 <= before && !kept_anyway {
+            break;
+        }
+        chosen.push(best.0 as u32);
+        by_step.push(f1);
+    }
+    (chosen, by_step)
+}
+
+#[test]
+fn the_fast_pursuit_is_the_one_that_is_written_down() {
+    let budget = Budget::new(1 << 30);
+    for seed in 0..150 {
+        let (codes, labels) = random_case(seed);
+        let lists = Firing::in_form(&codes, 0.0, codes.entries(), false, &budget).unwrap();
+        let bits = Firing::in_form(&codes, 0.0, codes.entries(), true, &budget).unwrap();
+        for concept in (0..labels.concepts() as u32).map(Concept) {
+            let (yes, known) = (labels.yes(concept), labels.known(concept));
+            for (beta, profile) in [(0.25, Profile::Paper), (0.5, Profile::Reference), (1.0, Profile::Paper)] {
+                let expected = spelled_out(&codes, yes, known, beta, 12, profile);
+                for firing in [&lists, &bits] {
+                    let found = fbmp::pursue(&Target::new(firing, yes, known), beta, 12, profile);
+                    assert_eq!((found.latents, found.f1), expected, "seed {seed}, {concept:?}, beta {beta}");
+                }
+            }
+            for profile in [Profile::Paper, Profile::Reference] {
+                let both: Vec<[Pursuit; 2]> = [&lists, &bits]
+                    .map(|firing| Target::new(firing, yes, known))
+                    .iter()
+                    .map(|target| [naive::pursue(target, 7, profile), naive::one_to_one(target, profile)])
+                    .collect();
+                assert_eq!(both[0], both[1], "seed {seed}, {concept:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn binary_pursuit_never_falls_and_starts_like_one_to_one_for_beta_one() {
+    for seed in 0..40 {
+        let (codes, labels) = random_case(seed);
+        let inputs = Inputs { codes: Some(codes), labels: Some(labels), ..Inputs::default() };
+        let params = [("matcher", "fbmp,one-to-one,naive"), ("beta", "1"), ("k", "1,9")];
+        let scores = run_on(&inputs, &params, Profile::Paper, 1);
+        let concepts = inputs.labels.as_ref().unwrap().concepts();
+        let found = coalitions(&scores);
+        // Strategies: fbmp k=1, fbmp k=9, one-to-one, naive k=1, naive k=9.
+        assert_eq!(found[..concepts], found[2 * concepts..3 * concepts]);
+        assert_eq!(found[..concepts], found[3 * concepts..4 * concepts]);
+        let f1 = column(&scores, "concept", "f1");
+        for concept in 0..concepts {
+            assert!(f1[concepts + concept] >= f1[concept]);
+        }
+    }
+}
+
+#[test]
+fn non_negative_pursuit_takes_the_same_path_as_the_tall_form() {
+    // The tall form: correlations from the residual itself, weights from the columns themselves.
+    for seed in 0..60 {
+        let (codes, labels) = random_case(2 * seed + 1);
+        let columns = codes.columns().unwrap();
+        let atoms: Vec<Vec<f64>> = (0..codes.latents() as u32)
+            .map(|latent| {
+                let mut column = vec![0.0; codes.rows()];
+                let (rows, values) = columns.latent(Latent(latent));
+                rows.iter().zip(values).for_each(|(&row, &value)| column[row as usize] = f64::from(value));
+                let norm = column.iter().map(|value| value * value).sum::<f64>().sqrt();
+                column.iter().map(|value| if norm > 0.0 { value / norm } else { 0.0 }).collect()
+            })
+            .collect();
+        for concept in (0..labels.concepts() as u32).map(Concept) {
+            let yes = labels.yes(concept);
+            let target: Vec<f64> = (0..codes.rows()).map(|row| f64::from(u8::from(yes.contains(row)))).collect();
+            let steps = codes.latents().min(6);
+            let budget = Budget::new(1 << 30);
+            let atoms_of = nnomp::Atoms::new(&codes, &budget).unwrap();
+            let found = nnomp::pursue(&atoms_of, yes, labels.known(concept), steps).unwrap();
+            // Each latent had the largest correlation with the residual of the latents before it.
+            for (step, &latent) in found.latents.iter().enumerate() {
+                let before: Vec<Vec<f64>> = found.latents[..step].iter().map(|&l| atoms[l as usize].clone()).collect();
+                let weights = crate::kernel::nnls::from_columns(&before, &target);
+                let mut residual = target.clone();
+                for (column, weight) in before.iter().zip(&weights) {
+                    residual.iter_mut().zip(column).for_each(|(r, a)| *r -= weight * a);
+                }
+                let correlation = |l: usize| atoms[l].iter().zip(&residual).map(|(a, r)| a * r).sum::<f64>();
+                let largest = (0..atoms.len()).map(correlation).fold(f64::NEG_INFINITY, f64::max);
+                assert!(largest - correlation(latent as usize) < 1e-9, "seed {seed}, {concept:?}, step {step}");
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let (first, labels) = random_case(11);
+    let null = || {
+        let values: Vec<f32> = (0..first.rows() * 20).map(|cell| f32::from(u8::from(cell % 7 < 3))).collect();
+        Codes::from_dense(&values, 20).unwrap()
+    };
+    let nulls = vec![null(), null()];
+    let inputs = Inputs {
+        codes: Some(first.select(&(0..first.rows()).collect::<Vec<_>>()).unwrap()),
+        labels: Some(labels),
+        nulls,
+        ..Inputs::default()
+    };
+    let params = [("matcher", "fbmp,naive,nnomp,one-to-one"), ("beta", "0.25,0.5,1"), ("k", "1,3,5")];
+    for profile in [Profile::Paper, Profile::Reference] {
+        let one = run_on(&inputs, &params, profile, 1);
+        assert_eq!(one.table("strategy").unwrap().rows(), 3 * 3 + 3 + 3 + 1);
+        for threads in [2, 7] {
+            assert_eq!(run_on(&inputs, &params, profile, threads), one);
+        }
+    }
+}
+
+#[test]
+fn nulls_are_subtracted_strategy_by_strategy() {
+    // The codes are perfect; a null that always fires has F1 = 2·2/(2 + 4) = 2/3, one that never fires 0.
+    let on: &[&[u8]] = &[&[1], &[1], &[1], &[1]];
+    let off: &[&[u8]] = &[&[0], &[0], &[0], &[0]];
+    let inputs = Inputs {
+        codes: Some(codes(&[&[1], &[1], &[0], &[0]], 1)),
+        labels: Some(labels(&["yynn", "yynn"])),
+        nulls: vec![codes(on, 1), codes(off, 1)],
+        ..Inputs::default()
+    };
+    let scores = run_on(&inputs, &[("matcher", "fbmp,one-to-one")], Profile::Paper, 1);
+    for name in ["null_score", "delta_match_score"] {
+        let expected = if name == "null_score" { 1.0 / 3.0 } else { 2.0 / 3.0 };
+        assert!(column(&scores, "strategy", name).iter().all(|v| (v.unwrap() - expected).abs() < 1e-15), "{name}");
+    }
+    assert!((scores.value("delta_match_score").unwrap() - 2.0 / 3.0).abs() < 1e-15);
+    // Deviation of 2/3 and 0 with n − 1: 2/3 / √2.
+    assert!((column(&scores, "strategy", "null_deviation")[0].unwrap() - 2.0 / 3.0 / 2f64.sqrt()).abs() < 1e-15);
+}
+
+#[test]
+fn luck_does_not_survive_the_other_half() {
+    // 300 latents of pure noise: the best of them fits a rare concept by luck, and only on the rows that chose it.
+    let mut random = stream(5, "noise", 0);
+    let (rows, latents) = (200, 300);
+    let values: Vec<f32> = (0..rows * latents).map(|_| f32::from(u8::from(index(10, &mut random) == 0))).collect();
+    let names: Vec<String> = (0..20).map(|concept| concept.to_string()).collect();
+    let cells: Vec<bool> = (0..rows * names.len()).map(|_| index(10, &mut random) == 0).collect();
+    let noise =
+        Annotations::new(names, rows, |row, concept| if cells[row * 20 + concept] { Label::Yes } else { Label::No })
+            .unwrap();
+    let scores = run(Codes::from_dense(&values, latents).unwrap(), noise, &[], Profile::Paper);
+    let (lucky, honest) = (scores.value("match_score").unwrap(), scores.value("match_score_held_out").unwrap());
+    assert!(lucky > 0.3 && honest < 0.2, "{lucky} and {honest}");
+    // A latent that is the concept keeps its score.
+    let perfect: Vec<f32> = (0..40).map(|row| f32::from(u8::from(row % 3 == 0))).collect();
+    let truth = labels(&["ynnynnynnynnynnynnynnynnynnynnynnynnynny"]);
+    let scores = run(Codes::from_dense(&perfect, 1).unwrap(), truth, &[("matcher", "fbmp,nnomp")], Profile::Paper);
+    assert_eq!(column(&scores, "strategy", "match_score_held_out"), [Some(1.0), Some(1.0)]);
+}
+
+#[test]
+fn the_rows_of_the_short_batch_are_lost_in_reference_only() {
+    // 7 rows in batches of 3: row 6 overwrites row 2, and place 6 stays empty. The latent fires in rows 2 and 6, the concept
+    // is in row 2 only: in truth F1 = 2·1/(1 + 2) = 2/3, as placed the concept has no row left.
+    let rows: &[&[u8]] = &[&[0], &[0], &[1], &[0], &[0], &[0], &[1]];
+    let inputs = Inputs { codes: Some(codes(rows, 1)), labels: Some(labels(&["nnynnnn"])), ..Inputs::default() };
+    let paper = run_on(&inputs, &[], Profile::Paper, 1);
+    assert_eq!(paper.value("match_score"), Some(2.0 / 3.0));
+    let reference = run_on(&inputs, &[("reference_batch", "3")], Profile::Reference, 1);
+    assert_eq!(reference.value("match_score"), Some(0.0));
+    assert!(reference.notes.iter().any(|note| note.contains("--reference-batch 0")), "{:?}", reference.notes);
+    let kept = run_on(&inputs, &[("reference_batch", "0")], Profile::Reference, 1);
+    assert_eq!(kept.value("match_score"), Some(2.0 / 3.0));
+}
+
+#[test]
+fn the_matched_sets_of_reference_end_at_the_best_step_of_the_whole_run() {
+    let rows: &[&[u8]] = &[&[1, 0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 0]];
+    let inputs = Inputs { codes: Some(codes(rows, 3)), labels: Some(labels(&["yynn", "nnnn"])), ..Inputs::default() };
+    let given = BTreeMap::from([("matcher".to_string(), "naive,nnomp".to_string())]);
+    let params = CARD.params(Profile::Reference, &given).unwrap();
+    let budget = Budget::new(1 << 20);
+    let job = Job { inputs: &inputs, params: &params, profile: Profile::Reference, seed: 0, budget: &budget };
+    let strategies = Strategy::from_params(&job).unwrap();
+    let matchings = match_concepts(&job, &strategies).unwrap();
+    // Naive: 4/5 with z2 alone, and no more with z1 and z0: the set ends after z2. All zero: after the first, z2.
+    assert_eq!(matchings[0].coalitions[0], [Latent(2), Latent(1), Latent(0)]);
+    assert_eq!(matchings[0].matched_sets(Profile::Reference), [vec![Latent(2)], vec![Latent(2)]]);
+    assert_eq!(matchings[0].matched_sets(Profile::Paper), matchings[0].coalitions);
+    // The non-negative pursuit needs all three for F1 = 1; for the empty concept the program ends up with latent 0.
+    assert_eq!(matchings[1].matched_sets(Profile::Reference)[1], [Latent(0)]);
+    assert_eq!(matchings[1].f1_by_step[1], [0.0; 3]);
+    assert_eq!(strategies[0].to_string(), "naive k=3");
+}
+
+#[test]
+fn nothing_at_all_is_undefined_and_not_a_failure() {
+    let every = [("matcher", "fbmp,one-to-one,naive,nnomp"), ("k", "1,4")];
+    let cases = [
+        (codes(&[], 3), labels(&["", ""])),
+        (codes(&[], 0), labels(&[])),
+        (Codes::from_dense(&[1.0], 1).unwrap(), labels(&["y"])),
+        (Codes::from_dense(&[1.0, 0.0], 1).unwrap(), labels(&["??", "ny"])),
+        (codes(&[&[0, 0], &[0, 0]], 2), labels(&["yn", "nn", "yy"])),
+        (codes(&[&[1], &[1]], 1), labels(&["yy", "??", "nn"])),
+    ];
+    for (codes, labels) in cases {
+        let inputs = Inputs { codes: Some(codes), labels: Some(labels), ..Inputs::default() };
+        for profile in [Profile::Paper, Profile::Reference] {
+            let scores = run_on(&inputs, &every, profile, 1);
+            assert_eq!(scores.value("delta_match_score"), None);
+            let concepts = inputs.labels.as_ref().unwrap().concepts();
+            assert_eq!(scores.table("concept").unwrap().rows(), 7 * concepts);
+        }
+    }
+}
