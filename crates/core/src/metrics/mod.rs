@@ -4,7 +4,9 @@
 //! documentation and the test battery follow from its [`Card`].
 
 mod card;
+mod cknna;
 mod evaluate;
+mod monosemanticity;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};
 pub use evaluate::{evaluate, recipe};
@@ -21,7 +23,7 @@ pub trait Metric: Sync {
 }
 
 /// All metrics, in the order in which people read them.
-pub static METRICS: &[&dyn Metric] = &[];
+pub static METRICS: &[&dyn Metric] = &[&monosemanticity::Monosemanticity, &cknna::Cknna];
 
 /// A metric by name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {
