@@ -6,6 +6,7 @@
 mod card;
 mod cknna;
 mod evaluate;
+pub mod matching;
 mod monosemanticity;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};

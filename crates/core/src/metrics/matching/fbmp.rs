@@ -1,0 +1,58 @@
+//! Fully-binary matching pursuit: choose the latent that best explains the rows that are still unexplained, until F1
+//! of the whole coalition no longer rises.
+//!
+//! Hits of all latents are counted once over the rows with the concept. A choice covers some of these rows; only
+//! those are taken off the counts, so every row is walked at most twice however long the pursuit is.
+
+use super::concepts::Pursuit;
+use super::firing::{Cover, Target};
+use crate::results::Profile;
+
+/// Runs at most so many steps.
+pub(super) fn pursue(target: &Target<'_>, beta: f64, steps: usize, profile: Profile) -> Pursuit {
+    let mut pursuit = Pursuit::default();
+    let mut hits = target.hits.clone();
+    let mut scores = vec![0.0; hits.len()];
+    let (mut cover, mut newly) = (Cover::new(target), Vec::new());
+    for step in 0..steps {
+        let residual = target.positives - cover.true_positives;
+        let Some(latent) = best(&hits, &target.fired, beta * beta, residual, &mut scores) else {
+            // No latent touches what is left. The released program then takes latent 0, and keeps it on the first step.
+            if step == 0 && profile == Profile::Reference && !hits.is_empty() {
+                pursuit.latents.push(0);
+                pursuit.f1.push(0.0);
+            }
+            break;
+        };
+        cover.add(latent, &mut newly);
+        let f1 = cover.f1();
+        if pursuit.f1.last().is_some_and(|&before| f1 <= before) {
+            break;
+        }
+        pursuit.latents.push(latent as u32);
+        pursuit.f1.push(f1);
+        target.firing.count(&newly, -1, &mut hits);
+    }
+    pursuit
+}
+
+/// The latent with the best F-beta against the residual, the lowest index among equals; `None` if all are 0.
+///
+/// The quotient is taken once and correctly rounded, so equal fractions compare equal.
+fn best(hits: &[i32], fired: &[i32], beta_squared: f64, residual: usize, scores: &mut [f64]) -> Option<usize> {
+    let base = beta_squared * residual as f64;
+    for ((score, &hits), &fired) in scores.iter_mut().zip(hits).zip(fired) {
+        // 0 / 0 is not a number, which never wins a comparison.
+        *score = (1.0 + beta_squared) * f64::from(hits) / (base + f64::from(fired));
+    }
+    // Four independent maxima let the processor compare four scores at a time.
+    let mut lanes = [0.0f64; 4];
+    let (chunks, rest) = scores.as_chunks::<4>();
+    for chunk in chunks {
+        for (lane, &score) in lanes.iter_mut().zip(chunk) {
+            *lane = if score > *lane { score } else { *lane };
+        }
+    }
+    let highest = lanes.iter().chain(rest).fold(0.0, |best, &score| if score > best { score } else { best });
+    if highest > 0.0 { scores.iter().position(|&score| score == highest) } else { None }
+}
