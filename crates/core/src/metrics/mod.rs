@@ -8,6 +8,8 @@ mod cknna;
 mod evaluate;
 pub mod matching;
 mod monosemanticity;
+mod stay;
+mod tapa;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};
 pub use evaluate::{evaluate, recipe};
@@ -24,7 +26,7 @@ pub trait Metric: Sync {
 }
 
 /// All metrics, in the order in which people read them.
-pub static METRICS: &[&dyn Metric] = &[&monosemanticity::Monosemanticity, &cknna::Cknna];
+pub static METRICS: &[&dyn Metric] = &[&tapa::Tapa, &stay::Stay, &monosemanticity::Monosemanticity, &cknna::Cknna];
 
 /// A metric by name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {

@@ -29,7 +29,8 @@ static CARD: Card = Card {
         score = Σ_{i<j} a_i a_j e_i·e_j / Σ_{i<j} a_i a_j, computed exactly from one look at the rows as \
         (|Σ a_i e_i|² − Σ a_i² |e_i|²) / ((Σ a_i)² − Σ a_i²). A constant latent (dead ones among them) has no score, \
         nor has one where a single row carries all the weight, that is where the denominator is at most 1e-10 · (Σ a_i)². \
-        An embedding of length 0 has cosine 0 with everything. The headline is the mean over latents with a score.",
+        An embedding of length 0 has cosine 0 with everything. The table `latent` counts as `fired` the rows where the \
+        latent is not 0. The headline is the mean over latents with a score.",
     cost: "One pass, O(entries · width) time, 8 · latents · width bytes for each of about threads · log2(units) sums \
         alive at a time. Above 64 MB per sum the latents are taken in ranges, with one pass per range.",
     source: "Pach et al. (2025), as used in \"Evaluating the Interpretability of SAEs with Concept Annotations\" \
