@@ -26,7 +26,13 @@ pub trait Metric: Sync {
 }
 
 /// All metrics, in the order in which people read them.
-pub static METRICS: &[&dyn Metric] = &[&tapa::Tapa, &stay::Stay, &monosemanticity::Monosemanticity, &cknna::Cknna];
+pub static METRICS: &[&dyn Metric] = &[
+    &matching::Match,
+    &tapa::Tapa,
+    &stay::Stay,
+    &monosemanticity::Monosemanticity,
+    &cknna::Cknna,
+];
 
 /// A metric by name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {

@@ -8,7 +8,7 @@ use super::firing::{Firing, Target};
 use super::naive;
 use super::nnomp::{self, Atoms};
 use super::placement::Placed;
-use super::strategy::Matcher;
+use super::strategy::{Matcher, THRESHOLD};
 use crate::budget::Budget;
 use crate::codes::{Codes, Latent};
 use crate::error::Result;
@@ -45,24 +45,34 @@ pub(super) struct Pursuit {
     pub weights: Vec<Vec<f64>>,
 }
 
+/// What is matched, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Matched<'a> {
+    /// The codes.
+    pub codes: &'a Codes,
+    /// The labels of the same rows.
+    pub labels: &'a Annotations,
+    /// A latent fires above this.
+    pub threshold: f32,
+    /// Paper or reference.
+    pub profile: Profile,
+    /// The memory there is.
+    pub budget: &'a Budget,
+}
+
 /// Chooses latents for every concept of a job, by every strategy. Runs on the threads of the caller's pool.
 ///
 /// Reads the parameter `threshold`, and `reference_batch` if the card declares it.
 pub fn match_concepts(job: &Job<'_>, strategies: &[Strategy]) -> Result<Vec<Matching>> {
     let placed = Placed::of_job(job)?;
-    let threshold = job.number("threshold")? as f32;
-    match_all(placed.codes(), placed.labels(), strategies, threshold, job.profile, job.budget)
+    let threshold = job.number(THRESHOLD.name)? as f32;
+    let (codes, labels) = (placed.codes(), placed.labels());
+    match_all(&Matched { codes, labels, threshold, profile: job.profile, budget: job.budget }, strategies)
 }
 
 /// The same for any codes and labels of the same rows.
-pub(super) fn match_all(
-    codes: &Codes,
-    labels: &Annotations,
-    strategies: &[Strategy],
-    threshold: f32,
-    profile: Profile,
-    budget: &Budget,
-) -> Result<Vec<Matching>> {
+pub(super) fn match_all(matched: &Matched<'_>, strategies: &[Strategy]) -> Result<Vec<Matching>> {
+    let Matched { codes, labels, threshold, profile, budget } = *matched;
     // One run serves every k of the same matcher and beta.
     let mut runs: Vec<Run> = Vec::new();
     for strategy in strategies {

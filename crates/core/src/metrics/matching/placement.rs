@@ -3,6 +3,7 @@
 //! It fills an array batch by batch and computes the place of a batch from the size of *that* batch. The last, short
 //! one therefore lands among earlier rows, and the end of the array stays zero in codes and labels alike.
 
+use super::strategy::REFERENCE_BATCH;
 use crate::codes::{Codes, CodesBuilder};
 use crate::error::Result;
 use crate::labels::{Annotations, Concept, Label};
@@ -20,7 +21,8 @@ pub(super) struct Placed<'a> {
 impl<'a> Placed<'a> {
     /// The rows of a job, rearranged if it has the parameter `reference_batch` and it is not 0.
     pub fn of_job(job: &Job<'a>) -> Result<Placed<'a>> {
-        let batch = if job.params.contains_key("reference_batch") { job.whole("reference_batch")? } else { 0 };
+        let name = REFERENCE_BATCH.name;
+        let batch = if job.params.contains_key(name) { job.whole(name)? } else { 0 };
         Placed::new(job.codes()?, job.labels()?, batch)
     }
 

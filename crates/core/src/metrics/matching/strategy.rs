@@ -110,9 +110,9 @@ impl Strategy {
     /// Every matcher × beta × k that the parameters ask for, in the order given, each once.
     pub fn from_params(job: &Job<'_>) -> Result<Vec<Strategy>> {
         let bug = |name: &str| Error::Bug(format!("parameter `{name}` was not checked"));
-        let matchers = job.several("matcher")?;
-        let betas = job.several("beta")?;
-        let sizes = job.several("k")?;
+        let matchers = job.several(MATCHER.name)?;
+        let betas = job.several(BETA.name)?;
+        let sizes = job.several(K.name)?;
         let mut strategies = Vec::new();
         for matcher in &matchers {
             let matcher = matcher.as_str().and_then(Matcher::of).ok_or_else(|| bug("matcher"))?;

@@ -1,0 +1,149 @@
+//! The matchers in profile `reference` against the released program of the paper; see `tests/golden/matching/README.md`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use etalon::budget::Budget;
+use etalon::codes::Codes;
+use etalon::kernel::nnls;
+use etalon::labels::{Annotations, Label};
+use etalon::metrics::{evaluate, find, recipe};
+use etalon::progress::Silent;
+use etalon::results::{Cells, Profile, Scores};
+use etalon::run::{Engine, Inputs};
+use serde_json::Value;
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
+}
+
+fn array<T: npyz::Deserialize>(name: &str) -> (Vec<T>, usize) {
+    let file = npyz::NpyFile::new(std::fs::File::open(golden(name)).unwrap()).unwrap();
+    let width = file.shape()[1] as usize;
+    (file.into_vec().unwrap(), width)
+}
+
+fn expected(name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(golden(name)).unwrap()).unwrap()
+}
+
+fn inputs() -> Inputs {
+    let (codes, latents) = array::<f32>("matching/codes.npy");
+    let (labels, concepts) = array::<u8>("matching/labels.npy");
+    let names = (0..concepts).map(|concept| format!("concept {concept}")).collect();
+    let label = |row: usize, concept: usize| match labels[row * concepts + concept] {
+        0 => Label::No,
+        _ => Label::Yes,
+    };
+    Inputs {
+        codes: Some(Codes::from_dense(&codes, latents).unwrap()),
+        labels: Some(Annotations::new(names, labels.len() / concepts, label).unwrap()),
+        ..Inputs::default()
+    }
+}
+
+fn scores(params: &[(&str, &str)]) -> Scores {
+    let (inputs, cancel) = (inputs(), AtomicBool::new(false));
+    let given: BTreeMap<String, String> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let metric = find("match").unwrap();
+    let recipe = recipe(metric, &inputs, &given, Profile::Reference, 0).unwrap();
+    let engine = Engine::new(2, Budget::new(1 << 30), &Silent, &cancel).unwrap();
+    evaluate(metric, &inputs, recipe, &engine).unwrap().scores
+}
+
+fn coalitions(scores: &Scores) -> Vec<Vec<i64>> {
+    match scores.table("concept").unwrap().column("coalition").unwrap() {
+        Cells::WholeLists(lists) => lists.clone(),
+        _ => panic!("coalitions are lists"),
+    }
+}
+
+fn steps(scores: &Scores) -> Vec<Vec<f64>> {
+    match scores.table("concept").unwrap().column("f1_by_step").unwrap() {
+        Cells::NumberLists(lists) => lists.iter().map(|list| list.iter().map(|f1| f1.unwrap()).collect()).collect(),
+        _ => panic!("steps are lists"),
+    }
+}
+
+fn whole_lists(value: &Value) -> Vec<Vec<i64>> {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn number_lists(value: &Value) -> Vec<Vec<f64>> {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn assert_close(found: &[Vec<f64>], expected: &[Vec<f64>], tolerance: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (concept, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(found.len(), expected.len(), "concept {concept}");
+        for (step, (a, b)) in found.iter().zip(expected).enumerate() {
+            assert!((a - b).abs() <= tolerance, "concept {concept}, step {step}: {a} instead of {b}");
+        }
+    }
+}
+
+#[test]
+fn binary_pursuit_agrees_in_every_choice_and_every_step() {
+    let golden = expected("matching/expected.json");
+    for beta in ["0.25", "0.5", "1.0"] {
+        let expected = &golden[format!("fbmp_beta_{beta}")];
+        let scores = scores(&[("matcher", "fbmp"), ("beta", beta), ("k", "20")]);
+        assert_eq!(coalitions(&scores), whole_lists(&expected["coalition"]), "beta {beta}");
+        assert_close(&steps(&scores), &number_lists(&expected["f1_by_step"]), 1e-12);
+    }
+}
+
+#[test]
+fn cutting_one_run_gives_every_k() {
+    let golden = &expected("matching/expected.json")["fbmp_beta_0.5"];
+    let scores = scores(&[("k", "1,3,20")]);
+    let by_step = number_lists(&golden["f1_by_step"]);
+    let table = scores.table("strategy").unwrap();
+    for (row, k) in [1, 3, 20].into_iter().enumerate() {
+        let mean = by_step.iter().map(|steps| steps[k - 1]).sum::<f64>() / by_step.len() as f64;
+        assert!((table.column("match_score").unwrap().number(row).unwrap() - mean).abs() < 1e-12, "k {k}");
+    }
+}
+
+#[test]
+fn non_negative_pursuit_agrees_in_every_choice_and_every_step() {
+    let golden = &expected("matching/expected.json")["nnomp"];
+    let scores = scores(&[("matcher", "nnomp"), ("k", "20")]);
+    assert_eq!(coalitions(&scores), whole_lists(&golden["coalition"]));
+    assert_close(&steps(&scores), &number_lists(&golden["f1_by_step"]), 1e-9);
+}
+
+#[test]
+fn one_to_one_agrees() {
+    let golden = &expected("matching/expected.json")["f1_eps"];
+    let scores = scores(&[("matcher", "one-to-one")]);
+    let latents: Vec<i64> = serde_json::from_value(golden["latent"].clone()).unwrap();
+    let expected: Vec<f64> = serde_json::from_value(golden["score"].clone()).unwrap();
+    assert_eq!(coalitions(&scores), latents.iter().map(|&latent| vec![latent]).collect::<Vec<_>>());
+    let expected: Vec<Vec<f64>> = expected.into_iter().map(|score| vec![score]).collect();
+    assert_close(&steps(&scores), &expected, 1e-12);
+}
+
+#[test]
+fn naive_coalitions_agree() {
+    let golden = &expected("matching/expected.json")["naive_top10"];
+    let scores = scores(&[("matcher", "naive"), ("k", "10")]);
+    assert_close(&steps(&scores), &number_lists(&golden["f1_by_size"]), 1e-12);
+}
+
+#[test]
+fn least_squares_agree() {
+    let golden = &expected("stats.json")["nnls"];
+    let rows = number_lists(&golden["a"]);
+    let b: Vec<f64> = serde_json::from_value(golden["b"].clone()).unwrap();
+    let x: Vec<f64> = serde_json::from_value(golden["x"].clone()).unwrap();
+    let columns: Vec<Vec<f64>> = (0..x.len()).map(|place| rows.iter().map(|row| row[place]).collect()).collect();
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let gram: Vec<f64> = columns.iter().flat_map(|a| columns.iter().map(|c| dot(a, c))).collect();
+    let products: Vec<f64> = columns.iter().map(|column| dot(column, &b)).collect();
+    for weights in [nnls::from_columns(&columns, &b), nnls::from_products(&gram, &products).unwrap()] {
+        weights.iter().zip(&x).for_each(|(a, b)| assert!((a - b).abs() < 1e-12, "{weights:?} instead of {x:?}"));
+    }
+}
