@@ -5,8 +5,12 @@
 
 mod card;
 mod card_text;
+mod cknna;
 mod evaluate;
 pub mod matching;
+mod monosemanticity;
+mod stay;
+mod tapa;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};
 pub use evaluate::{evaluate, recipe};
@@ -23,7 +27,13 @@ pub trait Metric: Sync {
 }
 
 /// All metrics, in the order in which people read them.
-pub static METRICS: &[&dyn Metric] = &[&matching::Match];
+pub static METRICS: &[&dyn Metric] = &[
+    &matching::Match,
+    &tapa::Tapa,
+    &stay::Stay,
+    &monosemanticity::Monosemanticity,
+    &cknna::Cknna,
+];
 
 /// A metric by name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {

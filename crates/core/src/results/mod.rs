@@ -4,6 +4,6 @@ mod bootstrap;
 mod recipe;
 mod scores;
 
-pub use bootstrap::{Interval, bootstrap_mean, percentile_interval};
+pub use bootstrap::{Interval, RESAMPLES, bootstrap_mean, percentile_interval};
 pub use recipe::{Profile, Recipe, ResultFile};
 pub use scores::{Cells, Headline, Scores, Table};

@@ -1,0 +1,90 @@
+//! What the latents of a concept do when an image is changed.
+
+use crate::codes::{Codes, CodesView, Latent};
+use crate::error::{Error, Result};
+use crate::labels::{Concept, Pair, PairSet};
+use crate::results::Profile;
+
+/// Does any latent of a set fire in a row? An empty set never fires.
+pub(in crate::metrics) fn fires(codes: &CodesView<'_>, row: usize, set: &[Latent], above: f32) -> bool {
+    let (latents, values) = codes.row(row);
+    set.iter().any(|latent| latents.binary_search(&latent.0).is_ok_and(|place| values[place] > above))
+}
+
+/// A set of latents before and after the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    /// The concept that the set stands for.
+    pub concept: Concept,
+    /// Did the set fire before?
+    pub before: bool,
+    /// Does it fire after?
+    pub after: bool,
+    /// Is the set empty?
+    pub empty: bool,
+}
+
+impl Change {
+    /// 1 for switched on, −1 for switched off, 0 for no change.
+    pub fn delta(&self) -> f64 {
+        f64::from(i8::from(self.after) - i8::from(self.before))
+    }
+}
+
+/// What one pair does to the latents of the concepts that it adds and removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Response {
+    /// The latents of the added concept, if there is one.
+    pub added: Option<Change>,
+    /// The latents of the removed concept, if there is one.
+    pub removed: Option<Change>,
+    /// Do both concepts have a latent in common?
+    pub shared: bool,
+}
+
+impl Response {
+    /// Is the pair left out of every mean? The released program loses pairs that add a concept without latents.
+    pub fn is_lost(&self, profile: Profile) -> bool {
+        profile == Profile::Reference && self.added.is_some_and(|added| added.empty)
+    }
+}
+
+/// The responses of all pairs, in order. `sets` has the latents of every concept.
+pub(super) fn responses(
+    codes: &Codes,
+    pairs: &PairSet,
+    sets: &[Vec<Latent>],
+    above: f32,
+    profile: Profile,
+) -> Result<Vec<Response>> {
+    let all = codes.all()?;
+    let one = |pair: &Pair| {
+        let set = |concept: Option<Concept>| match concept {
+            Some(concept) => sets
+                .get(concept.0 as usize)
+                .map(Vec::as_slice)
+                .ok_or_else(|| Error::Bug(format!("a pair names concept {} of {}", concept.0, sets.len()))),
+            None => Ok(&[][..]),
+        };
+        let (adding, removing) = (set(pair.added)?, set(pair.removed)?);
+        let change = |concept: Option<Concept>, own: &[Latent], other: &[Latent]| {
+            let mut own = own.to_vec();
+            if profile == Profile::Reference {
+                own.retain(|latent| !other.contains(latent));
+            }
+            let fires = |row: usize| fires(&all, row, &own, above);
+            concept.map(|concept| Change {
+                concept,
+                before: fires(pair.before),
+                after: fires(pair.after),
+                empty: own.is_empty(),
+            })
+        };
+        Ok(Response {
+            added: change(pair.added, adding, removing),
+            removed: change(pair.removed, removing, adding),
+            shared: adding.iter().any(|latent| removing.contains(latent)),
+        })
+    };
+    pairs.pairs.iter().map(one).collect()
+}
