@@ -5,6 +5,8 @@
 
 mod card;
 mod evaluate;
+mod fms;
+mod probe_ceiling;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};
 pub use evaluate::{evaluate, recipe};
@@ -21,7 +23,7 @@ pub trait Metric: Sync {
 }
 
 /// All metrics, in the order in which people read them.
-pub static METRICS: &[&dyn Metric] = &[];
+pub static METRICS: &[&dyn Metric] = &[&fms::Fms, &probe_ceiling::ProbeCeiling];
 
 /// A metric by name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {
