@@ -1,11 +1,29 @@
 //! The dense matrix product, on one thread: callers parallelise over tiles, so results do not depend on threads.
 
+/// A number that the product takes: `f32`, or `f64` where a result must be exact to many digits.
+pub trait Number: Copy + 'static {
+    /// Nothing.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+}
+
+impl Number for f32 {
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+}
+
+impl Number for f64 {
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
+}
+
 /// `out[i, j] = Σ_k a[i, k] · b[j, k]`: rows of `a` against rows of `b`, all row-major.
 ///
 /// `inner` is the common width; `out` has `a.len() / inner` rows of `b.len() / inner` values.
-pub fn rows_by_rows(a: &[f32], b: &[f32], inner: usize, out: &mut [f32]) {
+pub fn rows_by_rows<T: Number>(a: &[T], b: &[T], inner: usize, out: &mut [T]) {
     if inner == 0 {
-        out.fill(0.0);
+        out.fill(T::ZERO);
         return;
     }
     let (rows, columns) = (a.len() / inner, b.len() / inner);
@@ -21,7 +39,7 @@ pub fn rows_by_rows(a: &[f32], b: &[f32], inner: usize, out: &mut [f32]) {
 }
 
 /// `out[i, j] = Σ_k a[i, k] · b[k, j]`, all row-major.
-pub fn rows_by_columns(a: &[f32], b: &[f32], inner: usize, columns: usize, out: &mut [f32]) {
+pub fn rows_by_columns<T: Number>(a: &[T], b: &[T], inner: usize, columns: usize, out: &mut [T]) {
     let rows = if inner == 0 { 0 } else { a.len() / inner };
     assert!(
         a.len() == rows * inner && b.len() == inner * columns && out.len() == rows * columns,
@@ -41,9 +59,9 @@ struct Shape {
 }
 
 #[allow(unsafe_code)]
-fn multiply(shape: Shape, out: (&mut [f32], isize), a: (&[f32], isize, isize), b: (&[f32], isize, isize)) {
+fn multiply<T: Number>(shape: Shape, out: (&mut [T], isize), a: (&[T], isize, isize), b: (&[T], isize, isize)) {
     // SAFETY: the callers above checked that every slice holds exactly the rows and columns that the strides address;
-    // `out` is borrowed mutably, so it overlaps neither input.
+    // `out` is borrowed mutably, so it overlaps neither input. `gemm` knows `f32` and `f64`, which are all the numbers.
     unsafe {
         gemm::gemm(
             shape.rows,
@@ -59,8 +77,8 @@ fn multiply(shape: Shape, out: (&mut [f32], isize), a: (&[f32], isize, isize), b
             b.0.as_ptr(),
             b.2,
             b.1,
-            0.0,
-            1.0,
+            T::ZERO,
+            T::ONE,
             false,
             false,
             false,

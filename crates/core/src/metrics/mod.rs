@@ -11,6 +11,8 @@ pub mod matching;
 mod monosemanticity;
 mod stay;
 mod tapa;
+mod fms;
+mod probe_ceiling;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};
 pub use evaluate::{evaluate, recipe};
@@ -33,6 +35,8 @@ pub static METRICS: &[&dyn Metric] = &[
     &stay::Stay,
     &monosemanticity::Monosemanticity,
     &cknna::Cknna,
+    &fms::Fms,
+    &probe_ceiling::ProbeCeiling,
 ];
 
 /// A metric by name.

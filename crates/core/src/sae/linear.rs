@@ -66,7 +66,8 @@ impl Linear {
         if let Activation::TopK(k) = self.activation {
             largest(row, k, scratch);
             scratch.sort_unstable_by_key(|entry| entry.1);
-            let (latents, values): (Vec<u32>, Vec<f32>) = scratch.iter().map(|&(value, latent)| (latent, value)).unzip();
+            let (latents, values): (Vec<u32>, Vec<f32>) =
+                scratch.iter().map(|&(value, latent)| (latent, value)).unzip();
             return out.push(&latents, &values);
         }
         out.push_dense(row)

@@ -1,0 +1,212 @@
+//! The rows that a linear probe sees, dense or sparse, and the three products that its training is made of.
+//!
+//! Several probes go through the rows together: whatever belongs to a probe is a row of a `probes × …` matrix. All
+//! products run on one thread and walk the rows in order; callers give groups of probes to threads.
+
+use crate::codes::CodesView;
+use crate::kernel::product::{rows_by_columns, rows_by_rows};
+
+/// Rows that a product takes at a time.
+const TILE: usize = 256;
+
+/// Rows × width.
+#[derive(Clone, Copy, Debug)]
+pub enum Design<'a> {
+    /// Every value, row by row.
+    Dense {
+        /// The rows, one after the other.
+        values: &'a [f32],
+        /// Values per row.
+        width: usize,
+    },
+    /// Codes.
+    Sparse {
+        /// The rows.
+        codes: CodesView<'a>,
+        /// How many latents there are.
+        latents: usize,
+    },
+}
+
+impl Design<'_> {
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        match self {
+            Design::Dense { values, width } => values.len().checked_div(*width).unwrap_or(0),
+            Design::Sparse { codes, .. } => codes.rows(),
+        }
+    }
+
+    /// How many values a row has, zeros included.
+    pub fn width(&self) -> usize {
+        match self {
+            Design::Dense { width, .. } => *width,
+            Design::Sparse { latents, .. } => *latents,
+        }
+    }
+
+    /// `probes × rows`: every row under every probe's weights (`probes × width`), in `f64`.
+    pub fn scores(&self, weights: &[f64], probes: usize) -> Vec<f64> {
+        let rows = self.rows();
+        let mut scores = vec![0.0; probes * rows];
+        match self {
+            Design::Dense { values, width } => {
+                let mut part = vec![0.0; probes * TILE];
+                for (first, tile) in tiles(values, *width) {
+                    let tile: Vec<f64> = tile.iter().map(|&value| f64::from(value)).collect();
+                    let count = tile.len() / width;
+                    rows_by_rows(weights, &tile, *width, &mut part[..probes * count]);
+                    for (probe, part) in part[..probes * count].chunks_exact(count).enumerate() {
+                        scores[probe * rows + first..][..count].copy_from_slice(part);
+                    }
+                }
+            }
+            Design::Sparse { codes, latents } => {
+                let turned = transposed(weights, probes, *latents);
+                let mut row_scores = vec![0.0; probes];
+                for place in 0..rows {
+                    row_scores.fill(0.0);
+                    each_entry(codes, place, |latent, value| add(&mut row_scores, value, &turned[latent * probes..]));
+                    row_scores.iter().enumerate().for_each(|(probe, score)| scores[probe * rows + place] = *score);
+                }
+            }
+        }
+        scores
+    }
+
+    /// `probes × width`: the rows summed with a factor for each (`probes × rows`), in `f64`.
+    pub fn weighted_sums(&self, factors: &[f64], probes: usize) -> Vec<f64> {
+        let (rows, width) = (self.rows(), self.width());
+        let mut sums = vec![0.0; probes * width];
+        match self {
+            Design::Dense { values, width } => {
+                let mut part = vec![0.0; probes * width];
+                for (first, tile) in tiles(values, *width) {
+                    let tile: Vec<f64> = tile.iter().map(|&value| f64::from(value)).collect();
+                    let count = tile.len() / width;
+                    let picked: Vec<f64> =
+                        (0..probes).flat_map(|probe| &factors[probe * rows + first..][..count]).copied().collect();
+                    rows_by_columns(&picked, &tile, count, *width, &mut part);
+                    sums.iter_mut().zip(&part).for_each(|(sum, part)| *sum += part);
+                }
+                sums
+            }
+            Design::Sparse { codes, .. } => {
+                let mut row_factors = vec![0.0; probes];
+                for place in 0..rows {
+                    row_factors.iter_mut().enumerate().for_each(|(probe, f)| *f = factors[probe * rows + place]);
+                    each_entry(codes, place, |latent, value| {
+                        add(&mut sums[latent * probes..][..probes], value, &row_factors);
+                    });
+                }
+                transposed(&sums, width, probes)
+            }
+        }
+    }
+
+    /// How the slopes of the loss change along a direction: for every probe `Σ_i s_i (x_i·v + c) x_i` and
+    /// `Σ_i s_i (x_i·v + c)`, with `v` from `directions` (`probes × width`), `c` from `shifts` and `s` from `curves`
+    /// (`probes × rows`).
+    ///
+    /// Dense rows are multiplied in `f32` and summed in `f64`: a direction of search needs no more, while the slope that
+    /// decides when to stop is computed in `f64` throughout.
+    pub fn curvature(&self, directions: &[f64], shifts: &[f64], curves: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let (rows, probes) = (self.rows(), shifts.len());
+        let Design::Dense { values, width } = self else {
+            let mut bent = self.scores(directions, probes);
+            for (probe, bent) in bent.chunks_exact_mut(rows.max(1)).enumerate() {
+                let curves = &curves[probe * rows..][..rows];
+                bent.iter_mut().zip(curves).for_each(|(score, curve)| *score = curve * (*score + shifts[probe]));
+            }
+            let totals = (0..probes).map(|probe| bent[probe * rows..][..rows].iter().sum()).collect();
+            return (self.weighted_sums(&bent, probes), totals);
+        };
+        let directions: Vec<f32> = directions.iter().map(|&value| value as f32).collect();
+        let (mut sums, mut totals) = (vec![0.0; probes * width], vec![0.0; probes]);
+        let (mut bent, mut part) = (vec![0f32; probes * TILE], vec![0f32; probes * width]);
+        for (first, tile) in tiles(values, *width) {
+            let count = tile.len() / width;
+            let bent = &mut bent[..probes * count];
+            rows_by_rows(&directions, tile, *width, bent);
+            for (probe, bent) in bent.chunks_exact_mut(count).enumerate() {
+                let curves = &curves[probe * rows + first..][..count];
+                for (score, curve) in bent.iter_mut().zip(curves) {
+                    let value = curve * (f64::from(*score) + shifts[probe]);
+                    totals[probe] += value;
+                    *score = value as f32;
+                }
+            }
+            rows_by_columns(bent, tile, count, *width, &mut part);
+            sums.iter_mut().zip(&part).for_each(|(sum, &part)| *sum += f64::from(part));
+        }
+        (sums, totals)
+    }
+}
+
+/// Runs of rows with the number of the first.
+fn tiles(values: &[f32], width: usize) -> impl Iterator<Item = (usize, &[f32])> {
+    values.chunks((TILE * width).max(1)).enumerate().map(|(number, tile)| (number * TILE, tile))
+}
+
+fn each_entry(codes: &CodesView<'_>, place: usize, mut visit: impl FnMut(usize, f64)) {
+    let (latents, values) = codes.row(place);
+    latents.iter().zip(values).for_each(|(&latent, &value)| visit(latent as usize, f64::from(value)));
+}
+
+fn add(sum: &mut [f64], factor: f64, values: &[f64]) {
+    sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += factor * value);
+}
+
+fn transposed(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
+    let mut turned = vec![0.0; values.len()];
+    for row in 0..rows {
+        for column in 0..columns {
+            turned[column * rows + row] = values[row * columns + column];
+        }
+    }
+    turned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::Codes;
+
+    #[test]
+    fn dense_and_sparse_rows_agree_with_the_definition() {
+        // 300 rows, so that there are two tiles.
+        let (rows, width, probes) = (300, 5, 3);
+        let values: Vec<f32> =
+            (0..rows * width).map(|i| if i % 3 == 0 { (i % 17) as f32 / 4.0 - 2.0 } else { 0.0 }).collect();
+        let weights: Vec<f64> = (0..probes * width).map(|i| (i % 7) as f64 / 8.0 - 0.25).collect();
+        let curves: Vec<f64> = (0..probes * rows).map(|i| (i % 5) as f64 / 16.0).collect();
+        let shifts = [0.5, 0.0, -1.0];
+        let codes = Codes::from_dense(&values, width).unwrap();
+        let designs =
+            [Design::Dense { values: &values, width }, Design::Sparse { codes: codes.all().unwrap(), latents: width }];
+        let x = |row: usize, column: usize| f64::from(values[row * width + column]);
+        let score = |probe: usize, row: usize| (0..width).map(|c| weights[probe * width + c] * x(row, c)).sum::<f64>();
+        for design in designs {
+            assert_eq!((design.rows(), design.width()), (rows, width));
+            let scores = design.scores(&weights, probes);
+            let sums = design.weighted_sums(&curves, probes);
+            let (bent, totals) = design.curvature(&weights, &shifts, &curves);
+            for probe in 0..probes {
+                let curve = |row: usize| curves[probe * rows + row];
+                let mut total = 0.0;
+                for row in 0..rows {
+                    assert!((scores[probe * rows + row] - score(probe, row)).abs() < 1e-12);
+                    total += curve(row) * (score(probe, row) + shifts[probe]);
+                }
+                assert!((totals[probe] - total).abs() < 1e-5, "{} {total}", totals[probe]);
+                for column in 0..width {
+                    let sum: f64 = (0..rows).map(|row| curve(row) * x(row, column)).sum();
+                    assert!((sums[probe * width + column] - sum).abs() < 1e-10);
+                    let sum: f64 =
+                        (0..rows).map(|row| curve(row) * (score(probe, row) + shifts[probe]) * x(row, column)).sum();
+                    assert!((bent[probe * width + column] - sum).abs() < 1e-4);
+                }
+            }
+        }
+    }
+}
