@@ -12,8 +12,7 @@ pub fn assign(costs: &[f64], rows: usize, columns: usize) -> Vec<Option<usize>> 
     if rows <= columns {
         return shorter_side(rows, columns, |row, column| costs[row * columns + column], spread(costs, rows));
     }
-    let of_column =
-        shorter_side(columns, rows, |column, row| costs[row * columns + column], spread(costs, columns));
+    let of_column = shorter_side(columns, rows, |column, row| costs[row * columns + column], spread(costs, columns));
     let mut of_row = vec![None; rows];
     for (column, row) in of_column.into_iter().enumerate() {
         if let Some(row) = row {
@@ -34,12 +33,7 @@ fn spread(costs: &[f64], shorter: usize) -> f64 {
 ///
 /// The duals keep every reduced cost `cost − row_price − column_price` at or above zero, so each new row finds its
 /// cheapest way to a free column as a shortest path (Dijkstra), along which the earlier rows step aside.
-fn shorter_side(
-    rows: usize,
-    columns: usize,
-    raw: impl Fn(usize, usize) -> f64,
-    forbidden: f64,
-) -> Vec<Option<usize>> {
+fn shorter_side(rows: usize, columns: usize, raw: impl Fn(usize, usize) -> f64, forbidden: f64) -> Vec<Option<usize>> {
     let cost = |row, column| Some(raw(row, column)).filter(|cost| cost.is_finite()).unwrap_or(forbidden);
     let (mut row_price, mut column_price) = (vec![0f64; rows], vec![0f64; columns]);
     let mut row_of: Vec<Option<usize>> = vec![None; columns];
@@ -64,9 +58,8 @@ fn shorter_side(
                     came_from[column] = row;
                 }
                 let key = (distance[column], row_of[column].is_some(), column, place);
-                let better = best.is_none_or(|old| {
-                    key.0.total_cmp(&old.0).then(key.1.cmp(&old.1)).then(key.2.cmp(&old.2)).is_lt()
-                });
+                let better = best
+                    .is_none_or(|old| key.0.total_cmp(&old.0).then(key.1.cmp(&old.1)).then(key.2.cmp(&old.2)).is_lt());
                 if better {
                     best = Some(key);
                 }
