@@ -1,7 +1,7 @@
 //! Concept annotations with three values: yes, no, not annotated.
 
 use super::Concept;
-use crate::error::{Complaint, Result};
+use crate::error::{Complaint, Error, Result};
 use crate::kernel::bits::Bits;
 
 /// What the annotator said of one concept in one row.
@@ -27,14 +27,7 @@ pub struct Annotations {
 impl Annotations {
     /// Reads every cell from a function of row and concept. Names must be unique.
     pub fn new(names: Vec<String>, rows: usize, mut label: impl FnMut(usize, usize) -> Label) -> Result<Annotations> {
-        let mut sorted: Vec<&String> = names.iter().collect();
-        sorted.sort();
-        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Complaint::new("two concepts have the same name")
-                .found(pair[0])
-                .advice("rename one of them")
-                .into());
-        }
+        check_names(&names)?;
         let (mut yes, mut known) = (vec![Bits::empty(rows); names.len()], vec![Bits::empty(rows); names.len()]);
         for row in 0..rows {
             for concept in 0..names.len() {
@@ -48,6 +41,16 @@ impl Annotations {
                 }
             }
         }
+        Ok(Annotations { rows, names, yes, known })
+    }
+
+    /// Takes the rows where each concept is; every cell is known. Names must be unique.
+    pub fn from_yes(names: Vec<String>, rows: usize, yes: Vec<Bits>) -> Result<Annotations> {
+        check_names(&names)?;
+        if yes.len() != names.len() || yes.iter().any(|bits| bits.len() != rows) {
+            return Err(Error::Bug(format!("{} names for {} columns of {rows} rows", names.len(), yes.len())));
+        }
+        let known = vec![Bits::full(rows); names.len()];
         Ok(Annotations { rows, names, yes, known })
     }
 
@@ -125,6 +128,19 @@ impl Annotations {
             }
         }
         format!("blake3:{}", hash.finalize().to_hex())
+    }
+}
+
+/// Concepts are found by name, so two may not share one.
+fn check_names(names: &[String]) -> Result<()> {
+    let mut sorted: Vec<&String> = names.iter().collect();
+    sorted.sort();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => Err(Complaint::new("two concepts have the same name")
+            .found(format!("`{}`", pair[0]))
+            .advice("rename one of them")
+            .into()),
     }
 }
 

@@ -1,10 +1,25 @@
-//! What people say is in the data: concept annotations, pairs that differ in one thing, splits.
+//! What people say is in the data: concept annotations, pairs that differ in one thing, splits; data sets that come
+//! with them, and worlds where they are true by construction.
 
 mod annotations;
+mod coco;
+mod cub;
+mod dataset;
 mod pairs;
+mod read;
+mod splits;
+mod syncoco;
+mod syncub;
+pub mod worlds;
 
 pub use annotations::{Annotations, Label};
+pub use coco::read_coco;
+pub use cub::read_cub;
+pub use dataset::{Classes, DataSet};
 pub use pairs::{Pair, PairSet};
+pub use splits::Splits;
+pub use syncoco::read_syncoco;
+pub use syncub::read_syncub;
 
 /// A concept: a column of the annotations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

@@ -1,0 +1,208 @@
+//! A data set as its loader hands it over, and the checks that loaders share.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Component, Path};
+
+use super::read::cell;
+use super::{Annotations, PairSet, Splits};
+use crate::error::{Complaint, Error, Result};
+
+/// Images with what is known about them, all in the same order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataSet {
+    /// The files, relative to the root of the data set.
+    pub images: Vec<String>,
+    /// Concepts × images.
+    pub labels: Annotations,
+    /// One class per image, where the data set has classes.
+    pub classes: Option<Classes>,
+    /// The parts that its authors made, where they did.
+    pub splits: Option<Splits>,
+    /// Pairs of images that differ in one thing, where it consists of them.
+    pub pairs: Option<PairSet>,
+    /// What a reader must know: lines that were left out, cells that were filled in.
+    pub notes: Vec<String>,
+}
+
+/// One class per image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classes {
+    /// The names of the classes.
+    pub names: Vec<String>,
+    /// The class of every image, as a place among the names.
+    pub of_image: Vec<u32>,
+}
+
+/// Calls a function with every line of a text file and its number, from 1. The file need not fit in memory.
+pub(super) fn each_line(path: &Path, mut line: impl FnMut(usize, &str) -> Result<()>) -> Result<()> {
+    let mut reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(Error::io("read a list", path))?);
+    let mut bytes = Vec::new();
+    for number in 1.. {
+        bytes.clear();
+        if reader.read_until(b'\n', &mut bytes).map_err(Error::io("read a list", path))? == 0 {
+            break;
+        }
+        let text = std::str::from_utf8(&bytes).map_err(|_| {
+            Complaint::new("a line is not text").expected("UTF-8").at(format!("line {number}")).file(path)
+        })?;
+        line(number, text.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Reads lines of "number, from 1, then a name": numbers must be 1, 2, 3 and so on, each once, in any order.
+pub(super) fn numbered_names(path: &Path) -> Result<Vec<String>> {
+    let mut found: Vec<(usize, String, usize)> = Vec::new();
+    each_line(path, |line, text| {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let wrong = || {
+            Complaint::new("a list of names has a line that it should not have")
+                .expected("a number from 1, a space, a name")
+                .found(format!("`{text}`"))
+                .at(format!("line {line}"))
+                .file(path)
+        };
+        let (number, name) = text.split_once(char::is_whitespace).ok_or_else(wrong)?;
+        let number = number.parse::<usize>().ok().filter(|&number| number > 0).ok_or_else(wrong)?;
+        found.push((number, name.trim().to_string(), line));
+        Ok(())
+    })?;
+    found.sort();
+    for (place, (number, _, line)) in found.iter().enumerate() {
+        if *number != place + 1 {
+            return Err(Complaint::new("a list of names skips or repeats a number")
+                .expected(format!("number {}", place + 1))
+                .found(format!("number {number}"))
+                .at(format!("line {line}"))
+                .file(path)
+                .into());
+        }
+    }
+    Ok(found.into_iter().map(|(_, name, _)| name).collect())
+}
+
+/// Makes sure that a file name of the data stays inside its directory.
+pub(super) fn check_inside(name: &str, place: &str) -> Result<()> {
+    let inside = !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    if inside {
+        return Ok(());
+    }
+    Err(Complaint::new("a file name leads out of the data set")
+        .expected("a path relative to the data set")
+        .found(format!("`{name}`"))
+        .at(place)
+        .into())
+}
+
+/// Makes sure that pairs of images lie under `images/`, each used once, and that nothing else lies there.
+pub(super) fn check_pair_images(root: &Path, images: &[String], metadata: &Path) -> Result<()> {
+    let mut named = BTreeSet::new();
+    for (place, image) in images.iter().enumerate() {
+        let at = cell(place / 2, if place % 2 == 0 { "orig_image" } else { "syn_image" });
+        check_inside(image, &at)?;
+        if !named.insert(image.as_str()) {
+            return Err(Complaint::new("an image is used twice")
+                .expected("every image in one pair")
+                .found(format!("`{image}`"))
+                .at(at)
+                .file(metadata)
+                .into());
+        }
+        if !root.join(image).is_file() {
+            return Err(Complaint::new("an image is missing")
+                .expected(format!("a file `{image}`"))
+                .at(at)
+                .advice("download the whole data set again")
+                .file(metadata)
+                .into());
+        }
+    }
+    let folder = root.join("images");
+    let mut lying: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(&folder).map_err(Error::io("list the images", &folder))? {
+        let entry = entry.map_err(Error::io("list the images", &folder))?;
+        if entry.path().is_file() {
+            lying.push(format!("images/{}", entry.file_name().to_string_lossy()));
+        }
+    }
+    lying.sort();
+    if let Some(orphan) = lying.iter().find(|file| !named.contains(file.as_str())) {
+        return Err(Complaint::new("a file is in no pair")
+            .expected("only images that the metadata name")
+            .found(format!("`{orphan}`"))
+            .advice("remove it, or use the metadata that belong to these images")
+            .file(metadata)
+            .into());
+    }
+    Ok(())
+}
+
+/// Reads a list such as `[7, 17]` of different places below `limit`.
+pub(super) fn places(text: &str, limit: usize, at: &str) -> Result<BTreeSet<usize>> {
+    let wrong = |found: &str| {
+        Complaint::new("a list of concepts cannot be read")
+            .expected(format!("different whole numbers below {limit}, as in `[7, 17]`"))
+            .found(format!("`{found}`"))
+            .at(at)
+    };
+    let inner = text.trim().strip_prefix('[').and_then(|text| text.strip_suffix(']')).ok_or_else(|| wrong(text))?;
+    let mut set = BTreeSet::new();
+    for part in inner.split(',').map(str::trim).filter(|_| !inner.trim().is_empty()) {
+        let place = part.parse::<usize>().ok().filter(|&place| place < limit).ok_or_else(|| wrong(part))?;
+        if !set.insert(place) {
+            return Err(wrong(part).into());
+        }
+    }
+    Ok(set)
+}
+
+/// Reads a whole number from `low` to `high`.
+pub(super) fn whole(text: &str, low: usize, high: usize, at: &str) -> Result<usize> {
+    text.parse::<usize>().ok().filter(|number| (low..=high).contains(number)).ok_or_else(|| {
+        Complaint::new("a number is out of range")
+            .expected(format!("a whole number from {low} to {high}"))
+            .found(format!("`{text}`"))
+            .at(at)
+            .into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_must_stay_inside() {
+        assert!(check_inside("images/a.jpg", "").is_ok());
+        for name in ["", "../a.jpg", "/etc/passwd", "images/../../a"] {
+            assert!(check_inside(name, "line 1").is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn lists_of_places() {
+        assert_eq!(places("[7, 2]", 8, "").unwrap().into_iter().collect::<Vec<_>>(), [2, 7]);
+        assert!(places("[]", 8, "").unwrap().is_empty());
+        for text in ["7", "[7", "[8]", "[1, 1]", "[1,,2]", "[-1]", "[a]"] {
+            assert!(places(text, 8, "row 0").is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbered_names_are_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("names.txt");
+        std::fs::write(&file, "2 b c\r\n1 a\n\n").unwrap();
+        assert_eq!(numbered_names(&file).unwrap(), ["a", "b c"]);
+        for text in ["1 a\n3 c\n", "1 a\n1 b\n", "0 a\n", "a\n", "x a\n"] {
+            std::fs::write(&file, text).unwrap();
+            assert!(numbered_names(&file).unwrap_err().to_string().contains("line "), "{text}");
+        }
+        std::fs::write(&file, b"1 \xff\n").unwrap();
+        assert!(numbered_names(&file).unwrap_err().to_string().contains("UTF-8"));
+    }
+}

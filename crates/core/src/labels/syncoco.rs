@@ -1,0 +1,214 @@
+//! synCOCO: pairs of scenes from one of which all objects of a category were removed, in the layout of its public export.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::dataset::{DataSet, check_pair_images, places, whole};
+use super::read::{cell, column, word};
+use super::{Annotations, Concept, Label, Pair, PairSet};
+use crate::budget::Budget;
+use crate::error::{Complaint, InFile, Result};
+use crate::input::{TextTable, read_table};
+
+/// The object categories of COCO by ascending id: the export gives only their places.
+pub const CATEGORIES: [&str; 80] = [
+    "person",
+    "bicycle",
+    "car",
+    "motorcycle",
+    "airplane",
+    "bus",
+    "train",
+    "truck",
+    "boat",
+    "traffic light",
+    "fire hydrant",
+    "stop sign",
+    "parking meter",
+    "bench",
+    "bird",
+    "cat",
+    "dog",
+    "horse",
+    "sheep",
+    "cow",
+    "elephant",
+    "bear",
+    "zebra",
+    "giraffe",
+    "backpack",
+    "umbrella",
+    "handbag",
+    "tie",
+    "suitcase",
+    "frisbee",
+    "skis",
+    "snowboard",
+    "sports ball",
+    "kite",
+    "baseball bat",
+    "baseball glove",
+    "skateboard",
+    "surfboard",
+    "tennis racket",
+    "bottle",
+    "wine glass",
+    "cup",
+    "fork",
+    "knife",
+    "spoon",
+    "bowl",
+    "banana",
+    "apple",
+    "sandwich",
+    "orange",
+    "broccoli",
+    "carrot",
+    "hot dog",
+    "pizza",
+    "donut",
+    "cake",
+    "chair",
+    "couch",
+    "potted plant",
+    "bed",
+    "dining table",
+    "toilet",
+    "tv",
+    "laptop",
+    "mouse",
+    "remote",
+    "keyboard",
+    "cell phone",
+    "microwave",
+    "oven",
+    "toaster",
+    "sink",
+    "refrigerator",
+    "book",
+    "clock",
+    "vase",
+    "scissors",
+    "teddy bear",
+    "hair drier",
+    "toothbrush",
+];
+
+/// Reads the directory that holds `metadata.csv` and `images/`, and checks everything it promises.
+///
+/// Image 2·i is the original of pair i and image 2·i + 1 the copy without the removed category.
+pub fn read_syncoco(root: &Path, budget: &Budget) -> Result<DataSet> {
+    let metadata = root.join("metadata.csv");
+    let table = read_table(&metadata, budget)?;
+    let (images, concepts, pairs) = read_pairs(&table).in_file(&metadata)?;
+    check_pair_images(root, &images, &metadata)?;
+    let names = CATEGORIES.map(String::from).to_vec();
+    let labels =
+        Annotations::new(
+            names,
+            images.len(),
+            |row, concept| {
+                if concepts[row].contains(&concept) { Label::Yes } else { Label::No }
+            },
+        )?;
+    Ok(DataSet { images, labels, classes: None, splits: None, pairs: Some(PairSet { pairs }), notes: Vec::new() })
+}
+
+/// Images, what is in each, and the pairs of them.
+type Read = (Vec<String>, Vec<BTreeSet<usize>>, Vec<Pair>);
+
+fn read_pairs(table: &TextTable) -> Result<Read> {
+    let columns = ["pair_id", "orig_image", "syn_image", "coco_idx", "removed_cls_idx", "removed_class"];
+    let columns = columns.iter().chain(&["orig_labels", "syn_labels"]);
+    let places_of: Vec<(&str, usize)> = columns.map(|&name| Ok((name, column(table, name)?))).collect::<Result<_>>()?;
+    let (mut images, mut concepts, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ids = BTreeSet::new();
+    for row in 0..table.cells.len() {
+        let words: Vec<&str> = places_of.iter().map(|&(_, place)| word(table, row, place)).collect::<Result<_>>()?;
+        let at = |place: usize| cell(row, places_of[place].0);
+        let &[id, original, edited, source, removed, removed_name, before, after] = &words[..] else { continue };
+        if !ids.insert(id) {
+            return Err(Complaint::new("two pairs have the same id").found(format!("`{id}`")).at(at(0)).into());
+        }
+        whole(source, 0, usize::MAX, &at(3))?;
+        let removed = whole(removed, 0, CATEGORIES.len() - 1, &at(4))?;
+        if CATEGORIES[removed] != removed_name {
+            return Err(Complaint::new("the name and the number of a category disagree")
+                .expected(format!("`{}`, category {removed} counted from 0", CATEGORIES[removed]))
+                .found(format!("`{removed_name}`"))
+                .at(at(5))
+                .into());
+        }
+        let (before, after) = (places(before, CATEGORIES.len(), &at(6))?, places(after, CATEGORIES.len(), &at(7))?);
+        let differ: Vec<usize> = before.symmetric_difference(&after).copied().collect();
+        if differ != [removed] || !before.contains(&removed) {
+            return Err(Complaint::new("a pair does not differ in exactly the category it removes")
+                .expected(format!("category {removed} only before the edit, everything else on both sides"))
+                .found(format!("categories that differ: {differ:?}"))
+                .at(at(6))
+                .into());
+        }
+        let (first, second) = (images.len(), images.len() + 1);
+        pairs.push(Pair { before: first, after: second, added: None, removed: Some(Concept(removed as u32)) });
+        images.extend([original.to_string(), edited.to_string()]);
+        concepts.extend([before, after]);
+    }
+    Ok((images, concepts, pairs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "pair_id,orig_image,syn_image,coco_idx,removed_cls_idx,removed_class,orig_labels,syn_labels\n\
+        0,images/000000_orig.jpg,images/000000_syn.jpg,139,16,dog,\"[0, 16]\",[0]\n\
+        1,images/000001_orig.jpg,images/000001_syn.jpg,5,79,toothbrush,[79],[]\n";
+
+    fn make(metadata: &str) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("images")).unwrap();
+        for image in ["000000_orig.jpg", "000000_syn.jpg", "000001_orig.jpg", "000001_syn.jpg"] {
+            std::fs::write(directory.path().join("images").join(image), b"").unwrap();
+        }
+        std::fs::write(directory.path().join("metadata.csv"), metadata).unwrap();
+        directory
+    }
+
+    fn read(directory: &tempfile::TempDir) -> Result<DataSet> {
+        read_syncoco(directory.path(), &Budget::new(1 << 20))
+    }
+
+    #[test]
+    fn reads_pairs_in_order() {
+        let data = read(&make(GOOD)).unwrap();
+        assert_eq!(data.images[3], "images/000001_syn.jpg");
+        assert_eq!(data.labels.yes(Concept(0)).rows().collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(data.labels.yes(Concept(16)).rows().collect::<Vec<_>>(), [0]);
+        let pairs = data.pairs.unwrap();
+        assert_eq!(pairs.pairs[1], Pair { before: 2, after: 3, added: None, removed: Some(Concept(79)) });
+        pairs.check(data.labels.rows(), data.labels.concepts()).unwrap();
+    }
+
+    #[test]
+    fn every_broken_promise_is_found() {
+        for (from, to, part) in [
+            ("\n1,images", "\n0,images", "same id"),
+            ("139,16,dog", "x,16,dog", "out of range"),
+            ("139,16,dog", "139,80,dog", "0 to 79"),
+            ("139,16,dog", "139,15,dog", "disagree"),
+            ("\"[0, 16]\",[0]", "\"[0, 16]\",[1]", "exactly the category"),
+            ("\"[0, 16]\",[0]", "\"[0, 16]\",\"[0, 16]\"", "exactly the category"),
+            ("\"[0, 16]\",[0]", "[0],\"[0, 16]\"", "exactly the category"),
+            ("[79],[]", "[80],[]", "below 80"),
+            ("images/000001_syn.jpg", "images/000000_syn.jpg", "used twice"),
+            ("images/000001_syn.jpg", "images/000009_syn.jpg", "missing"),
+            ("coco_idx", "index", "no column `coco_idx`"),
+        ] {
+            let error = read(&make(&GOOD.replacen(from, to, 1))).unwrap_err().to_string();
+            assert!(error.contains(part), "{from}: {error}");
+        }
+        let directory = make(GOOD);
+        std::fs::write(directory.path().join("images/zzz.jpg"), b"").unwrap();
+        assert!(read(&directory).unwrap_err().to_string().contains("images/zzz.jpg"));
+    }
+}

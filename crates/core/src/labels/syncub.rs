@@ -1,0 +1,172 @@
+//! synCUB: pairs of birds that differ in one attribute, in the layout of its public export.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::dataset::{Classes, DataSet, check_pair_images, numbered_names, places, whole};
+use super::read::{cell, column, word};
+use super::{Annotations, Concept, Label, Pair, PairSet};
+use crate::budget::Budget;
+use crate::error::{Complaint, InFile, Result};
+use crate::input::{TextTable, read_table};
+
+/// How many classes of birds there are; a pair names one of them, from 1.
+const CLASSES: usize = 200;
+
+/// Reads the directory that holds `metadata.csv`, `attributes.txt` and `images/`, and checks everything it promises.
+///
+/// Image 2·i is the original of pair i and image 2·i + 1 its edited copy, which has the new attribute in place of the
+/// old. Classes that no pair names are called by their number.
+pub fn read_syncub(root: &Path, budget: &Budget) -> Result<DataSet> {
+    let metadata = root.join("metadata.csv");
+    let attributes = numbered_names(&root.join("attributes.txt"))?;
+    let table = read_table(&metadata, budget)?;
+    let pairs = read_pairs(&table, &attributes).in_file(&metadata)?;
+    check_pair_images(root, &pairs.images, &metadata)?;
+    let labels = Annotations::new(attributes, pairs.images.len(), |row, concept| {
+        if pairs.concepts[row].contains(&concept) { Label::Yes } else { Label::No }
+    })?;
+    let names = pairs.class_names.into_iter().enumerate();
+    let names = names.map(|(place, name)| name.unwrap_or_else(|| format!("class_{}", place + 1))).collect();
+    Ok(DataSet {
+        images: pairs.images,
+        labels,
+        classes: Some(Classes { names, of_image: pairs.classes }),
+        splits: None,
+        pairs: Some(PairSet { pairs: pairs.pairs }),
+        notes: Vec::new(),
+    })
+}
+
+#[derive(Default)]
+struct Pairs {
+    images: Vec<String>,
+    concepts: Vec<BTreeSet<usize>>,
+    classes: Vec<u32>,
+    class_names: Vec<Option<String>>,
+    pairs: Vec<Pair>,
+}
+
+fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
+    let columns = ["pair_id", "orig_image", "syn_image", "class_id", "class_name", "old_attr", "new_attr"];
+    let columns = columns.iter().chain(&["old_attr_idx", "new_attr_idx", "orig_attr_idx", "syn_attr_idx"]);
+    let places_of: Vec<(&str, usize)> = columns.map(|&name| Ok((name, column(table, name)?))).collect::<Result<_>>()?;
+    let mut read = Pairs { class_names: vec![None; CLASSES], ..Pairs::default() };
+    let mut ids = BTreeSet::new();
+    for row in 0..table.cells.len() {
+        let words: Vec<&str> = places_of.iter().map(|&(_, place)| word(table, row, place)).collect::<Result<_>>()?;
+        let at = |place: usize| cell(row, places_of[place].0);
+        let &[id, original, edited, class, class_name, old_name, new_name, old, new, before, after] = &words[..] else {
+            continue;
+        };
+        if !ids.insert(id) {
+            return Err(Complaint::new("two pairs have the same id").found(format!("`{id}`")).at(at(0)).into());
+        }
+        let class = whole(class, 1, CLASSES, &at(3))?;
+        let known = read.class_names[class - 1].get_or_insert_with(|| class_name.to_string());
+        if known != class_name {
+            return Err(Complaint::new("a class has two names")
+                .expected(format!("`{known}`, as for class {class} before"))
+                .found(format!("`{class_name}`"))
+                .at(at(4))
+                .into());
+        }
+        let mut changed = [0; 2];
+        for (side, (number, name)) in [(old, old_name), (new, new_name)].into_iter().enumerate() {
+            changed[side] = whole(number, 0, attributes.len().saturating_sub(1), &at(7 + side))?;
+            let expected = attributes.get(changed[side]).map_or("", String::as_str);
+            if expected != name {
+                return Err(Complaint::new("the name and the number of an attribute disagree")
+                    .expected(format!("`{expected}`, attribute {} counted from 0", changed[side]))
+                    .found(format!("`{name}`"))
+                    .at(at(5 + side))
+                    .into());
+            }
+        }
+        let [old, new] = changed;
+        let before = places(before, attributes.len(), &at(9))?;
+        let after = places(after, attributes.len(), &at(10))?;
+        let differ: Vec<usize> = before.symmetric_difference(&after).copied().collect();
+        let promised = BTreeSet::from([old, new]);
+        if old == new || !differ.iter().eq(&promised) || !before.contains(&old) || !after.contains(&new) {
+            return Err(Complaint::new("a pair does not differ in exactly the two attributes it names")
+                .expected(format!("attribute {old} only before the edit, attribute {new} only after it"))
+                .found(format!("attributes that differ: {differ:?}"))
+                .at(at(9))
+                .into());
+        }
+        read.pairs.push(Pair {
+            before: read.images.len(),
+            after: read.images.len() + 1,
+            added: Some(Concept(new as u32)),
+            removed: Some(Concept(old as u32)),
+        });
+        read.images.extend([original.to_string(), edited.to_string()]);
+        read.concepts.extend([before, after]);
+        read.classes.extend([class as u32 - 1; 2]);
+    }
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "pair_id,orig_image,syn_image,class_id,class_name,old_attr,new_attr,old_attr_idx,new_attr_idx,orig_attr_idx,syn_attr_idx\n\
+        000000,images/000000_orig.jpg,images/000000_syn.png,14,Bunting,blue,red,0,1,\"[0, 2]\",\"[1, 2]\"\n\
+        000001,images/000001_orig.jpg,images/000001_syn.jpg,14,Bunting,hooked,blue,2,0,\"[1, 2]\",\"[0, 1]\"\n";
+
+    fn make(metadata: &str) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("images")).unwrap();
+        for image in ["000000_orig.jpg", "000000_syn.png", "000001_orig.jpg", "000001_syn.jpg"] {
+            std::fs::write(directory.path().join("images").join(image), b"").unwrap();
+        }
+        std::fs::write(directory.path().join("attributes.txt"), "1 blue\n2 red\n3 hooked\n").unwrap();
+        std::fs::write(directory.path().join("metadata.csv"), metadata).unwrap();
+        directory
+    }
+
+    fn read(directory: &tempfile::TempDir) -> Result<DataSet> {
+        read_syncub(directory.path(), &Budget::new(1 << 20))
+    }
+
+    #[test]
+    fn reads_pairs_in_order() {
+        let data = read(&make(GOOD)).unwrap();
+        assert_eq!(data.images[1], "images/000000_syn.png");
+        assert_eq!(data.labels.yes(Concept(0)).rows().collect::<Vec<_>>(), [0, 3]);
+        let pairs = data.pairs.unwrap();
+        assert_eq!(pairs.pairs[1], Pair { before: 2, after: 3, added: Some(Concept(0)), removed: Some(Concept(2)) });
+        pairs.check(data.labels.rows(), data.labels.concepts()).unwrap();
+        let classes = data.classes.unwrap();
+        assert_eq!((classes.of_image[0], classes.names[13].as_str()), (13, "Bunting"));
+        assert_eq!(classes.names[0], "class_1");
+    }
+
+    #[test]
+    fn every_broken_promise_is_found() {
+        for (from, to, part) in [
+            ("000001,images", "000000,images", "same id"),
+            (",14,Bunting,hooked", ",201,Bunting,hooked", "1 to 200"),
+            (",14,Bunting,hooked", ",14,Wren,hooked", "two names"),
+            ("hooked,blue,2,0", "hooked,blue,3,0", "0 to 2"),
+            ("hooked,blue,2,0", "hooked,red,2,0", "disagree"),
+            ("\"[0, 1]\"", "\"[0, 1, 2]\"", "exactly the two"),
+            ("\"[0, 1]\"", "\"[1, 2]\"", "exactly the two"),
+            ("\"[1, 2]\",\"[0, 1]\"", "\"[0, 1]\",\"[1, 2]\"", "exactly the two"),
+            ("\"[0, 1]\"", "\"[0, 3]\"", "below 3"),
+            ("\"[0, 1]\"", "\"[0, 0]\"", "different"),
+            ("images/000001_syn.jpg", "images/000001_orig.jpg", "used twice"),
+            ("images/000001_syn.jpg", "images/000002_syn.jpg", "missing"),
+            ("images/000001_syn.jpg", "../000001_syn.jpg", "leads out"),
+            ("syn_attr_idx", "syn_attributes", "no column `syn_attr_idx`"),
+        ] {
+            let error = read(&make(&GOOD.replacen(from, to, 1))).unwrap_err().to_string();
+            assert!(error.contains(part), "{from}: {error}");
+        }
+        let directory = make(GOOD);
+        std::fs::write(directory.path().join("images/zzz.jpg"), b"").unwrap();
+        assert!(read(&directory).unwrap_err().to_string().contains("images/zzz.jpg"));
+    }
+}

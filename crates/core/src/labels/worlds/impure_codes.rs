@@ -1,0 +1,181 @@
+//! `impure-codes`: concept scores that are right about their own concept and, if impure, also tell of the others.
+
+use super::{Allowed, BLOCK_ROWS, Setting, Settings, World, WorldCard, WorldMaker, labels_of, normal, reserve};
+use crate::budget::Budget;
+use crate::codes::CodesBuilder;
+use crate::error::Result;
+use crate::kernel::random::{ChaCha8Rng, index, permutation, stream, unit};
+use crate::store::ActivationStore;
+
+pub(super) struct ImpureCodes;
+
+static CARD: WorldCard = WorldCard {
+    name: "impure-codes",
+    summary: "Scores of concepts that are all perfectly accurate, and pure or impure by construction.",
+    definition: "Concept j is there where z_j > 0, z normal with unit variance and `covariance` between any two. The score of \
+        a concept lies in [0.95, 1] where it is there and in [0, 0.05] where it is not. `pure`: anywhere in it. `impure`: \
+        the interval is cut into 2^(concepts - 1) slots and the other concepts, in ascending order with the first as \
+        the highest bit, number the slot. `distributed`: the same with the bits in an order drawn anew for every score, and \
+        bits of absent concepts drawn by coin. `fixed`: impure, in the middle of the slot. `unaligned`: slots of the whole \
+        [0, 1], so that a score says nothing about its own concept. The class is 1 where at least two of the first three \
+        concepts are there.",
+    settings: &[
+        Setting { name: "rows", doc: "How many rows to make.", default: "3000", allowed: Allowed::Whole(0, u64::MAX) },
+        Setting {
+            name: "concepts",
+            doc: "How many concepts there are.",
+            default: "5",
+            // More slots than this are finer than the numbers they are kept in.
+            allowed: Allowed::Whole(2, 12),
+        },
+        Setting {
+            name: "mode",
+            doc: "What else a score tells.",
+            default: "impure",
+            allowed: Allowed::Word(&["pure", "impure", "distributed", "fixed", "unaligned"]),
+        },
+        Setting {
+            name: "covariance",
+            doc: "The covariance between any two of the numbers behind the concepts.",
+            default: "0",
+            allowed: Allowed::Number(0.0, 0.99),
+        },
+    ],
+};
+
+/// How far a score may be from 0 or 1.
+const SLACK: f64 = 0.05;
+
+impl WorldMaker for ImpureCodes {
+    fn card(&self) -> &'static WorldCard {
+        &CARD
+    }
+
+    fn make(&self, settings: &Settings, seed: u64, budget: &Budget) -> Result<World> {
+        let (rows, concepts) = (settings.whole("rows")?, settings.whole("concepts")?);
+        let (mode, covariance) = (settings.word("mode")?, settings.number("covariance")?);
+        let _taken = reserve(rows, concepts, concepts, budget)?;
+        let mut scores = Vec::with_capacity(rows * concepts);
+        let mut builder = CodesBuilder::new(concepts);
+        let mut classes = Vec::with_capacity(rows);
+        for block in 0..rows.div_ceil(BLOCK_ROWS) {
+            let mut random = stream(seed, "impure-codes/rows", block as u64);
+            for _ in block * BLOCK_ROWS..((block + 1) * BLOCK_ROWS).min(rows) {
+                let there: Vec<bool> =
+                    correlated(concepts, covariance, &mut random).into_iter().map(|z| z > 0.0).collect();
+                scores.extend((0..concepts).map(|concept| score(&there, concept, mode, &mut random) as f32));
+                builder.push_dense(&there.iter().map(|&there| f32::from(u8::from(there))).collect::<Vec<_>>())?;
+                classes.push(u32::from(there.iter().take(3).filter(|&&there| there).count() >= 2));
+            }
+        }
+        let codes = builder.finish();
+        let labels = labels_of(&codes, (0..concepts).map(|concept| format!("concept_{concept}")).collect())?;
+        // A score stands for its own concept, except where it is made to say nothing about it.
+        let identity = (0..concepts * concepts).map(|place| f32::from(u8::from(place / concepts == place % concepts)));
+        let directions =
+            (mode != "unaligned").then(|| ActivationStore::from_rows(identity.collect(), concepts)).transpose()?;
+        Ok(World {
+            name: CARD.name,
+            activations: ActivationStore::from_rows(scores, concepts)?,
+            codes,
+            directions,
+            labels,
+            parents: None,
+            classes: Some(classes),
+            pairs: None,
+            pair_activations: None,
+            pair_codes: None,
+            pair_labels: None,
+            images: None,
+            pair_images: None,
+        })
+    }
+}
+
+/// Normal numbers of unit variance with the same covariance between any two.
+pub(super) fn correlated(count: usize, covariance: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
+    let (common, own) = (covariance.sqrt() * normal(random), (1.0 - covariance).sqrt());
+    (0..count).map(|_| common + own * normal(random)).collect()
+}
+
+fn score(there: &[bool], concept: usize, mode: &str, random: &mut ChaCha8Rng) -> f64 {
+    let (low, high) = match (mode, there[concept]) {
+        ("unaligned", _) => (0.0, 1.0),
+        (_, true) => (1.0 - SLACK, 1.0),
+        (_, false) => (0.0, SLACK),
+    };
+    if mode == "pure" {
+        return low + (high - low) * unit(random);
+    }
+    let scattered = mode == "distributed";
+    let order = if scattered { permutation(there.len(), random) } else { (0..there.len()).collect() };
+    let mut slot = 0usize;
+    for other in order.into_iter().filter(|&other| other != concept) {
+        slot = slot * 2 + if !there[other] && scattered { index(2, random) } else { usize::from(there[other]) };
+    }
+    let size = (high - low) / (1u64 << (there.len() - 1)) as f64;
+    let within = if mode == "fixed" { 0.5 } else { unit(random) };
+    low + (slot as f64 + within) * size
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::kernel::statistics::area_under_curve;
+    use crate::labels::worlds::make;
+    use crate::labels::{Concept, Label};
+
+    fn world(mode: &str, rows: &str) -> World {
+        let given = [("mode", mode), ("rows", rows)].map(|(name, value)| (name.to_string(), value.to_string()));
+        make("impure-codes", &BTreeMap::from(given), 5, &Budget::new(1 << 30)).unwrap()
+    }
+
+    #[test]
+    fn slots_by_hand() {
+        // Concepts 1 0 1 1 0. Concept 0 is there; the others are 0110 = 6 of 16 slots of 0.05/16 = 0.003125:
+        // [0.95 + 0.01875, +0.003125), middle 0.9703125. Concept 1 is not; the others are 1110 = 14: middle 0.0453125.
+        let there = [true, false, true, true, false];
+        let mut random = stream(0, "test", 0);
+        assert!((score(&there, 0, "fixed", &mut random) - 0.970_312_5).abs() < 1e-12);
+        assert!((score(&there, 1, "fixed", &mut random) - 0.045_312_5).abs() < 1e-12);
+        // Unaligned: slot 6 of 16 of [0, 1].
+        let found = score(&there, 0, "unaligned", &mut random);
+        assert!((0.375..0.4375).contains(&found), "{found}");
+        for _ in 0..100 {
+            let found = score(&there, 0, "impure", &mut random);
+            assert!((0.968_75..0.971_875).contains(&found), "{found}");
+            // Two ones are always set: the slot is at least 0011.
+            assert!(score(&there, 0, "distributed", &mut random) >= 0.95 + 3.0 * 0.003_125);
+        }
+    }
+
+    #[test]
+    fn every_score_is_right_about_its_own_concept() {
+        for mode in ["pure", "impure", "distributed", "fixed"] {
+            let world = world(mode, "500");
+            let tile = world.activations.tile(0..500).unwrap();
+            for row in 0..500 {
+                for (concept, &score) in tile.row(row).iter().enumerate() {
+                    let there = world.labels.label(row, Concept(concept as u32)) == Label::Yes;
+                    assert!(if there { (0.95..=1.0).contains(&score) } else { (0.0..=0.05).contains(&score) });
+                }
+            }
+        }
+        assert!(world("unaligned", "5").directions.is_none());
+    }
+
+    #[test]
+    fn impure_scores_tell_of_the_others() {
+        // A score that only rises with another concept within each half has an area of 0.75 for the highest bit.
+        for (mode, expected) in [("pure", 0.5), ("impure", 0.75)] {
+            let world = world(mode, "6000");
+            let tile = world.activations.tile(0..6000).unwrap();
+            let score: Vec<f64> = (0..6000).map(|row| f64::from(tile.row(row)[1])).collect();
+            let other: Vec<bool> = (0..6000).map(|row| world.labels.yes(Concept(0)).contains(row)).collect();
+            let area = area_under_curve(&other, &score).unwrap();
+            assert!((area - expected).abs() < 0.03, "{mode}: {area}");
+        }
+    }
+}

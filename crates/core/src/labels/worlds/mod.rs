@@ -1,0 +1,243 @@
+//! Worlds: data made by rule, so that what is in them is known exactly. Seeded and as large as wanted.
+//!
+//! To add one: write its file, its `mod` line and its entry in [`WORLDS`]. The command line and its help follow from its
+//! [`WorldCard`]. The same settings and seed give the same bits with any number of threads: rows are made in blocks,
+//! each with its own random stream.
+
+mod impure_codes;
+mod settings;
+mod shapes;
+mod superposition;
+mod tabular_toy;
+
+use std::collections::BTreeMap;
+
+use rand_distr::{Distribution, StandardNormal};
+
+pub use settings::{Allowed, Setting, Settings};
+
+use super::{Annotations, PairSet};
+use crate::budget::Budget;
+use crate::codes::Codes;
+use crate::error::{Complaint, Result};
+use crate::kernel::bits::Bits;
+use crate::kernel::random::ChaCha8Rng;
+use crate::store::ActivationStore;
+
+/// Data with known truth. Everything about rows is in the same order; everything about pairs too.
+#[derive(Debug)]
+pub struct World {
+    /// The name of its maker.
+    pub name: &'static str,
+    /// What a dictionary is trained on.
+    pub activations: ActivationStore,
+    /// The true feature values of every row: a concept is there where its value is above 0.
+    pub codes: Codes,
+    /// The direction of every feature in the activations, where features have one.
+    pub directions: Option<ActivationStore>,
+    /// Features × rows: is the feature there?
+    pub labels: Annotations,
+    /// The feature that each feature implies, where there is a hierarchy.
+    pub parents: Option<Vec<Option<u32>>>,
+    /// The class of every row, where the world has a task.
+    pub classes: Option<Vec<u32>>,
+    /// Pairs of rows of `pair_activations` that differ in what each pair says and in nothing else.
+    pub pairs: Option<PairSet>,
+    /// The rows that the pairs are made of.
+    pub pair_activations: Option<ActivationStore>,
+    /// Their true feature values.
+    pub pair_codes: Option<Codes>,
+    /// Features × the rows of pairs.
+    pub pair_labels: Option<Annotations>,
+    /// What the rows look like.
+    pub images: Option<Images>,
+    /// What the rows of pairs look like.
+    pub pair_images: Option<Images>,
+}
+
+/// One small picture per row: red, green and blue bytes, line by line from the top.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Images {
+    /// Columns of a picture.
+    pub width: usize,
+    /// Lines of a picture.
+    pub height: usize,
+    /// All pictures, one after the other.
+    pub pixels: Vec<u8>,
+}
+
+impl Images {
+    /// The bytes of one picture, if it is there.
+    pub fn row(&self, row: usize) -> Option<&[u8]> {
+        let size = self.width * self.height * 3;
+        self.pixels.get(row.checked_mul(size)?..)?.get(..size)
+    }
+}
+
+/// What a world is.
+pub struct WorldCard {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// How it is made, for somebody who wants to cite it.
+    pub definition: &'static str,
+    /// What can be chosen.
+    pub settings: &'static [Setting],
+}
+
+/// Makes one kind of world.
+pub trait WorldMaker: Sync {
+    /// What it makes.
+    fn card(&self) -> &'static WorldCard;
+    /// Makes it.
+    fn make(&self, settings: &Settings, seed: u64, budget: &Budget) -> Result<World>;
+}
+
+/// All worlds, in the order in which people read them.
+pub static WORLDS: &[&dyn WorldMaker] =
+    &[&superposition::Superposition, &shapes::Shapes, &impure_codes::ImpureCodes, &tabular_toy::TabularToy];
+
+/// A world maker by name.
+pub fn find(name: &str) -> Option<&'static dyn WorldMaker> {
+    WORLDS.iter().copied().find(|maker| maker.card().name == name)
+}
+
+/// Makes a world by name, with the settings given and the defaults of the others.
+pub fn make(name: &str, given: &BTreeMap<String, String>, seed: u64, budget: &Budget) -> Result<World> {
+    let maker = find(name).ok_or_else(|| {
+        let known: Vec<&str> = WORLDS.iter().map(|maker| maker.card().name).collect();
+        Complaint::new(format!("there is no world `{name}`")).expected(known.join(", "))
+    })?;
+    maker.make(&Settings::of(maker.card(), given)?, seed, budget)
+}
+
+/// Rows that one random stream makes.
+const BLOCK_ROWS: usize = 1024;
+
+/// A standard normal number.
+fn normal(random: &mut ChaCha8Rng) -> f64 {
+    StandardNormal.sample(random)
+}
+
+/// Every feature is a concept, which is there where the feature is above 0.
+fn labels_of(codes: &Codes, names: Vec<String>) -> Result<Annotations> {
+    let mut yes = vec![Bits::empty(codes.rows()); codes.latents()];
+    for (row, features, values) in codes.all()?.iter() {
+        for (&feature, _) in features.iter().zip(values).filter(|&(_, &value)| value > 0.0) {
+            yes[feature as usize].insert(row);
+        }
+    }
+    Annotations::from_yes(names, codes.rows(), yes)
+}
+
+/// Makes sure that rows and labels of a world fit in memory before it is made.
+fn reserve(rows: usize, width: usize, features: usize, budget: &Budget) -> Result<crate::budget::Taken> {
+    let (rows, width, features) = (rows as u64, width as u64, features as u64);
+    let bytes = rows.saturating_mul(width.saturating_mul(4).saturating_add(features / 4 + 64));
+    budget.take(bytes, format!("a world of {rows} rows of width {width} with {features} features"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::Latent;
+    use crate::labels::{Concept, Label};
+
+    /// A small world of every kind, with pairs where it can have them.
+    fn small(maker: &dyn WorldMaker, seed: u64) -> World {
+        let mut given = BTreeMap::from([("rows".to_string(), "1500".to_string())]);
+        for (name, value) in [("pairs", "60"), ("hierarchy", "0.3"), ("correlation", "0.4")] {
+            if maker.card().settings.iter().any(|setting| setting.name == name) {
+                given.insert(name.into(), value.into());
+            }
+        }
+        make(maker.card().name, &given, seed, &Budget::new(1 << 30)).unwrap()
+    }
+
+    fn ids(world: &World) -> Vec<String> {
+        let store = |store: &Option<ActivationStore>| store.as_ref().map_or(String::new(), |s| s.id().unwrap());
+        vec![
+            world.activations.id().unwrap(),
+            world.codes.id().unwrap(),
+            world.labels.id(),
+            store(&world.directions),
+            store(&world.pair_activations),
+            world.pairs.as_ref().map_or(String::new(), PairSet::id),
+        ]
+    }
+
+    #[test]
+    fn every_world_keeps_its_promises() {
+        for maker in WORLDS {
+            let world = small(*maker, 3);
+            assert_eq!(world.name, maker.card().name);
+            let features = world.codes.latents();
+            assert_eq!((world.activations.rows(), world.codes.rows(), world.labels.rows()), (1500, 1500, 1500));
+            assert_eq!(world.labels.concepts(), features);
+            for feature in 0..features as u32 {
+                let fired = world.codes.columns().unwrap().fired(Latent(feature), 0.0);
+                assert_eq!(&fired, world.labels.yes(Concept(feature)), "{}", world.name);
+                assert_eq!(world.labels.known(Concept(feature)).count(), 1500);
+            }
+            if let Some(directions) = &world.directions {
+                assert_eq!((directions.rows(), directions.width()), (features, world.activations.width()));
+            }
+            if let Some(images) = &world.images {
+                assert_eq!(images.pixels.len(), 1500 * images.width * images.height * 3);
+                assert!(images.row(1499).is_some() && images.row(1500).is_none());
+            }
+            let Some(pairs) = &world.pairs else { continue };
+            let labels = world.pair_labels.as_ref().unwrap();
+            assert_eq!(pairs.pairs.len(), 60);
+            assert_eq!(world.pair_activations.as_ref().unwrap().rows(), 120);
+            assert_eq!(world.pair_codes.as_ref().unwrap().rows(), 120);
+            pairs.check(120, features).unwrap();
+            for pair in &pairs.pairs {
+                for concept in (0..features as u32).map(Concept) {
+                    let sides = (labels.label(pair.before, concept), labels.label(pair.after, concept));
+                    let expected = match concept {
+                        _ if pair.added == Some(concept) => (Label::No, Label::Yes),
+                        _ if pair.removed == Some(concept) => (Label::Yes, Label::No),
+                        _ => (sides.0, sides.0),
+                    };
+                    assert_eq!(sides, expected, "{}: {pair:?}, {concept:?}", world.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_seed_decides_and_threads_do_not() {
+        for maker in WORLDS {
+            let first = ids(&small(*maker, 3));
+            let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+            assert_eq!(one.install(|| ids(&small(*maker, 3))), first, "{}", maker.card().name);
+            let other = ids(&small(*maker, 4));
+            assert!((0..3).all(|place| other[place] != first[place]), "{}", maker.card().name);
+        }
+    }
+
+    #[test]
+    fn no_rows_and_one_row_are_fine() {
+        for maker in WORLDS {
+            for rows in ["0", "1"] {
+                let given = BTreeMap::from([("rows".to_string(), rows.to_string())]);
+                let world = make(maker.card().name, &given, 0, &Budget::new(1 << 30)).unwrap();
+                assert_eq!(world.activations.rows().to_string(), rows);
+            }
+        }
+    }
+
+    #[test]
+    fn a_world_that_does_not_fit_is_refused() {
+        for maker in WORLDS {
+            let given = BTreeMap::from([("rows".to_string(), "1000000000".to_string())]);
+            let error = make(maker.card().name, &given, 0, &Budget::new(1 << 20)).unwrap_err();
+            assert!(matches!(error, crate::error::Error::Memory { .. }), "{error}");
+        }
+        assert!(
+            make("nowhere", &BTreeMap::new(), 0, &Budget::new(0)).unwrap_err().to_string().contains("superposition")
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! What can be chosen about a world, and what was.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::WorldCard;
+use crate::error::{Complaint, Error, Result};
+
+/// Something that can be chosen about a world.
+pub struct Setting {
+    /// Its name; on the command line with `--` and dashes.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub doc: &'static str,
+    /// The default.
+    pub default: &'static str,
+    /// What it can be.
+    pub allowed: Allowed,
+}
+
+/// What a setting can be.
+pub enum Allowed {
+    /// A whole number within bounds.
+    Whole(u64, u64),
+    /// A number within bounds.
+    Number(f64, f64),
+    /// One of some words.
+    Word(&'static [&'static str]),
+}
+
+impl Allowed {
+    /// The allowed values, for people.
+    pub fn describe(&self) -> String {
+        match self {
+            Allowed::Whole(low, u64::MAX) => format!("a whole number from {low}"),
+            Allowed::Whole(low, high) => format!("a whole number from {low} to {high}"),
+            Allowed::Number(low, high) if high.is_infinite() => format!("a number from {low}"),
+            Allowed::Number(low, high) => format!("a number from {low} to {high}"),
+            Allowed::Word(words) => words.join(" | "),
+        }
+    }
+}
+
+impl Setting {
+    /// Reads a value as it is written on the command line.
+    pub fn parse(&self, text: &str) -> Result<Value> {
+        let text = text.trim();
+        let value = match self.allowed {
+            Allowed::Whole(low, high) => {
+                text.parse::<u64>().ok().filter(|v| (low..=high).contains(v)).map(|v| json!(v))
+            }
+            Allowed::Number(low, high) => {
+                text.parse::<f64>().ok().filter(|v| v.is_finite() && (low..=high).contains(v)).map(|v| json!(v))
+            }
+            Allowed::Word(words) => words.contains(&text).then(|| json!(text)),
+        };
+        value.ok_or_else(|| {
+            Complaint::new(format!("`--{}` has a value it cannot take", self.name.replace('_', "-")))
+                .expected(self.allowed.describe())
+                .found(format!("`{text}`"))
+                .advice(self.doc)
+                .into()
+        })
+    }
+}
+
+/// Every setting of a world with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    values: BTreeMap<String, Value>,
+}
+
+impl Settings {
+    /// Those given, and the defaults of the rest. Unknown names are refused.
+    pub fn of(card: &WorldCard, given: &BTreeMap<String, String>) -> Result<Settings> {
+        if let Some(name) = given.keys().find(|name| !card.settings.iter().any(|setting| setting.name == *name)) {
+            let known: Vec<&str> = card.settings.iter().map(|setting| setting.name).collect();
+            return Err(Complaint::new(format!("the world `{}` has no setting `{name}`", card.name))
+                .expected(known.join(", "))
+                .into());
+        }
+        let value = |setting: &Setting| setting.parse(given.get(setting.name).map_or(setting.default, String::as_str));
+        let values = card.settings.iter().map(|setting| Ok((setting.name.to_string(), value(setting)?)));
+        Ok(Settings { values: values.collect::<Result<_>>()? })
+    }
+
+    /// All values by name, for recipes.
+    pub fn values(&self) -> &BTreeMap<String, Value> {
+        &self.values
+    }
+
+    fn value(&self, name: &str) -> Result<&Value> {
+        self.values.get(name).ok_or_else(|| Error::Bug(format!("the world declares no setting `{name}`")))
+    }
+
+    /// A whole number.
+    pub fn whole(&self, name: &str) -> Result<usize> {
+        let value = self.value(name)?.as_u64();
+        value.map(|value| value as usize).ok_or_else(|| Error::Bug(format!("setting `{name}` is not a whole number")))
+    }
+
+    /// A number.
+    pub fn number(&self, name: &str) -> Result<f64> {
+        self.value(name)?.as_f64().ok_or_else(|| Error::Bug(format!("setting `{name}` is not a number")))
+    }
+
+    /// A word.
+    pub fn word(&self, name: &str) -> Result<&str> {
+        self.value(name)?.as_str().ok_or_else(|| Error::Bug(format!("setting `{name}` is not a word")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::labels::worlds::WORLDS;
+
+    #[test]
+    fn defaults_are_allowed_and_rubbish_is_not() {
+        for maker in WORLDS {
+            Settings::of(maker.card(), &BTreeMap::new()).unwrap();
+            for setting in maker.card().settings {
+                for text in ["", "rubbish", "-1", "nan", "inf"] {
+                    assert!(setting.parse(text).is_err(), "{}: `{text}`", setting.name);
+                }
+            }
+        }
+        let card = WORLDS[0].card();
+        let given = BTreeMap::from([("colour".to_string(), "red".to_string())]);
+        assert!(Settings::of(card, &given).unwrap_err().to_string().contains("rows"));
+        let error = card.settings[0].parse("-5").unwrap_err().to_string();
+        assert!(
+            error.contains("`--rows`") && error.contains("`-5`") && error.contains("a whole number from"),
+            "{error}"
+        );
+    }
+}

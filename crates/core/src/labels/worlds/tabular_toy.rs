@@ -1,0 +1,103 @@
+//! `tabular-toy`: three hidden numbers, seven functions of them.
+
+use super::impure_codes::correlated;
+use super::{Allowed, BLOCK_ROWS, Setting, Settings, World, WorldCard, WorldMaker, labels_of, reserve};
+use crate::budget::Budget;
+use crate::codes::CodesBuilder;
+use crate::error::Result;
+use crate::kernel::random::stream;
+use crate::store::ActivationStore;
+
+pub(super) struct TabularToy;
+
+static CARD: WorldCard = WorldCard {
+    name: "tabular-toy",
+    summary: "Three correlated numbers seen through seven functions; a concept is the sign of a number.",
+    definition: "z is normal with unit variance and covariance `delta` between any two. A row is (sin z1 + z1, cos z1 + z1, \
+        sin z2 + z2, cos z2 + z2, sin z3 + z3, cos z3 + z3, z1² + z2² + z3²). Concept i is there where z_i > 0, and the \
+        class is 1 where at least two concepts are there. The true feature values are z itself.",
+    settings: &[
+        Setting { name: "rows", doc: "How many rows to make.", default: "3000", allowed: Allowed::Whole(0, u64::MAX) },
+        Setting {
+            name: "delta",
+            doc: "The covariance between any two of the hidden numbers.",
+            default: "0",
+            allowed: Allowed::Number(0.0, 0.99),
+        },
+    ],
+};
+
+impl WorldMaker for TabularToy {
+    fn card(&self) -> &'static WorldCard {
+        &CARD
+    }
+
+    fn make(&self, settings: &Settings, seed: u64, budget: &Budget) -> Result<World> {
+        let (rows, delta) = (settings.whole("rows")?, settings.number("delta")?);
+        let _taken = reserve(rows, 7, 3, budget)?;
+        let mut activations = Vec::with_capacity(rows * 7);
+        let mut builder = CodesBuilder::new(3);
+        let mut classes = Vec::with_capacity(rows);
+        for block in 0..rows.div_ceil(BLOCK_ROWS) {
+            let mut random = stream(seed, "tabular-toy/rows", block as u64);
+            for _ in block * BLOCK_ROWS..((block + 1) * BLOCK_ROWS).min(rows) {
+                let hidden = correlated(3, delta, &mut random);
+                activations.extend(seen(&hidden).map(|value| value as f32));
+                builder.push_dense(&hidden.iter().map(|&z| z as f32).collect::<Vec<_>>())?;
+                classes.push(u32::from(hidden.iter().filter(|&&z| z > 0.0).count() >= 2));
+            }
+        }
+        let codes = builder.finish();
+        let labels = labels_of(&codes, (1..=3).map(|number| format!("z{number}_positive")).collect())?;
+        Ok(World {
+            name: CARD.name,
+            activations: ActivationStore::from_rows(activations, 7)?,
+            codes,
+            directions: None,
+            labels,
+            parents: None,
+            classes: Some(classes),
+            pairs: None,
+            pair_activations: None,
+            pair_codes: None,
+            pair_labels: None,
+            images: None,
+            pair_images: None,
+        })
+    }
+}
+
+fn seen(hidden: &[f64]) -> impl Iterator<Item = f64> + '_ {
+    let waves = hidden.iter().flat_map(|&z| [libm::sin(z) + z, libm::cos(z) + z]);
+    waves.chain([hidden.iter().map(|z| z * z).sum()])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::kernel::statistics::pearson;
+    use crate::labels::worlds::make;
+
+    #[test]
+    fn functions_by_hand() {
+        // z = (0, π/2, -1): sin 0 + 0 = 0, cos 0 + 0 = 1, 1 + π/2, 0 + π/2, -0.8415 - 1, 0.5403 - 1, 0 + 2.4674 + 1.
+        let half = std::f64::consts::FRAC_PI_2;
+        let found: Vec<f64> = seen(&[0.0, half, -1.0]).collect();
+        let expected = [0.0, 1.0, 1.0 + half, half, -1.841_471, -0.459_698, 3.467_401];
+        assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{found:?}");
+    }
+
+    #[test]
+    fn hidden_numbers_are_as_correlated_as_asked() {
+        let given = [("delta", "0.9"), ("rows", "20000")].map(|(name, value)| (name.to_string(), value.to_string()));
+        let world = make("tabular-toy", &BTreeMap::from(given), 1, &Budget::new(1 << 30)).unwrap();
+        let all = world.codes.all().unwrap();
+        let column = |place: usize| (0..20_000).map(|row| f64::from(all.row(row).1[place])).collect::<Vec<_>>();
+        assert!((pearson(&column(0), &column(2)).unwrap() - 0.9).abs() < 0.01);
+        for (row, &class) in world.classes.as_ref().unwrap().iter().enumerate() {
+            assert_eq!(class == 1, all.row(row).1.iter().filter(|&&z| z > 0.0).count() >= 2);
+        }
+    }
+}
