@@ -332,6 +332,13 @@ fn notes(cells: &BTreeMap<(usize, usize), Vec<&Stored>>) -> Vec<Note> {
     notes
 }
 
+impl InputSet {
+    /// Is it the truth itself, which no dictionary can beat?
+    pub fn is_ceiling(&self) -> bool {
+        rank(&self.name) == 0
+    }
+}
+
 impl Measure {
     /// Which end of a headline number is good. Of a metric without a card the upper end is taken to be.
     pub fn better(&self, key: &str) -> Better {

@@ -12,10 +12,10 @@ pub fn short(value: f64) -> String {
     if !value.is_finite() {
         return UNDEFINED.into();
     }
-    let size = value.abs();
+    // Adding zero turns a negative zero into a plain one.
+    let (value, size) = (value + 0.0, value.abs());
     let text = match size {
-        0.0 => "0".into(),
-        _ if size < 0.0005 => format!("{value:.1e}"),
+        _ if size > 0.0 && size < 0.0005 => format!("{value:.1e}"),
         _ if size < 10.0 => format!("{value:.3}"),
         _ if size < 100.0 => format!("{value:.2}"),
         _ if size < 1000.0 => format!("{value:.1}"),
@@ -122,8 +122,15 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let cases =
-            [(0.0, "0"), (0.41273, "0.413"), (-0.03, "−0.030"), (12.345, "12.35"), (123.45, "123.5"), (4096.0, "4096")];
+        let cases = [
+            (0.0, "0.000"),
+            (-0.0, "0.000"),
+            (0.41273, "0.413"),
+            (-0.03, "−0.030"),
+            (12.345, "12.35"),
+            (123.45, "123.5"),
+            (4096.0, "4096"),
+        ];
         for (value, text) in cases {
             assert_eq!(short(value), text);
         }

@@ -44,7 +44,7 @@ impl Bars {
         let askew = names.iter().any(|name| lines_of(name, room).len() > 2);
         let below = if askew { 110.0 } else { 44.0 };
         let mut canvas = Canvas::new(width, frame.bottom + below);
-        canvas.legend(frame.left, 2.0, frame.right, &self.series);
+        canvas.legend((frame.left, frame.right), 2.0, false, &self.series);
         let scale = Scale::even(self.bounds, (frame.bottom, frame.top));
         frame.vertical(&mut canvas, &scale, &self.axis);
         let bar_width = (room * 0.82 / self.series.len().max(1) as f64).min(54.0);

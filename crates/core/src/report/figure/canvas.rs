@@ -203,15 +203,19 @@ impl Canvas {
         );
     }
 
-    /// Names beside their colours, in as many rows as they need; gives the height used.
-    pub fn legend(&mut self, left: f64, top: f64, right: f64, entries: &[(String, usize)]) -> f64 {
+    /// Names beside their colours, in as many rows as they need; gives the height used. The shape is that of the marks,
+    /// or a square where the colours fill areas.
+    pub fn legend(&mut self, (left, right): (f64, f64), top: f64, marks: bool, entries: &[(String, usize)]) -> f64 {
         let (mut x, mut y) = (left, top + 9.0);
         for (label, colour) in entries {
             let width = 18.0 + text_width(label, 12.0) + 18.0;
             if x > left && x + width > right {
                 (x, y) = (left, y + 19.0);
             }
-            self.mark((x + 5.0, y - 1.0), *colour, 5.0, "");
+            match marks {
+                true => self.mark((x + 5.0, y - 1.0), *colour, 5.0, ""),
+                false => self.bar((x, y - 6.0), (10.0, 10.0), Ink::Colour(*colour), 1.0, ""),
+            }
             self.text((x + 15.0, y + 3.0), Anchor::Start, 12.0, Ink::Text, label);
             x += width;
         }
@@ -221,7 +225,7 @@ impl Canvas {
 
 /// How high the legend of these names will be.
 pub fn legend_height(width: f64, entries: &[(String, usize)]) -> f64 {
-    Canvas::new(0.0, 0.0).legend(0.0, 0.0, width, entries)
+    Canvas::new(0.0, 0.0).legend((0.0, width), 0.0, true, entries)
 }
 
 fn anchor_name(anchor: Anchor) -> &'static str {

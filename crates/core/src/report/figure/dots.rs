@@ -29,7 +29,7 @@ impl Dots {
         let top = legend + 8.0;
         let frame = Frame { left: margin, top, right: width - 16.0, bottom: top + row * self.rows.len() as f64 + 6.0 };
         let mut canvas = Canvas::new(width, frame.bottom + 46.0);
-        canvas.legend(frame.left, 2.0, frame.right, &self.series);
+        canvas.legend((frame.left, frame.right), 2.0, true, &self.series);
         let values = || self.rows.iter().flat_map(|(_, values)| values).flatten().copied();
         let (low, high) = span(values()).unwrap_or((0.0, 1.0));
         let (low, high) = if low >= 0.0 && high <= 1.0 { (0.0, 1.0) } else { widen(low.min(0.0), high) };

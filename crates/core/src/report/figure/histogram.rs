@@ -29,7 +29,7 @@ impl Histogram {
         let legend = legend_height(width - 70.0, &names);
         let frame = Frame { left: 56.0, top: legend + 10.0, right: width - 12.0, bottom: legend + 230.0 };
         let mut canvas = Canvas::new(width, frame.bottom + 46.0);
-        canvas.legend(frame.left, 2.0, frame.right, &names);
+        canvas.legend((frame.left, frame.right), 2.0, false, &names);
         let all = self.series.iter().flat_map(|(_, _, values)| values.iter().copied());
         let (low, high) = span(all).unwrap_or((0.0, 1.0));
         let (low, high) = if low >= 0.0 && high <= 1.0 { (0.0, 1.0) } else { widen(low, high) };

@@ -162,8 +162,9 @@ fn label_ends(canvas: &mut Canvas, frame: &Frame, mut ends: Vec<(f64, f64, Strin
         *place = place.min(limit);
         limit = *place - gap;
     }
-    for ((_, x, label, colour), y) in ends.into_iter().zip(places) {
-        let x = x.max(frame.right - 8.0);
+    // Below each other, at the end of the longest line.
+    let x = ends.iter().map(|end| end.1).fold(frame.left, f64::max);
+    for ((_, _, label, colour), y) in ends.into_iter().zip(places) {
         canvas.text((x + 9.0, y + 4.0), Anchor::Start, 12.0, Ink::Colour(colour), &label);
     }
 }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::super::figure::COLOURS;
 use super::super::gather::{Cell, headline};
 use super::super::plots::{label_column, score_column};
 use super::super::standing::{Standing, detectable};
@@ -107,25 +108,58 @@ impl Content<'_> {
         (0..self.gathered.sets.len()).filter_map(first).filter(|(_, table)| table.rows() > 0).collect()
     }
 
+    /// What every strategy gives every input set.
     fn strategies(&self, measure: usize) -> Markup {
+        let tables: Vec<(usize, &Table)> = self.tables(measure, "strategy");
+        let mut names: Vec<&String> = Vec::new();
+        for name in tables.iter().filter_map(|(_, table)| label_column(table)).flatten() {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let score = |table: &Table, name: &String| {
+            let row = label_column(table)?.iter().position(|other| other == name)?;
+            table.column("match_score").or_else(|| Some(score_column(table)?.1))?.number(row)
+        };
+        let label = format!("{} by strategy", self.gathered.measures[measure].title);
         html! {
-            @for (set, table) in self.tables(measure, "strategy") {
-                @let label = format!("By strategy: {}", self.gathered.sets[set].label);
-                details {
-                    summary { (label) }
-                    (scrolling(&label, rows(&label, table, &(0..table.rows().min(100)).collect::<Vec<_>>())))
-                }
+            @if !names.is_empty() {
+                (scrolling(&label, html! {
+                    table {
+                        caption { (label) }
+                        thead {
+                            tr {
+                                th scope="col" { "Strategy" }
+                                @for (set, _) in &tables { th.number scope="col" { (self.gathered.sets[*set].label) } }
+                            }
+                        }
+                        tbody {
+                            @for name in names {
+                                tr {
+                                    th scope="row" { (tidy(name)) }
+                                    @for (_, table) in &tables {
+                                        td.number { (score(table, name).map_or(UNDEFINED.into(), short)) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }))
             }
         }
     }
 
     /// The concepts at both ends, with the latents that stand for them.
     fn concepts(&self, measure: usize) -> Markup {
+        let tables = self.tables(measure, "concept");
+        // Ceilings come first, and what they get right says little.
+        let ceiling = |set: usize| self.gathered.sets[set].is_ceiling();
+        let open = tables.iter().map(|(set, _)| *set).find(|&set| !ceiling(set));
         html! {
-            @for (place, (set, table)) in self.tables(measure, "concept").into_iter().enumerate() {
+            @for (set, table) in tables.into_iter().take(COLOURS.len()) {
                 @if let Some((column, cells)) = score_column(table) {
                     @let label = format!("Best and worst concepts by {}: {}", tidy(column), self.gathered.sets[set].label);
-                    details open[place == 0] {
+                    details open[open == Some(set)] {
                         summary { (label) }
                         (scrolling(&label, rows(&label, table, &extremes(cells))))
                     }
@@ -160,7 +194,7 @@ fn rows(label: &str, table: &Table, chosen: &[usize]) -> Markup {
     let numeric = |cells: &Cells| matches!(cells, Cells::Number(_) | Cells::Whole(_));
     html! {
         table {
-            caption { (label) }
+            caption.hidden { (label) }
             thead {
                 tr {
                     th scope="col" { (tidy(&table.axis)) }

@@ -118,7 +118,7 @@ impl Content<'_> {
     /// The dash of an undefined number, with the number of the note that explains it.
     pub(super) fn undefined(&self, measure: usize, set: usize) -> Markup {
         html! {
-            span.value aria-label="undefined" { (UNDEFINED) }
+            span.value.dash aria-label="undefined" { (UNDEFINED) }
             @if let Some(note) = self.gathered.explanation(measure, set) {
                 sup { a href=(format!("#note-{}", note + 1)) aria-label=(format!("note {}", note + 1)) { (note + 1) } }
             }

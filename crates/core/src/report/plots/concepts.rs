@@ -57,6 +57,7 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
         series.iter().map(find).collect::<Vec<Option<f64>>>()
     };
     let mut rows: Vec<(String, Vec<Option<f64>>)> = names.into_iter().map(|name| (name.clone(), of(&name))).collect();
+    rows.retain(|(_, values)| values.iter().any(Option::is_some));
     let best = |values: &[Option<f64>]| values.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
     rows.sort_by(|a, b| best(&b.1).total_cmp(&best(&a.1)).then_with(|| a.0.cmp(&b.0)));
     let names = series.iter().map(|(set, _)| (gathered.sets[*set].label.clone(), *set)).collect();

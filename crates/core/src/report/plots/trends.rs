@@ -69,7 +69,8 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
     })
 }
 
-/// Input sets that belong on one line: those of one name if names repeat, else those of one group, else all.
+/// Input sets that belong on one line: those of one name if names repeat, else those of one group, else those whose
+/// names differ in numbers alone. Others have nothing in common that a line could follow.
 fn families(gathered: &Gathered<'_>, field: &str) -> Vec<(String, Vec<usize>)> {
     let by = |name: &dyn Fn(usize) -> Option<String>| {
         let mut families: Vec<(String, Vec<usize>)> = Vec::new();
@@ -85,9 +86,7 @@ fn families(gathered: &Gathered<'_>, field: &str) -> Vec<(String, Vec<usize>)> {
     let several = |families: &Vec<(String, Vec<usize>)>| families.iter().any(|(_, members)| members.len() > 1);
     let by_name = by(&|set| Some(gathered.sets[set].name.clone()));
     let by_group = by(&|set| gathered.sets[set].group.clone());
-    match () {
-        () if several(&by_name) => by_name,
-        () if several(&by_group) => by_group,
-        () => by(&|_| Some("all".into())),
-    }
+    let letters = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "").trim_matches(['-', '_', ' ']).to_string();
+    let by_letters = by(&|set| Some(letters(&gathered.sets[set].name)));
+    [by_name, by_group, by_letters].into_iter().find(several).unwrap_or_default()
 }
