@@ -1,0 +1,82 @@
+//! Every headline number of every result as one row, for spreadsheets and data frames.
+
+use std::collections::BTreeSet;
+
+use super::gather::{Gathered, setting};
+use super::words::tidy;
+use crate::results::Stored;
+
+/// One row per result and headline number. Columns about the inputs come after the fixed ones.
+pub fn csv(results: &[Stored]) -> String {
+    let gathered = Gathered::of(results);
+    let fixed = ["metric", "version", "profile", "seed", "key", "value", "low", "high", "n", "params", "id"];
+    let about: BTreeSet<&String> = results.iter().flat_map(|stored| stored.about.keys()).collect();
+    let named = about
+        .iter()
+        .map(|name| if fixed.contains(&name.as_str()) { format!("about {name}") } else { name.to_string() });
+    let header: Vec<String> = fixed.iter().map(|name| name.to_string()).chain(named).map(|name| cell(&name)).collect();
+    let mut text = line(&header);
+    for measure in 0..gathered.measures.len() {
+        for stored in (0..gathered.sets.len()).flat_map(|set| gathered.runs(measure, set)) {
+            let recipe = &stored.result.recipe;
+            let params: Vec<String> =
+                recipe.params.iter().map(|(name, value)| format!("{name}={}", setting(value))).collect();
+            for headline in &stored.result.scores.headline {
+                let number =
+                    |value: Option<f64>| value.filter(|v| v.is_finite()).map_or(String::new(), |v| v.to_string());
+                let mut row = vec![
+                    cell(&recipe.metric),
+                    recipe.version.to_string(),
+                    recipe.profile.name().to_string(),
+                    recipe.seed.to_string(),
+                    cell(&headline.key),
+                    number(headline.value),
+                    number(headline.interval.map(|interval| interval.low)),
+                    number(headline.interval.map(|interval| interval.high)),
+                    headline.n.to_string(),
+                    cell(&params.join("; ")),
+                    cell(&stored.id),
+                ];
+                row.extend(
+                    about.iter().map(|name| stored.about.get(*name).map_or(String::new(), |v| cell(&setting(v)))),
+                );
+                text.push_str(&line(&row));
+            }
+        }
+    }
+    text
+}
+
+fn line(cells: &[String]) -> String {
+    cells.join(",") + "\n"
+}
+
+/// A foreign text as a cell. Spreadsheets run what begins like a formula, so an apostrophe goes before it.
+fn cell(text: &str) -> String {
+    let text = tidy(text);
+    let begins = text.trim_start().starts_with(['=', '+', '-', '@']);
+    let text = if begins && !text.trim().parse::<f64>().is_ok_and(f64::is_finite) { format!("'{text}") } else { text };
+    if text.contains([',', '"']) || text.trim() != text { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cell;
+
+    #[test]
+    fn formulas_are_text_and_numbers_are_numbers() {
+        let cases = [
+            ("=1+1", "'=1+1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            (" =1", "' =1"),
+            ("-0.5", "-0.5"),
+            ("+3", "+3"),
+            ("-inf", "'-inf"),
+            ("a,\"b\"", "\"a,\"\"b\"\"\""),
+            ("two\nlines", "two lines"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(cell(text), expected);
+        }
+    }
+}

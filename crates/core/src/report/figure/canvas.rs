@@ -1,0 +1,268 @@
+//! A small writer of SVG. All text is escaped here, and a coordinate that is not finite draws nothing.
+
+use std::fmt::Write;
+
+use super::palette::COLOURS;
+use crate::report::words::tidy;
+
+/// Where a text begins, ends or has its middle.
+#[derive(Clone, Copy)]
+pub enum Anchor {
+    /// It begins at the point.
+    Start,
+    /// Its middle is at the point.
+    Middle,
+    /// It ends at the point.
+    End,
+}
+
+/// What something is painted with.
+#[derive(Clone, Copy)]
+pub enum Ink {
+    /// The colour of text.
+    Text,
+    /// A quieter colour of text.
+    Quiet,
+    /// Lines behind the data.
+    Grid,
+    /// A colour of the palette, by place.
+    Colour(usize),
+}
+
+impl Ink {
+    /// The attributes that paint with it. Classes let a page repaint the palette for a dark background.
+    fn paint(self, how: &str) -> String {
+        match self {
+            Ink::Text => format!("{how}=\"currentColor\""),
+            Ink::Quiet => format!("{how}=\"currentColor\" {how}-opacity=\"0.72\""),
+            Ink::Grid => format!("{how}=\"currentColor\" {how}-opacity=\"0.14\""),
+            Ink::Colour(place) => {
+                let place = place % COLOURS.len();
+                format!("class=\"{how}-{place}\" {how}=\"{}\"", COLOURS[place])
+            }
+        }
+    }
+}
+
+/// A drawing in progress.
+pub struct Canvas {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+/// A coordinate with two digits.
+fn round(value: f64) -> f64 {
+    let rounded = (value * 100.0).round() / 100.0;
+    if rounded == 0.0 { 0.0 } else { rounded }
+}
+
+/// Text that is safe between tags and within quotation marks.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in tidy(text).chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// About how wide a text is. Fonts differ, so this is on the wide side.
+pub fn text_width(text: &str, size: f64) -> f64 {
+    let wide = |c: char| matches!(c, 'm' | 'w' | 'M' | 'W' | '@' | '%') || c as u32 > 0x2e7f;
+    let narrow =
+        |c: char| matches!(c, 'i' | 'l' | 'j' | 't' | 'f' | 'r' | '.' | ',' | ' ' | '\'' | '|' | '(' | ')' | ':');
+    text.chars()
+        .map(|c| {
+            if wide(c) {
+                0.95
+            } else if narrow(c) {
+                0.36
+            } else {
+                0.58
+            }
+        })
+        .sum::<f64>()
+        * size
+}
+
+impl Canvas {
+    pub fn new(width: f64, height: f64) -> Canvas {
+        Canvas { width: width.ceil(), height: height.ceil(), body: String::new() }
+    }
+
+    pub fn finish(self) -> (f64, f64, String) {
+        (self.width, self.height, self.body)
+    }
+
+    /// Adds an element unless a number in it is not finite. Writing to a string cannot fail.
+    fn add(&mut self, numbers: &[f64], element: std::fmt::Arguments<'_>) {
+        if numbers.iter().all(|number| number.is_finite()) {
+            let _ = self.body.write_fmt(element);
+        }
+    }
+
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink, width: f64) {
+        let [a, b, c, d] = [from.0, from.1, to.0, to.1].map(round);
+        let paint = ink.paint("stroke");
+        self.add(
+            &[a, b, c, d],
+            format_args!("<line x1=\"{a}\" y1=\"{b}\" x2=\"{c}\" y2=\"{d}\" {paint} stroke-width=\"{width}\"/>"),
+        );
+    }
+
+    /// A line with gaps, for references such as a zero or a diagonal.
+    pub fn dashes(&mut self, from: (f64, f64), to: (f64, f64)) {
+        let [a, b, c, d] = [from.0, from.1, to.0, to.1].map(round);
+        self.add(
+            &[a, b, c, d],
+            format_args!(
+                "<line x1=\"{a}\" y1=\"{b}\" x2=\"{c}\" y2=\"{d}\" stroke=\"currentColor\" stroke-opacity=\"0.5\" \
+                 stroke-dasharray=\"4 3\"/>"
+            ),
+        );
+    }
+
+    /// A filled box; what the pointer reads on it is `hint`.
+    pub fn bar(&mut self, corner: (f64, f64), size: (f64, f64), ink: Ink, opacity: f64, hint: &str) {
+        let [a, b, c, d] = [corner.0, corner.1, size.0.max(0.0), size.1.max(0.0)].map(round);
+        let (paint, hint) = (ink.paint("fill"), title(hint));
+        let opacity = if opacity < 1.0 { format!(" fill-opacity=\"{opacity}\"") } else { String::new() };
+        self.add(
+            &[a, b, c, d],
+            format_args!("<rect x=\"{a}\" y=\"{b}\" width=\"{c}\" height=\"{d}\" {paint}{opacity}>{hint}</rect>"),
+        );
+    }
+
+    pub fn path(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
+        let paint = ink.paint("stroke");
+        let list = list(points);
+        if points.len() > 1 {
+            self.add(
+                &flat(points),
+                format_args!(
+                    "<polyline points=\"{list}\" fill=\"none\" {paint} stroke-width=\"{width}\" stroke-linejoin=\"round\"/>"
+                ),
+            );
+        }
+    }
+
+    pub fn area(&mut self, points: &[(f64, f64)], ink: Ink, opacity: f64) {
+        let (paint, list) = (ink.paint("fill"), list(points));
+        if points.len() > 2 {
+            self.add(&flat(points), format_args!("<polygon points=\"{list}\" {paint} fill-opacity=\"{opacity}\"/>"));
+        }
+    }
+
+    /// A mark whose shape goes with the colour, so that both tell sets apart.
+    pub fn mark(&mut self, (x, y): (f64, f64), place: usize, size: f64, hint: &str) {
+        let (x, y, r) = (round(x), round(y), size);
+        let (paint, hint) = (Ink::Colour(place).paint("fill"), title(hint));
+        let shape =
+            |corners: &[(f64, f64)]| list(&corners.iter().map(|(dx, dy)| (x + dx * r, y + dy * r)).collect::<Vec<_>>());
+        let points = match place % 5 {
+            0 => {
+                return self
+                    .add(&[x, y], format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" {paint}>{hint}</circle>"));
+            }
+            1 => shape(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
+            2 => shape(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]),
+            3 => shape(&[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)]),
+            _ => shape(&[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)]),
+        };
+        self.add(&[x, y], format_args!("<polygon points=\"{points}\" {paint}>{hint}</polygon>"));
+    }
+
+    pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, ink: Ink, text: &str) {
+        let (x, y, text) = (round(x), round(y), escape(text));
+        let (anchor, paint) = (anchor_name(anchor), ink.paint("fill"));
+        self.add(
+            &[x, y],
+            format_args!(
+                "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\" font-size=\"{size}\" {paint}>{text}</text>"
+            ),
+        );
+    }
+
+    /// Text that climbs along the left side.
+    pub fn climbing_text(&mut self, (x, y): (f64, f64), anchor: Anchor, degrees: f64, size: f64, text: &str) {
+        let (x, y, text) = (round(x), round(y), escape(text));
+        let anchor = anchor_name(anchor);
+        self.add(
+            &[x, y],
+            format_args!(
+                "<text transform=\"translate({x} {y}) rotate({degrees})\" text-anchor=\"{anchor}\" \
+                 font-size=\"{size}\">{text}</text>"
+            ),
+        );
+    }
+
+    /// Names beside their colours, in as many rows as they need; gives the height used. The shape is that of the marks,
+    /// or a square where the colours fill areas.
+    pub fn legend(&mut self, (left, right): (f64, f64), top: f64, marks: bool, entries: &[(String, usize)]) -> f64 {
+        let (mut x, mut y) = (left, top + 9.0);
+        for (label, colour) in entries {
+            let width = 18.0 + text_width(label, 12.0) + 18.0;
+            if x > left && x + width > right {
+                (x, y) = (left, y + 19.0);
+            }
+            match marks {
+                true => self.mark((x + 5.0, y - 1.0), *colour, 5.0, ""),
+                false => self.bar((x, y - 6.0), (10.0, 10.0), Ink::Colour(*colour), 1.0, ""),
+            }
+            self.text((x + 15.0, y + 3.0), Anchor::Start, 12.0, Ink::Text, label);
+            x += width;
+        }
+        if entries.is_empty() { 0.0 } else { y - top + 15.0 }
+    }
+}
+
+/// How high the legend of these names will be.
+pub fn legend_height(width: f64, entries: &[(String, usize)]) -> f64 {
+    Canvas::new(0.0, 0.0).legend((0.0, width), 0.0, true, entries)
+}
+
+fn anchor_name(anchor: Anchor) -> &'static str {
+    match anchor {
+        Anchor::Start => "start",
+        Anchor::Middle => "middle",
+        Anchor::End => "end",
+    }
+}
+
+fn title(hint: &str) -> String {
+    if hint.is_empty() { String::new() } else { format!("<title>{}</title>", escape(hint)) }
+}
+
+fn list(points: &[(f64, f64)]) -> String {
+    points.iter().map(|(x, y)| format!("{},{}", round(*x), round(*y))).collect::<Vec<_>>().join(" ")
+}
+
+fn flat(points: &[(f64, f64)]) -> Vec<f64> {
+    points.iter().flat_map(|(x, y)| [*x, *y]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_finite_is_not_drawn() {
+        let mut canvas = Canvas::new(10.0, 10.0);
+        canvas.line((0.0, f64::NAN), (1.0, 1.0), Ink::Text, 1.0);
+        canvas.path(&[(0.0, 0.0), (f64::INFINITY, 1.0)], Ink::Colour(0), 1.5);
+        canvas.mark((f64::NAN, 0.0), 1, 3.0, "x");
+        assert_eq!(canvas.finish().2, "");
+    }
+
+    #[test]
+    fn text_is_escaped() {
+        assert_eq!(escape("<script>\"'&\u{0}"), "&lt;script&gt;&quot;&#39;&amp;\u{fffd}");
+    }
+}

@@ -1,0 +1,69 @@
+//! Figures as SVG, one file per kind of chart. They are drawn for paper: lines of 1.5 pixels, the fonts of the system,
+//! colours that colour-blind readers can tell apart, and never a meaning in colour alone.
+
+mod axis;
+mod bars;
+mod canvas;
+mod dots;
+mod heat;
+mod histogram;
+mod lines;
+mod palette;
+mod scatter;
+
+pub use bars::{Bar, Bars};
+pub use dots::Dots;
+pub use heat::Heat;
+pub use histogram::Histogram;
+pub use lines::{Lines, Point, Series};
+pub use palette::COLOURS;
+pub use scatter::Scatter;
+
+use canvas::{Canvas, escape};
+
+/// A finished figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// The name of its file, without `.svg`.
+    pub name: String,
+    /// What it shows, in a few words.
+    pub title: String,
+    /// What can be seen in it, for those who cannot see it.
+    pub description: String,
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+impl Figure {
+    fn new(name: &str, title: &str, description: String, canvas: Canvas) -> Figure {
+        let (width, height, body) = canvas.finish();
+        Figure { name: name.into(), title: title.into(), description, width, height, body }
+    }
+
+    /// For a page, where it takes on the colours of the page.
+    pub fn inline(&self) -> String {
+        self.svg("", &format!("width=\"{}\" height=\"{}\"", self.width, self.height))
+    }
+
+    /// A file of its own, dark on white.
+    pub fn standalone(&self) -> String {
+        let space = "xmlns=\"http://www.w3.org/2000/svg\" ";
+        let size = format!("width=\"{}\" height=\"{}\" color=\"#1b1f24\"", self.width, self.height);
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", self.svg(space, &size))
+    }
+
+    fn svg(&self, space: &str, size: &str) -> String {
+        let name = &self.name;
+        format!(
+            "<svg {space}viewBox=\"0 0 {} {}\" {size} role=\"img\" aria-labelledby=\"{name}-title {name}-description\" \
+             font-family=\"system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif\" font-size=\"12\" \
+             fill=\"currentColor\"><title id=\"{name}-title\">{}</title><desc id=\"{name}-description\">{}</desc>{}</svg>",
+            self.width,
+            self.height,
+            escape(&self.title),
+            escape(&self.description),
+            self.body
+        )
+    }
+}

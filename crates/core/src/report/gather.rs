@@ -1,0 +1,352 @@
+//! Results put in order: which input sets there are, which measures, and what each measure says about each set.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::words::{natural, plain, slug, tidy};
+use crate::metrics::{self, Better, Card, METRICS};
+use crate::results::{About, Headline, Interval, Stored};
+
+/// All results of a report, in the order in which people read them.
+pub struct Gathered<'a> {
+    /// What was evaluated.
+    pub sets: Vec<InputSet>,
+    /// What it was evaluated with.
+    pub measures: Vec<Measure>,
+    /// What the results say beside their numbers, each thing once.
+    pub notes: Vec<Note>,
+    /// By measure and input set, ordered by seed.
+    cells: BTreeMap<(usize, usize), Vec<&'a Stored>>,
+}
+
+/// One representation under test, such as a trained dictionary.
+pub struct InputSet {
+    /// A name that no other set of the report has.
+    pub label: String,
+    /// The name that it was given.
+    pub name: String,
+    /// What it belongs to, if that was said.
+    pub group: Option<String>,
+    /// What it is, if that was said.
+    pub description: Option<String>,
+    /// What is known about it as numbers, averaged over its results.
+    pub numbers: BTreeMap<String, f64>,
+}
+
+/// One metric with one choice of parameters.
+pub struct Measure {
+    /// The metric's name.
+    pub metric: String,
+    /// The metric's title, and the parameters that tell it from other measures.
+    pub title: String,
+    /// A name for files and anchors that no other measure has.
+    pub slug: String,
+    /// Its headline numbers; the first is the one that is compared.
+    pub keys: Vec<String>,
+    /// The metric's card, if this version knows it.
+    pub card: Option<&'static Card>,
+    /// Is it the first of its metric?
+    pub first: bool,
+}
+
+/// What several runs say together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// The mean of the defined values.
+    pub value: Option<f64>,
+    /// One run: its interval. Several: from the lowest lower end to the highest upper end.
+    pub interval: Option<Interval>,
+    /// How many things one value is an average of.
+    pub n: usize,
+    /// How many runs there are.
+    pub runs: usize,
+}
+
+/// Something that a reader must know about some results.
+pub struct Note {
+    /// The measure it belongs to.
+    pub measure: usize,
+    /// The input sets it is about.
+    pub sets: BTreeSet<usize>,
+    /// What it says.
+    pub text: String,
+}
+
+impl<'a> Gathered<'a> {
+    /// Puts results in order. The order in which they are given does not matter.
+    pub fn of(results: &'a [Stored]) -> Gathered<'a> {
+        let mut results: Vec<&Stored> = results.iter().collect();
+        results.sort_by(|a, b| a.result.recipe.seed.cmp(&b.result.recipe.seed).then(a.id.cmp(&b.id)));
+        results.dedup_by(|a, b| a.id == b.id && a.about == b.about);
+
+        let mut by_set: BTreeMap<String, Vec<&Stored>> = BTreeMap::new();
+        let mut by_measure: BTreeMap<String, Vec<&Stored>> = BTreeMap::new();
+        for &stored in &results {
+            by_set.entry(set_key(stored)).or_default().push(stored);
+            by_measure.entry(measure_key(stored)).or_default().push(stored);
+        }
+        let mut sets: Vec<(&String, InputSet)> = by_set.iter().map(|(key, of)| (key, input_set(of))).collect();
+        sets.sort_by(|(key_a, a), (key_b, b)| {
+            let order = rank(&a.name).cmp(&rank(&b.name)).then_with(|| a.group.cmp(&b.group));
+            order.then_with(|| natural(&a.name, &b.name)).then_with(|| natural(key_a, key_b))
+        });
+        let mut measures: Vec<(&String, &Vec<&Stored>)> = by_measure.iter().collect();
+        let place = |of: &Vec<&Stored>| {
+            let metric = of[0].result.recipe.metric.as_str();
+            METRICS.iter().position(|other| other.card().name == metric).unwrap_or(usize::MAX)
+        };
+        measures.sort_by(|(key_a, a), (key_b, b)| place(a).cmp(&place(b)).then_with(|| natural(key_a, key_b)));
+
+        let mut cells: BTreeMap<(usize, usize), Vec<&Stored>> = BTreeMap::new();
+        for (measure, (_, of)) in measures.iter().enumerate() {
+            for &stored in of.iter() {
+                let key = set_key(stored);
+                if let Some(set) = sets.iter().position(|(other, _)| **other == key) {
+                    cells.entry((measure, set)).or_default().push(stored);
+                }
+            }
+        }
+        let mut sets: Vec<InputSet> = sets.into_iter().map(|(_, set)| set).collect();
+        tell_apart(&mut sets);
+        let measures = name_measures(&measures.iter().map(|(_, of)| of.as_slice()).collect::<Vec<_>>());
+        let notes = notes(&cells);
+        Gathered { sets, measures, notes, cells }
+    }
+
+    /// The results of a measure on an input set, ordered by seed.
+    pub fn runs(&self, measure: usize, set: usize) -> &[&'a Stored] {
+        self.cells.get(&(measure, set)).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a measure says about some input sets together; `None` when none of them was measured.
+    pub fn cell(&self, measure: usize, sets: &[usize], key: &str) -> Option<Cell> {
+        let runs = sets.iter().flat_map(|&set| self.runs(measure, set));
+        combine(runs.filter_map(|stored| headline(stored, key)))
+    }
+
+    /// The first headline number of a measure on an input set.
+    pub fn main(&self, measure: usize, set: usize) -> Option<Cell> {
+        self.cell(measure, &[set], self.measures[measure].keys.first()?)
+    }
+
+    /// The number of the note that explains an undefined value, counted from 0.
+    pub fn explanation(&self, measure: usize, set: usize) -> Option<usize> {
+        let about = |note: &&(usize, &Note)| note.1.measure == measure && note.1.sets.contains(&set);
+        let notes: Vec<(usize, &Note)> = self.notes.iter().enumerate().filter(|note| about(&note)).collect();
+        let telling = notes.iter().find(|(_, note)| note.text.to_lowercase().contains("undefined"));
+        telling.or(notes.first()).map(|(place, _)| *place)
+    }
+}
+
+/// A headline of a result by key.
+pub fn headline<'a>(stored: &'a Stored, key: &str) -> Option<&'a Headline> {
+    stored.result.scores.headline.iter().find(|headline| headline.key == key)
+}
+
+/// Several runs as one.
+fn combine<'a>(runs: impl Iterator<Item = &'a Headline>) -> Option<Cell> {
+    let mut cell: Option<Cell> = None;
+    let (mut sum, mut defined) = (0.0, 0usize);
+    for run in runs {
+        let cell = cell.get_or_insert(Cell { value: None, interval: None, n: run.n, runs: 0 });
+        cell.runs += 1;
+        if let Some(value) = run.value.filter(|value| value.is_finite()) {
+            sum += value;
+            defined += 1;
+        }
+        let finite = run.interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite());
+        cell.interval = match (cell.interval, finite) {
+            (Some(a), Some(b)) => Some(Interval { low: a.low.min(b.low), high: a.high.max(b.high) }),
+            (a, b) => a.or(b),
+        };
+    }
+    cell.map(|cell| Cell { value: (defined > 0).then(|| sum / defined as f64), ..cell })
+}
+
+/// Results of one input set agree in every word and whole number that is said about them; measured numbers, such as
+/// L0, may differ between seeds.
+fn set_key(stored: &Stored) -> String {
+    let telling = |name: &str, value: &Value| {
+        !matches!(name, "seed" | "l0" | "description") && !value.as_number().is_some_and(|number| number.is_f64())
+    };
+    let about: Vec<String> = stored
+        .about
+        .iter()
+        .filter(|(name, value)| telling(name, value))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    if stored.about.contains_key("inputs") {
+        about.join(" ")
+    } else {
+        format!("{} {}", unnamed(stored), about.join(" "))
+    }
+}
+
+/// The name of inputs that nobody named.
+fn unnamed(stored: &Stored) -> String {
+    let inputs = &stored.result.recipe.inputs;
+    match inputs.get("codes").or_else(|| inputs.values().next()) {
+        Some(id) => id.trim_start_matches("blake3:").chars().take(8).collect(),
+        None => "unnamed".into(),
+    }
+}
+
+fn measure_key(stored: &Stored) -> String {
+    let recipe = &stored.result.recipe;
+    let params: Vec<String> = recipe.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{} {} {} {}", recipe.metric, recipe.version, recipe.profile.name(), params.join(" "))
+}
+
+/// Ceilings first, floors last.
+fn rank(name: &str) -> usize {
+    let name = name.to_lowercase();
+    let begins = |word: &str| name.starts_with(word);
+    match () {
+        () if begins("oracle") || begins("truth") => 0,
+        () if begins("trained") => 1,
+        () if begins("untrained") => 3,
+        () if begins("shuffled") => 4,
+        () if begins("random") => 5,
+        () => 2,
+    }
+}
+
+fn text_of(about: &About, name: &str) -> Option<String> {
+    let value = about.get(name).filter(|value| !value.is_null())?;
+    Some(tidy(&value.as_str().map_or_else(|| value.to_string(), str::to_string))).filter(|text| !text.trim().is_empty())
+}
+
+fn input_set(of: &[&Stored]) -> InputSet {
+    let about = &of[0].about;
+    let name = text_of(about, "inputs").unwrap_or_else(|| unnamed(of[0]));
+    let mut lists: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (name, value) in of.iter().flat_map(|stored| &stored.about).filter(|(name, _)| *name != "seed") {
+        if let Some(number) = value.as_f64() {
+            lists.entry(tidy(name)).or_default().push(number);
+        }
+    }
+    let mean = |list: &Vec<f64>| list.iter().sum::<f64>() / list.len() as f64;
+    InputSet {
+        label: name.clone(),
+        name,
+        group: text_of(about, "group"),
+        description: text_of(about, "description"),
+        numbers: lists.iter().map(|(name, list)| (name.clone(), mean(list))).collect(),
+    }
+}
+
+/// Adds to equal names what differs: the group, then the numbers, then a count.
+fn tell_apart(sets: &mut [InputSet]) {
+    let shared = |sets: &[InputSet], set: usize| sets.iter().filter(|other| other.label == sets[set].label).count() > 1;
+    let additions: [&dyn Fn(&InputSet) -> Option<String>; 3] = [
+        &|set| set.numbers.get("latents").map(|latents| format!("{} latents", plain(*latents))),
+        &|set| set.numbers.get("k").map(|k| format!("k {}", plain(*k))),
+        &|set| set.group.clone(),
+    ];
+    for addition in additions {
+        let doubtful: Vec<usize> = (0..sets.len()).filter(|&set| shared(sets, set)).collect();
+        let mut values: Vec<Option<String>> = doubtful.iter().map(|&set| addition(&sets[set])).collect();
+        values.dedup();
+        if values.len() > 1 {
+            for set in doubtful {
+                if let Some(text) = addition(&sets[set]) {
+                    sets[set].label = format!("{}, {text}", sets[set].label);
+                }
+            }
+        }
+    }
+    for set in 1..sets.len() {
+        let mut count = 2;
+        let label = sets[set].label.clone();
+        while sets[..set].iter().any(|other| other.label == sets[set].label) {
+            sets[set].label = format!("{label} ({count})");
+            count += 1;
+        }
+    }
+}
+
+fn name_measures(measures: &[&[&Stored]]) -> Vec<Measure> {
+    let mut slugs = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    let mut named = Vec::new();
+    for of in measures {
+        let recipe = &of[0].result.recipe;
+        let card = metrics::find(&recipe.metric).map(|metric| metric.card());
+        let siblings: Vec<_> =
+            measures.iter().map(|of| &of[0].result.recipe).filter(|other| other.metric == recipe.metric).collect();
+        let mut telling = Vec::new();
+        for (name, value) in &recipe.params {
+            if siblings.iter().any(|other| other.params.get(name) != Some(value)) {
+                telling.push(format!("{} = {}", tidy(name), tidy(&setting(value))));
+            }
+        }
+        if siblings.iter().any(|other| other.profile != recipe.profile) {
+            telling.push(format!("{} profile", recipe.profile.name()));
+        }
+        if siblings.iter().any(|other| other.version != recipe.version) {
+            telling.push(format!("version {}", recipe.version));
+        }
+        let title = card.map_or_else(|| tidy(&recipe.metric), |card| card.title.to_string());
+        let title = if telling.is_empty() { title } else { format!("{title} ({})", telling.join(", ")) };
+        let mut keys: Vec<String> =
+            card.map_or_else(Vec::new, |card| card.headline.iter().map(|o| o.key.into()).collect());
+        for headline in of.iter().flat_map(|stored| &stored.result.scores.headline) {
+            if !keys.contains(&headline.key) {
+                keys.push(headline.key.clone());
+            }
+        }
+        keys.retain(|key| of.iter().any(|stored| headline(stored, key).is_some()));
+        let base = slug(&format!("{} {}", recipe.metric, telling.join(" ")));
+        let mut name = base.clone();
+        let mut count = 2;
+        while !slugs.insert(name.clone()) {
+            name = format!("{base}-{count}");
+            count += 1;
+        }
+        let first = seen.insert(recipe.metric.clone());
+        named.push(Measure { metric: tidy(&recipe.metric), title, slug: name, keys, card, first });
+    }
+    named
+}
+
+/// A parameter's value without the quotation marks of JSON.
+pub fn setting(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => list.iter().map(setting).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+fn notes(cells: &BTreeMap<(usize, usize), Vec<&Stored>>) -> Vec<Note> {
+    let mut notes: Vec<Note> = Vec::new();
+    for (&(measure, set), of) in cells {
+        for text in of.iter().flat_map(|stored| &stored.result.scores.notes).map(|text| tidy(text)) {
+            match notes.iter_mut().find(|note| note.measure == measure && note.text == text) {
+                Some(note) => drop(note.sets.insert(set)),
+                None => notes.push(Note { measure, sets: BTreeSet::from([set]), text }),
+            }
+        }
+    }
+    notes
+}
+
+impl InputSet {
+    /// Is it the truth itself, which no dictionary can beat?
+    pub fn is_ceiling(&self) -> bool {
+        rank(&self.name) == 0
+    }
+}
+
+impl Measure {
+    /// Which end of a headline number is good. Of a metric without a card the upper end is taken to be.
+    pub fn better(&self, key: &str) -> Better {
+        match self.card {
+            Some(card) => {
+                card.headline.iter().find(|output| output.key == key).map_or(Better::Neither, |output| output.better)
+            }
+            None => Better::Higher,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! How every number was made, so that somebody else can make it again.
+
+use maud::{Markup, html};
+
+use super::super::gather::setting;
+use super::super::words::{short, tidy};
+use super::{Content, scrolling};
+
+impl Content<'_> {
+    pub(super) fn appendix(&self) -> Markup {
+        let gathered = &self.gathered;
+        let places =
+            (0..gathered.measures.len()).flat_map(|measure| (0..gathered.sets.len()).map(move |set| (measure, set)));
+        let runs: Vec<_> = places
+            .flat_map(|(measure, set)| gathered.runs(measure, set).iter().map(move |stored| (measure, set, *stored)))
+            .collect();
+        let label = "How every result was made";
+        html! {
+            section id="recipes" {
+                h2 { "Recipes" }
+                p {
+                    "The same recipe on the same inputs gives the same numbers. Inputs are named by the BLAKE3 hash of their "
+                    "content, and a result by the hash of its recipe; its file is " code { "results/" em { "id" } ".json" } "."
+                }
+                (scrolling(label, html! {
+                    table.recipes {
+                        caption { (label) }
+                        thead {
+                            tr {
+                                th scope="col" { "Metric" } th scope="col" { "Input set" } th.number scope="col" { "Seed" }
+                                th scope="col" { "Profile" } th scope="col" { "Parameters" } th.number scope="col" { "Seconds" }
+                                th scope="col" { "Id" }
+                            }
+                        }
+                        tbody {
+                            @for (_, set, stored) in &runs {
+                                @let recipe = &stored.result.recipe;
+                                tr {
+                                    th scope="row" { (tidy(&recipe.metric)) " " span.quiet { "v" (recipe.version) } }
+                                    td { (gathered.sets[*set].label) }
+                                    td.number { (recipe.seed) }
+                                    td { (recipe.profile.name()) }
+                                    td {
+                                        @for (place, (name, value)) in recipe.params.iter().enumerate() {
+                                            @if place > 0 { ", " } (tidy(name)) " = " (tidy(&setting(value)))
+                                        }
+                                    }
+                                    td.number { (short(stored.result.seconds)) }
+                                    td { code { (tidy(&stored.id)) } }
+                                }
+                            }
+                        }
+                    }
+                }))
+                details {
+                    summary { "Inputs by hash" }
+                    @for (measure, set, stored) in &runs {
+                        h3 { (gathered.measures[*measure].title) ", " (gathered.sets[*set].label) ", seed " (stored.result.recipe.seed) }
+                        dl.hashes {
+                            dt { "etalon" } dd { (tidy(&stored.result.etalon)) }
+                            @for (role, hash) in &stored.result.recipe.inputs {
+                                dt { (tidy(role)) } dd { code { (tidy(hash)) } }
+                            }
+                            @for (name, value) in &stored.about { dt { (tidy(name)) } dd { (tidy(&setting(value))) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What is measured and how to read it, for somebody who comes from nowhere.
+
+use maud::{Markup, html};
+
+use super::Content;
+
+/// What the customary names of input sets mean.
+fn meaning(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    let meanings = [
+        ("oracle", "the true features themselves: the most that a measure can be expected to give"),
+        ("truth", "the true features themselves: the most that a measure can be expected to give"),
+        ("trained", "a dictionary trained on the data"),
+        ("untrained", "the same kind of dictionary with random weights: what its shape alone achieves"),
+        ("shuffled", "codes whose rows have been exchanged: what frequencies alone achieve"),
+        ("random", "activities drawn at random: what luck achieves"),
+        ("neurons", "the units of the representation as they are, without a dictionary"),
+    ];
+    meanings.into_iter().find(|(word, _)| name.starts_with(word)).map(|(_, text)| text)
+}
+
+impl Content<'_> {
+    pub(super) fn introduction(&self) -> Markup {
+        let sets = &self.gathered.sets;
+        let described = |place: usize| {
+            let set = &sets[place];
+            set.description.clone().or_else(|| meaning(&set.name).map(str::to_string))
+        };
+        let known: Vec<(usize, String)> =
+            (0..sets.len()).filter_map(|place| Some((place, described(place)?))).collect();
+        html! {
+            section.introduction aria-label="Introduction" {
+                p {
+                    "A network represents what it sees in " em { "units" } ": the latents of a sparse autoencoder, neurons, or "
+                    "concepts that it was given. This report measures how well such units correspond to things that people "
+                    "understand. It compares " (count(sets.len(), "input set", "input sets")) " by "
+                    (count(self.gathered.measures.len(), "measure", "measures")) "."
+                }
+                p {
+                    "A measure is worth as much as the differences that it can show. Read each number beside the numbers of the "
+                    "untrained and random input sets, if there are any: a measure that does not tell them from trained ones says "
+                    "little. Behind every number stands its 95 % interval; two numbers whose intervals overlap may differ by "
+                    "chance."
+                }
+                @if !known.is_empty() {
+                    dl.sets {
+                        @for (place, text) in known.iter().take(12) {
+                            div { dt { (sets[*place].label) } dd { (text) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A number of things.
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

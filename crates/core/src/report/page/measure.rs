@@ -1,0 +1,265 @@
+//! One measure: what it is, all its numbers, and what lies behind them.
+
+use maud::{Markup, html};
+
+use super::super::figure::COLOURS;
+use super::super::gather::{Cell, headline};
+use super::super::plots::{label_column, score_column};
+use super::super::standing::{Standing, detectable};
+use super::super::words::{UNDEFINED, plain, short, tidy};
+use super::{Content, scrolling};
+use crate::metrics::Card;
+use crate::results::{Cells, Stored, Table};
+
+/// How many concepts are shown at each end.
+const EXTREMES: usize = 5;
+
+impl Content<'_> {
+    pub(super) fn measure(&self, measure: usize) -> Markup {
+        let about = &self.gathered.measures[measure];
+        html! {
+            section id=(format!("measure-{}", about.slug)) {
+                h2 { (about.title) }
+                @match about.card {
+                    Some(card) => {
+                        @if about.first { (describe(card)) } @else { p { (card.summary) } }
+                        p.quiet { "95 % interval: " (card.interval) }
+                    }
+                    None => p.quiet {
+                        "This version has no description of the metric " code { (about.metric) }
+                        "; higher numbers are taken to be better."
+                    }
+                }
+                (self.runs(measure))
+                (self.notes(measure))
+                @for figure in &self.album.measures[measure] { (self.figure(figure, caption(&figure.name))) }
+                (self.strategies(measure))
+                (self.concepts(measure))
+            }
+        }
+    }
+
+    /// Every headline number of every run.
+    fn runs(&self, measure: usize) -> Markup {
+        let about = &self.gathered.measures[measure];
+        let main: Vec<Option<Cell>> =
+            (0..self.gathered.sets.len()).map(|set| self.gathered.main(measure, set)).collect();
+        let label = format!("{}: every number by input set and seed", about.title);
+        let cell = |stored: &Stored, key: &str, set: usize| {
+            let found = headline(stored, key);
+            let cell = found.map(|h| Cell { value: h.value, interval: h.interval, n: h.n, runs: 1 });
+            self.cell(cell, Standing::Apart, measure, set)
+        };
+        html! {
+            (scrolling(&label, html! {
+                table {
+                    caption { (label) }
+                    thead {
+                        tr {
+                            th scope="col" { "Input set" }
+                            th.number scope="col" { "Seed" }
+                            @for key in &about.keys { th.number scope="col" { code { (tidy(key)) } } }
+                        }
+                    }
+                    tbody {
+                        @for (set, input) in self.gathered.sets.iter().enumerate() {
+                            @for stored in self.gathered.runs(measure, set) {
+                                tr {
+                                    th scope="row" { (input.label) }
+                                    td.number { (stored.result.recipe.seed) }
+                                    @for key in &about.keys { (cell(stored, key, set)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }))
+            @if let (Some(key), Some(width)) = (about.keys.first(), detectable(&main)) {
+                p.quiet {
+                    "Differences of " code { (tidy(key)) } " below about " (short(width))
+                    " (the usual width of an interval) cannot be told from noise here."
+                }
+            }
+        }
+    }
+
+    fn notes(&self, measure: usize) -> Markup {
+        let notes: Vec<_> =
+            self.gathered.notes.iter().enumerate().filter(|(_, note)| note.measure == measure).collect();
+        html! {
+            @if !notes.is_empty() {
+                h3 { "Notes" }
+                ul.notes {
+                    @for (place, note) in notes {
+                        @let sets: Vec<&str> = note.sets.iter().map(|&set| self.gathered.sets[set].label.as_str()).collect();
+                        li id=(format!("note-{}", place + 1)) {
+                            span.tag { (place + 1) } " " (note.text) " "
+                            span.quiet { "(" (sets.join(", ")) ")" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first run of every input set that has a table on some axis.
+    fn tables(&self, measure: usize, axis: &str) -> Vec<(usize, &Table)> {
+        let first = |set: usize| Some((set, self.gathered.runs(measure, set).first()?.result.scores.table(axis)?));
+        (0..self.gathered.sets.len()).filter_map(first).filter(|(_, table)| table.rows() > 0).collect()
+    }
+
+    /// What every strategy gives every input set.
+    fn strategies(&self, measure: usize) -> Markup {
+        let tables: Vec<(usize, &Table)> = self.tables(measure, "strategy");
+        let mut names: Vec<&String> = Vec::new();
+        for name in tables.iter().filter_map(|(_, table)| label_column(table)).flatten() {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let score = |table: &Table, name: &String| {
+            let row = label_column(table)?.iter().position(|other| other == name)?;
+            table.column("match_score").or_else(|| Some(score_column(table)?.1))?.number(row)
+        };
+        let label = format!("{} by strategy", self.gathered.measures[measure].title);
+        html! {
+            @if !names.is_empty() {
+                (scrolling(&label, html! {
+                    table {
+                        caption { (label) }
+                        thead {
+                            tr {
+                                th scope="col" { "Strategy" }
+                                @for (set, _) in &tables { th.number scope="col" { (self.gathered.sets[*set].label) } }
+                            }
+                        }
+                        tbody {
+                            @for name in names {
+                                tr {
+                                    th scope="row" { (tidy(name)) }
+                                    @for (_, table) in &tables {
+                                        td.number { (score(table, name).map_or(UNDEFINED.into(), short)) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }))
+            }
+        }
+    }
+
+    /// The concepts at both ends, with the latents that stand for them.
+    fn concepts(&self, measure: usize) -> Markup {
+        let tables = self.tables(measure, "concept");
+        // Ceilings come first, and what they get right says little.
+        let ceiling = |set: usize| self.gathered.sets[set].is_ceiling();
+        let open = tables.iter().map(|(set, _)| *set).find(|&set| !ceiling(set));
+        html! {
+            @for (set, table) in tables.into_iter().take(COLOURS.len()) {
+                @if let Some((column, cells)) = score_column(table) {
+                    @let label = format!("Best and worst concepts by {}: {}", tidy(column), self.gathered.sets[set].label);
+                    details open[open == Some(set)] {
+                        summary { (label) }
+                        (scrolling(&label, rows(&label, table, &extremes(cells))))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The rows with the highest and the lowest values; undefined ones are at neither end.
+fn extremes(cells: &Cells) -> Vec<usize> {
+    let mut order: Vec<(f64, usize)> = (0..cells.len()).filter_map(|row| Some((cells.number(row)?, row))).collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let rows: Vec<usize> = order.into_iter().map(|(_, row)| row).collect();
+    if rows.len() <= 2 * EXTREMES {
+        return rows;
+    }
+    [&rows[..EXTREMES], &rows[rows.len() - EXTREMES..]].concat()
+}
+
+/// Some rows of a table: names first, then all columns that fit into a cell.
+fn rows(label: &str, table: &Table, chosen: &[usize]) -> Markup {
+    let names = label_column(table);
+    let is_label =
+        |cells: &Cells| matches!((cells, names), (Cells::Text(text), Some(names)) if text.as_slice() == names);
+    let columns: Vec<&(String, Cells)> = table
+        .columns
+        .iter()
+        .filter(|(_, cells)| !is_label(cells) && !matches!(cells, Cells::NumberLists(_)))
+        .take(8)
+        .collect();
+    let numeric = |cells: &Cells| matches!(cells, Cells::Number(_) | Cells::Whole(_));
+    html! {
+        table {
+            caption.hidden { (label) }
+            thead {
+                tr {
+                    th scope="col" { (tidy(&table.axis)) }
+                    @for (name, cells) in &columns { th.number[numeric(cells)] scope="col" { code { (tidy(name)) } } }
+                }
+            }
+            tbody {
+                @for (place, &row) in chosen.iter().enumerate() {
+                    tr.cut[place > 0 && row_gap(chosen, place)] {
+                        th scope="row" { (names.and_then(|names| names.get(row)).map_or(row.to_string(), |name| tidy(name))) }
+                        @for (_, cells) in &columns { td.number[numeric(cells)] { (cell_text(cells, row)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Does the lower end begin here?
+fn row_gap(chosen: &[usize], place: usize) -> bool {
+    chosen.len() == 2 * EXTREMES && place == EXTREMES
+}
+
+fn cell_text(cells: &Cells, row: usize) -> String {
+    match cells {
+        Cells::Whole(cells) => cells.get(row).copied().flatten().map_or(UNDEFINED.into(), |value| plain(value as f64)),
+        Cells::Number(cells) => cells.get(row).copied().flatten().map_or(UNDEFINED.into(), short),
+        Cells::Text(cells) => cells.get(row).map_or(String::new(), |text| tidy(text)),
+        Cells::WholeLists(cells) => cells.get(row).map_or(String::new(), |list| {
+            let most = 12;
+            let shown: Vec<String> = list.iter().take(most).map(i64::to_string).collect();
+            let more = if list.len() > most { format!(", … ({} in all)", list.len()) } else { String::new() };
+            if list.is_empty() { "none".into() } else { format!("{}{more}", shown.join(", ")) }
+        }),
+        Cells::NumberLists(_) => String::new(),
+    }
+}
+
+fn describe(card: &Card) -> Markup {
+    html! {
+        p { (card.measures) }
+        details {
+            summary { "Definition, source and cost" }
+            dl {
+                dt { "Definition" } dd.text { (card.definition) }
+                @if !card.headline.is_empty() {
+                    dt { "Numbers" }
+                    @for output in card.headline { dd { code { (output.key) } ": " (output.doc) } }
+                }
+                dt { "Source" } dd.text { (card.source) }
+                dt { "Cost" } dd.text { (card.cost) }
+            }
+        }
+    }
+}
+
+/// How to read a figure of a measure.
+fn caption(name: &str) -> &'static str {
+    match () {
+        () if name.ends_with("-concepts") => {
+            "The first run of every input set; concepts without a defined score are left out."
+        }
+        () if name.ends_with("-latents") => {
+            "The first run of every input set; latents without a defined score are left out."
+        }
+        () => "The first run of every input set.",
+    }
+}

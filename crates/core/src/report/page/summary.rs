@@ -1,0 +1,154 @@
+//! The table that people look at first, and the sanity figure.
+
+use maud::{Markup, html};
+
+use super::super::gather::Cell;
+use super::super::standing::{Standing, standings};
+use super::super::words::{UNDEFINED, interval, plain, short, tidy};
+use super::{Content, scrolling};
+use crate::metrics::Better;
+
+/// How many measures stand side by side before a second table begins, so that the page can be printed.
+const COLUMNS: usize = 6;
+
+impl Content<'_> {
+    pub(super) fn summary(&self) -> Markup {
+        let measures: Vec<usize> =
+            (0..self.gathered.measures.len()).filter(|&place| !self.gathered.measures[place].keys.is_empty()).collect();
+        let tables = measures.len().div_ceil(COLUMNS).max(1);
+        let each = measures.len().div_ceil(tables).max(1);
+        let sanity = "Bars are input sets; the number above a bar is its value, the thin line its 95 % interval. A measure that \
+                      works gives trained input sets clearly more than untrained and random ones.";
+        html! {
+            section id="summary" {
+                h2 { "Summary" }
+                @for (place, measures) in measures.chunks(each).enumerate() {
+                    @let caption = if tables == 1 {
+                        "The main number of every measure".to_string()
+                    } else {
+                        format!("The main number of every measure, part {} of {tables}", place + 1)
+                    };
+                    (scrolling(&caption, self.summary_table(&caption, measures)))
+                }
+                (self.legend())
+                @for figure in &self.album.sanity { (self.figure(figure, sanity)) }
+            }
+        }
+    }
+
+    fn summary_table(&self, caption: &str, measures: &[usize]) -> Markup {
+        let gathered = &self.gathered;
+        let known: Vec<&str> = ["latents", "l0"]
+            .into_iter()
+            .filter(|name| gathered.sets.iter().any(|set| set.numbers.contains_key(*name)))
+            .collect();
+        let columns: Vec<(Vec<Option<Cell>>, Vec<Standing>)> = measures
+            .iter()
+            .map(|&measure| {
+                let cells: Vec<Option<Cell>> =
+                    (0..gathered.sets.len()).map(|set| gathered.main(measure, set)).collect();
+                let about = &gathered.measures[measure];
+                let better = about.keys.first().map_or(Better::Neither, |key| about.better(key));
+                let standings = standings(&cells, better, self.pinned);
+                (cells, standings)
+            })
+            .collect();
+        let groups = gathered.sets.iter().any(|set| set.group.is_some());
+        html! {
+            table {
+                caption { (caption) }
+                thead {
+                    tr {
+                        th scope="col" { "Input set" }
+                        @if groups { th scope="col" { "Group" } }
+                        @for name in &known { th.number scope="col" { (if *name == "l0" { "L0" } else { "Latents" }) } }
+                        @for &measure in measures {
+                            @let about = &gathered.measures[measure];
+                            th.number scope="col" {
+                                a href=(format!("#measure-{}", about.slug)) { (about.title) }
+                                @if let Some(key) = about.keys.first() {
+                                    span.under { code { (tidy(key)) } (arrow(about.better(key))) }
+                                }
+                            }
+                        }
+                    }
+                }
+                tbody {
+                    @for (set, about) in gathered.sets.iter().enumerate() {
+                        tr.pinned[self.pinned == Some(set)] {
+                            th scope="row" { (about.label) @if self.pinned == Some(set) { " " span.tag { "pinned" } } }
+                            @if groups { td { (about.group.as_deref().unwrap_or("")) } }
+                            @for name in &known {
+                                td.number { (about.numbers.get(*name).map_or(String::new(), |value| plain(*value))) }
+                            }
+                            @for ((cells, standings), &measure) in columns.iter().zip(measures) {
+                                (self.cell(cells[set], standings[set], measure, set))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A value with its mark, interval and count.
+    pub(super) fn cell(&self, cell: Option<Cell>, standing: Standing, measure: usize, set: usize) -> Markup {
+        let Some(cell) = cell else { return html! { td.number.missing { span.hidden { "not measured" } } } };
+        let Some(value) = cell.value else { return html! { td.number { (self.undefined(measure, set)) } } };
+        let (class, mark, spoken) = match standing {
+            Standing::Best => ("best", "★", "best"),
+            Standing::Unclear => ("unclear", "≈", "within noise"),
+            Standing::Apart => ("", "", ""),
+        };
+        html! {
+            td.number.(class) {
+                span.value {
+                    @if !mark.is_empty() { span.mark aria-hidden="true" { (mark) } span.hidden { (spoken) " " } }
+                    (short(value))
+                }
+                span.under {
+                    @if let Some(noise) = cell.interval { (interval(noise)) " · " }
+                    "n " (cell.n)
+                    @if cell.runs > 1 { " · " (cell.runs) " runs" }
+                }
+            }
+        }
+    }
+
+    /// The dash of an undefined number, with the number of the note that explains it.
+    pub(super) fn undefined(&self, measure: usize, set: usize) -> Markup {
+        html! {
+            span.value.dash aria-label="undefined" { (UNDEFINED) }
+            @if let Some(note) = self.gathered.explanation(measure, set) {
+                sup { a href=(format!("#note-{}", note + 1)) aria-label=(format!("note {}", note + 1)) { (note + 1) } }
+            }
+        }
+    }
+
+    fn legend(&self) -> Markup {
+        let against = if self.pinned.is_some() { "the pinned input set" } else { "the best of its column" };
+        html! {
+            ul.legend {
+                li { span.best { span.mark aria-hidden="true" { "★" } "best" } " of its column" }
+                li {
+                    span.unclear { span.mark aria-hidden="true" { "≈" } "grey" }
+                    ": its interval overlaps that of " (against) ", so these data cannot tell the two apart"
+                }
+                li { (UNDEFINED) " undefined; the small number leads to the note that says why" }
+                li { "empty: not measured" }
+                li { "low–high: 95 % interval; n: how many things the number is an average of" }
+                li { "several runs: the mean, and an interval from the lowest lower end to the highest upper end" }
+                @if self.beside { li { "All numbers: " a href="results.csv" { "results.csv" } } }
+            }
+        }
+    }
+}
+
+/// Which way is good.
+fn arrow(better: Better) -> &'static str {
+    match better {
+        Better::Higher => " ↑",
+        Better::Lower => " ↓",
+        Better::Neither => "",
+    }
+}

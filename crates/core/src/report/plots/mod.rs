@@ -1,0 +1,76 @@
+//! Which figures a set of results gives, and from which of their columns.
+
+mod agreement;
+mod concepts;
+mod latents;
+mod sanity;
+mod strategies;
+mod trends;
+
+pub use concepts::score_column;
+pub use strategies::label_column;
+
+use std::collections::BTreeSet;
+
+use super::figure::Figure;
+use super::gather::Gathered;
+
+/// All figures of a report.
+pub struct Album {
+    /// Every measure on every kind of input.
+    pub sanity: Vec<Figure>,
+    /// By measure: concepts, latents and strategies.
+    pub measures: Vec<Vec<Figure>>,
+    /// Measures against what varies, such as the number of latents, by the name of what varies.
+    pub trends: Vec<(String, Vec<Figure>)>,
+    /// Measures against each other.
+    pub agreement: Vec<Figure>,
+}
+
+impl Album {
+    /// Draws everything that there is enough data for.
+    pub fn of(gathered: &Gathered<'_>) -> Album {
+        let measure = |measure: usize| {
+            let mut figures: Vec<Figure> = concepts::draw(gathered, measure).into_iter().collect();
+            figures.extend(latents::draw(gathered, measure));
+            figures.extend(strategies::draw(gathered, measure));
+            figures
+        };
+        let mut album = Album {
+            sanity: sanity::draw(gathered),
+            measures: (0..gathered.measures.len()).map(measure).collect(),
+            trends: trends::draw(gathered),
+            agreement: agreement::draw(gathered),
+        };
+        album.tell_apart();
+        album
+    }
+
+    /// Foreign names of metrics may lead to the same file name twice.
+    fn tell_apart(&mut self) {
+        let trends = self.trends.iter_mut().flat_map(|(_, figures)| figures);
+        let all = self.sanity.iter_mut().chain(trends).chain(&mut self.agreement);
+        let mut taken = BTreeSet::new();
+        for figure in all.chain(self.measures.iter_mut().flatten()) {
+            let base = figure.name.clone();
+            let mut count = 2;
+            while !taken.insert(figure.name.clone()) {
+                figure.name = format!("{base}-{count}");
+                count += 1;
+            }
+        }
+    }
+
+    /// Every figure, in the order of the page.
+    pub fn all(&self) -> impl Iterator<Item = &Figure> {
+        let trends = self.trends.iter().flat_map(|(_, figures)| figures);
+        self.sanity.iter().chain(trends).chain(&self.agreement).chain(self.measures.iter().flatten())
+    }
+}
+
+/// The input sets that a figure can show without becoming a thicket: those that were measured, and at most as many as
+/// there are colours.
+fn shown(gathered: &Gathered<'_>, measure: usize) -> Vec<usize> {
+    let measured = (0..gathered.sets.len()).filter(|&set| !gathered.runs(measure, set).is_empty());
+    measured.take(super::figure::COLOURS.len()).collect()
+}

@@ -1,0 +1,123 @@
+//! The summary as plain text, for a terminal of 100 columns.
+
+use super::gather::{Cell, Gathered};
+use super::standing::{Standing, standings};
+use super::words::{UNDEFINED, plain, short, shorten};
+use crate::metrics::Better;
+use crate::results::Stored;
+
+/// The widest line.
+const WIDTH: usize = 100;
+
+/// One row per input set, one column per measure; more columns than fit go into further tables.
+pub fn text_table(results: &[Stored]) -> String {
+    if results.is_empty() {
+        return "no results\n".into();
+    }
+    let gathered = Gathered::of(results);
+    let labels: Vec<String> = gathered.sets.iter().map(|set| shorten(&set.label, 32)).collect();
+    let mut first = vec![("input set".to_string(), labels, false)];
+    for (name, title) in [("latents", "latents"), ("l0", "L0")] {
+        if gathered.sets.iter().any(|set| set.numbers.contains_key(name)) {
+            let cells = gathered.sets.iter().map(|set| set.numbers.get(name).map_or(String::new(), |v| plain(*v)));
+            first.push((title.to_string(), cells.collect(), true));
+        }
+    }
+    let room = WIDTH - first.iter().map(|column| 2 + column_width(column)).sum::<usize>();
+    let mut tables: Vec<Vec<Column>> = Vec::new();
+    let mut used = usize::MAX;
+    let mut marks = (false, false);
+    for measure in (0..gathered.measures.len()).filter(|&measure| !gathered.measures[measure].keys.is_empty()) {
+        let column = measure_column(&gathered, measure, &mut marks);
+        let width = 2 + column_width(&column);
+        if used.saturating_add(width) > room {
+            tables.push(Vec::new());
+            used = 0;
+        }
+        used += width;
+        if let Some(table) = tables.last_mut() {
+            table.push(column);
+        }
+    }
+    if tables.is_empty() {
+        tables.push(Vec::new());
+    }
+    let mut blocks: Vec<String> =
+        tables.iter().map(|table| block(&first.iter().chain(table).collect::<Vec<_>>(), gathered.sets.len())).collect();
+    let mut legend = Vec::new();
+    if blocks.iter().any(|block| block.contains('±')) {
+        legend.push("± half of the 95 % interval");
+    }
+    if marks.0 {
+        legend.push("* best");
+    }
+    if marks.1 {
+        legend.push("~ within noise of the best");
+    }
+    if blocks.iter().any(|block| block.contains(UNDEFINED)) {
+        legend.push("– undefined");
+    }
+    if !legend.is_empty() {
+        blocks.push(format!("{}\n", legend.join("   ")));
+    }
+    blocks.join("\n")
+}
+
+/// A heading, its cells, and whether they are numbers.
+type Column = (String, Vec<String>, bool);
+
+fn measure_column(gathered: &Gathered<'_>, measure: usize, marks: &mut (bool, bool)) -> Column {
+    let about = &gathered.measures[measure];
+    let cells: Vec<Option<Cell>> = (0..gathered.sets.len()).map(|set| gathered.main(measure, set)).collect();
+    let better = about.keys.first().map_or(Better::Neither, |key| about.better(key));
+    let standings = standings(&cells, better, None);
+    let text = |(cell, standing): (&Option<Cell>, &Standing)| {
+        let Some(cell) = cell else { return String::new() };
+        // Marks stand at the end, and a blank in their place, so that digits stay below each other.
+        let mark = match standing {
+            Standing::Best => '*',
+            Standing::Unclear => '~',
+            Standing::Apart => ' ',
+        };
+        marks.0 |= mark == '*';
+        marks.1 |= mark == '~';
+        let Some(value) = cell.value else { return format!("{UNDEFINED} ") };
+        match cell.interval {
+            Some(noise) => format!("{} ±{}{mark}", short(value), short((noise.high - noise.low) / 2.0)),
+            None => format!("{}{mark}", short(value)),
+        }
+    };
+    (shorten(&about.title, 40), cells.iter().zip(&standings).map(text).collect(), true)
+}
+
+fn column_width((title, cells, _): &Column) -> usize {
+    cells.iter().chain([title]).map(|text| width(text)).max().unwrap_or(0)
+}
+
+fn block(columns: &[&Column], rows: usize) -> String {
+    let pad = |text: &str, column: &Column| {
+        let blanks = " ".repeat(column_width(column).saturating_sub(width(text)));
+        if column.2 { format!("{blanks}{text}") } else { format!("{text}{blanks}") }
+    };
+    let line = |cell: &dyn Fn(&Column) -> String| {
+        let cells: Vec<String> = columns.iter().map(|column| cell(column)).collect();
+        format!("{}\n", cells.join("  ").trim_end())
+    };
+    let mut text = line(&|column| pad(&column.0, column));
+    text.push_str(&line(&|column| "─".repeat(column_width(column))));
+    for row in 0..rows {
+        text.push_str(&line(&|column| pad(&column.1[row], column)));
+    }
+    text
+}
+
+/// How many columns of a terminal a text takes: none for marks that combine, two for the wide scripts of East Asia.
+fn width(text: &str) -> usize {
+    let of = |c: char| match c as u32 {
+        0x0300..=0x036f | 0x200b..=0x200d | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 => 2,
+        0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    };
+    text.chars().map(of).sum()
+}
