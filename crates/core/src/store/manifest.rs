@@ -129,18 +129,18 @@ mod tests {
     const FORMAT: Format = Format { name: "etalon-test", version: 1 };
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_byte_is_noticed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(NAME);
         let file = StoredFile { file: "a".into(), bytes: 3, blake3: "00".into() };
         let text = text(FORMAT, &file).unwrap();
         fs::write(&path, &text).unwrap();
         assert_eq!(read_as::<StoredFile>(directory.path(), FORMAT).unwrap(), file);
-        for bit in 0..text.len() * 8 {
+        for place in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
-            bytes[bit / 8] ^= 1 << (bit % 8);
+            bytes[place] ^= 1 << (place % 8);
             fs::write(&path, bytes).unwrap();
-            assert!(read(directory.path()).is_err(), "bit {bit}");
+            assert!(read(directory.path()).is_err(), "byte {place}");
         }
         for length in 0..text.len() {
             fs::write(&path, &text[..length]).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! SAFETY: a slice of a mapped file is sound as long as nobody writes into the file or cuts it. Our own files are
 //! never written in place: [`super::disk`] renames a new file over the old one, and the old one lives on while it is
-//! mapped. Files of others are compared with the length and the time of change seen on opening before rows are read.
+//! mapped. Files of others are compared with the length, time of change and place on disk seen on opening before rows are read.
 //! What remains is a file cut between that look and the reading: the system then stops the process (a bus error), it
 //! does not make up values. Only types for which every bit pattern is valid are read from a map.
 #![allow(unsafe_code)]
@@ -13,9 +13,9 @@ compile_error!("stored arrays are little-endian and are mapped as they are, whic
 use std::borrow::Cow;
 use std::fs::{self, File, Metadata};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::SystemTime;
 
 use memmap2::{Mmap, UncheckedAdvice};
 
@@ -27,7 +27,7 @@ pub struct Map {
     path: PathBuf,
     /// Nothing is mapped of an empty file.
     map: Option<Mmap>,
-    seen: (u64, Option<SystemTime>),
+    seen: Stamp,
     used: AtomicBool,
 }
 
@@ -76,7 +76,7 @@ impl Map {
             return Ok(());
         }
         Err(Complaint::new("a file changed while it was read")
-            .expected(format!("{} bytes, not touched since it was opened", self.seen.0))
+            .expected(format!("{} bytes, not touched since it was opened", self.seen.length))
             .found(format!("{} bytes", now.len()))
             .advice("wait until whatever writes it has ended, then run again")
             .file(&self.path)
@@ -95,8 +95,20 @@ impl Map {
     }
 }
 
-fn stamp(metadata: &Metadata) -> (u64, Option<SystemTime>) {
-    (metadata.len(), metadata.modified().ok())
+/// What tells a file from a changed or another one.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    changed: (i64, i64),
+    place: (u64, u64),
+}
+
+fn stamp(metadata: &Metadata) -> Stamp {
+    Stamp {
+        length: metadata.len(),
+        changed: (metadata.mtime(), metadata.mtime_nsec()),
+        place: (metadata.dev(), metadata.ino()),
+    }
 }
 
 /// Keeps a long scan from filling memory: counts what was handed out, and releases the maps every now and then.

@@ -233,6 +233,7 @@ pub fn differs(target: &Path) -> Complaint {
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::unix::fs::MetadataExt;
 
     fn write(target: &Path, data: &[u8], finished: bool) -> Result<StoredFile> {
         let mut writer = ShardWriter::create(target.to_path_buf(), 16, finished)?;
@@ -272,11 +273,11 @@ mod tests {
         for earlier in [&data[..], &data[..20], &longer, &late, &[]] {
             fs::write(&path, earlier).unwrap();
             fs::write(directory.path().join("a.crc"), b"rubbish").unwrap();
-            let before = fs::metadata(&path).unwrap().modified().unwrap();
+            let before = fs::metadata(&path).unwrap().ino();
             assert_eq!(write(&path, &data, true).is_ok(), earlier == data);
             assert_eq!(write(&path, &data, false).unwrap().blake3, expected);
             assert_eq!(fs::read(&path).unwrap(), data);
-            assert_eq!(fs::metadata(&path).unwrap().modified().unwrap() == before, earlier == data);
+            assert_eq!(fs::metadata(&path).unwrap().ino() == before, earlier == data);
             assert_eq!(
                 fs::read(directory.path().join("a.crc")).unwrap(),
                 fs::read(directory.path().join("b.crc")).unwrap()
