@@ -6,6 +6,7 @@
 mod builder;
 mod columns;
 mod pool;
+mod stored;
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -13,8 +14,10 @@ use std::sync::OnceLock;
 pub use builder::CodesBuilder;
 pub use columns::Columns;
 pub use pool::Pool;
+pub use stored::CodesWriter;
 
 use crate::error::{Error, Result};
+use crate::store::sparse::{SparseRows, content_id};
 
 /// A latent: a column of the codes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -24,11 +27,16 @@ pub struct Latent(pub u32);
 #[derive(Debug)]
 pub struct Codes {
     latents: usize,
-    offsets: Vec<u64>,
-    indices: Vec<u32>,
-    values: Vec<f32>,
+    form: Form,
     columns: OnceLock<Columns>,
     id: OnceLock<String>,
+}
+
+/// Where the rows lie.
+#[derive(Debug)]
+enum Form {
+    Memory { offsets: Vec<u64>, indices: Vec<u32>, values: Vec<f32> },
+    Stored(Box<SparseRows>),
 }
 
 /// Consecutive rows of codes, borrowed.
@@ -66,7 +74,8 @@ impl<'a> CodesView<'a> {
 
 impl Codes {
     fn new(latents: usize, offsets: Vec<u64>, indices: Vec<u32>, values: Vec<f32>) -> Codes {
-        Codes { latents, offsets, indices, values, columns: OnceLock::new(), id: OnceLock::new() }
+        let form = Form::Memory { offsets, indices, values };
+        Codes { latents, form, columns: OnceLock::new(), id: OnceLock::new() }
     }
 
     /// Codes from a dense row-major array; zeros are dropped, values that are not finite are refused.
@@ -80,7 +89,10 @@ impl Codes {
 
     /// How many rows there are.
     pub fn rows(&self) -> usize {
-        self.offsets.len() - 1
+        match &self.form {
+            Form::Memory { offsets, .. } => offsets.len() - 1,
+            Form::Stored(rows) => rows.layout().rows,
+        }
     }
 
     /// How many latents there are, firing or not.
@@ -90,22 +102,27 @@ impl Codes {
 
     /// How many entries are not zero.
     pub fn entries(&self) -> usize {
-        self.values.len()
+        match &self.form {
+            Form::Memory { values, .. } => values.len(),
+            Form::Stored(rows) => rows.layout().entries,
+        }
     }
 
     /// A run of rows.
     pub fn view(&self, rows: Range<usize>) -> Result<CodesView<'_>> {
-        let offsets = self
-            .offsets
-            .get(rows.start..=rows.end)
-            .ok_or_else(|| Error::Bug(format!("rows {rows:?} of codes with {}", self.rows())))?;
-        let entries = offsets[0] as usize..offsets[offsets.len() - 1] as usize;
-        Ok(CodesView {
-            first_row: rows.start,
-            offsets,
-            indices: &self.indices[entries.clone()],
-            values: &self.values[entries],
-        })
+        let first_row = rows.start;
+        let (offsets, indices, values) = match &self.form {
+            Form::Stored(stored) => stored.slices(rows)?,
+            Form::Memory { offsets, indices, values } => {
+                if rows.start > rows.end || rows.end > self.rows() {
+                    return Err(Error::Bug(format!("rows {rows:?} of codes with {}", self.rows())));
+                }
+                let offsets = &offsets[rows.start..=rows.end];
+                let entries = offsets[0] as usize..offsets[offsets.len() - 1] as usize;
+                (offsets, &indices[entries.clone()], &values[entries])
+            }
+        };
+        Ok(CodesView { first_row, offsets, indices, values })
     }
 
     /// All rows.
@@ -124,17 +141,14 @@ impl Codes {
 
     /// The content address: equal codes have equal ids, however they were read.
     pub fn id(&self) -> Result<String> {
-        Ok(self
-            .id
-            .get_or_init(|| {
-                let mut hash = blake3::Hasher::new();
-                hash.update(&(self.latents as u64).to_le_bytes());
-                hash.update(bytemuck::cast_slice(&self.offsets));
-                hash.update(bytemuck::cast_slice(&self.indices));
-                hash.update(bytemuck::cast_slice(&self.values));
-                format!("blake3:{}", hash.finalize().to_hex())
-            })
-            .clone())
+        if let Some(id) = self.id.get() {
+            return Ok(id.clone());
+        }
+        let CodesView { offsets, indices, values, .. } = self.all()?;
+        let parts: [&[u8]; 3] =
+            [bytemuck::cast_slice(offsets), bytemuck::cast_slice(indices), bytemuck::cast_slice(values)];
+        let id = content_id(self.latents, parts.map(blake3::hash));
+        Ok(self.id.get_or_init(|| id).clone())
     }
 
     /// The codes of some rows, in the order given.

@@ -1,17 +1,45 @@
-//! `ActivationStore`: rows × width of finite `f32`, wherever they live.
+//! `ActivationStore`: rows × width of finite `f32`, wherever they lie.
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
+use super::backing::{Backing, PlainFile, check_finite};
+use super::layout::{Layout, content_id};
+use super::map::{Map, Residency};
+use super::shard::{Content, Shard};
+use super::splits::{self, Splits};
 use crate::error::{Complaint, Error, Result};
+use crate::input::{RowReader, Shape};
 
-/// Rows × width `f32`, in memory or in checked shards on disk.
+/// Rows × width `f32`: in memory, in a plain file of another program, or in checked shards on disk.
 #[derive(Debug)]
 pub struct ActivationStore {
-    values: Vec<f32>,
+    backing: Arc<Backing>,
     width: usize,
-    /// The sample each row belongs to (a token row knows its text), if it is not one row per sample.
-    samples: Option<Vec<u32>>,
+    rows: usize,
+    /// Which rows of the backing these are; more than one piece only in a split.
+    pieces: Vec<Piece>,
+    samples: Samples,
+    splits: Splits,
+    id: OnceLock<String>,
+}
+
+/// Consecutive rows of the backing.
+#[derive(Debug)]
+struct Piece {
+    /// The number of the first row in this store.
+    first: usize,
+    rows: Range<usize>,
+}
+
+/// The sample each row belongs to (a token row knows its text), if it is not one row per sample.
+#[derive(Debug)]
+enum Samples {
+    None,
+    Memory(Vec<u32>),
+    Stored(Box<Shard>),
 }
 
 /// Consecutive rows, borrowed where they lie in one piece.
@@ -38,6 +66,18 @@ impl Tile<'_> {
 }
 
 impl ActivationStore {
+    fn new(backing: Backing, width: usize, rows: usize) -> ActivationStore {
+        ActivationStore {
+            backing: Arc::new(backing),
+            width,
+            rows,
+            pieces: vec![Piece { first: 0, rows: 0..rows }],
+            samples: Samples::None,
+            splits: Splits::new(),
+            id: OnceLock::new(),
+        }
+    }
+
     /// Rows held in memory. Refuses values that are not finite.
     pub fn from_rows(values: Vec<f32>, width: usize) -> Result<ActivationStore> {
         if width == 0 || !values.len().is_multiple_of(width) {
@@ -46,18 +86,63 @@ impl ActivationStore {
                 .found(format!("{} values", values.len()))
                 .into());
         }
-        if let Some(place) = values.iter().position(|v| !v.is_finite()) {
-            return Err(Complaint::new("activations hold a value that is not finite")
-                .found(values[place])
-                .at(format!("row {}, column {}", place / width, place % width))
+        check_finite(&values, 0, width)?;
+        let rows = values.len() / width;
+        Ok(ActivationStore::new(Backing::Memory(values), width, rows))
+    }
+
+    /// The little-endian `f32` at some bytes of a file, read in place. Values are checked as they are read.
+    pub fn mapped(path: &Path, bytes: Range<u64>, width: usize) -> Result<ActivationStore> {
+        let file = PlainFile::new(Map::open(path)?, bytes, width)?;
+        let rows = file.rows();
+        Ok(ActivationStore::new(Backing::File(file), width, rows))
+    }
+
+    /// A directory that [`super::import`] wrote. Lengths, checksums of checksums and sample ids are checked now, rows
+    /// when they are first read.
+    pub fn open(directory: &Path) -> Result<ActivationStore> {
+        let layout = Layout::read(directory)?;
+        let mut shards = Vec::with_capacity(layout.shards.len());
+        let mut first = 0;
+        for shard in &layout.shards {
+            shards.push((first, Shard::open(directory, &shard.stored, layout.block_bytes, Content::Finite)?));
+            first += shard.rows;
+        }
+        let backing = Backing::Shards { shards, residency: Residency::default() };
+        let mut store = ActivationStore::new(backing, layout.width, layout.rows);
+        if let Some(listed) = &layout.samples {
+            let shard = Shard::open(directory, listed, layout.block_bytes, Content::Any)?;
+            shard.read::<u32>(0..layout.rows)?;
+            store.samples = Samples::Stored(Box::new(shard));
+        }
+        store.splits = layout.splits;
+        store.id = OnceLock::from(layout.id);
+        Ok(store)
+    }
+
+    /// Says which sample each row belongs to.
+    pub fn with_samples(mut self, samples: Vec<u32>) -> Result<ActivationStore> {
+        if samples.len() != self.rows {
+            return Err(Complaint::new("sample ids do not cover the rows")
+                .expected(format!("{} ids, one per row", self.rows))
+                .found(samples.len())
                 .into());
         }
-        Ok(ActivationStore { values, width, samples: None })
+        self.samples = Samples::Memory(samples);
+        self.id = OnceLock::new();
+        Ok(self)
+    }
+
+    /// Names parts of the rows.
+    pub fn with_splits(mut self, splits: Splits) -> Result<ActivationStore> {
+        splits::check(&splits, self.rows)?;
+        self.splits = splits;
+        Ok(self)
     }
 
     /// How many rows there are.
     pub fn rows(&self) -> usize {
-        self.values.len() / self.width
+        self.rows
     }
 
     /// Values per row.
@@ -67,25 +152,145 @@ impl ActivationStore {
 
     /// The sample of each row, when rows are not samples themselves.
     pub fn samples(&self) -> Option<&[u32]> {
-        self.samples.as_deref()
-    }
-
-    /// The content address of rows, width and samples.
-    pub fn id(&self) -> Result<String> {
-        let mut hash = blake3::Hasher::new();
-        hash.update(&(self.width as u64).to_le_bytes()).update(bytemuck::cast_slice(&self.values));
-        if let Some(samples) = &self.samples {
-            hash.update(bytemuck::cast_slice(samples));
+        match &self.samples {
+            Samples::None => None,
+            Samples::Memory(samples) => Some(samples),
+            // Every block passed its check on opening, so this cannot fail any more.
+            Samples::Stored(shard) => shard.read(0..self.rows).ok(),
         }
-        Ok(format!("blake3:{}", hash.finalize().to_hex()))
     }
 
-    /// A run of rows.
+    /// The named parts of the rows.
+    pub fn splits(&self) -> &Splits {
+        &self.splits
+    }
+
+    /// The rows of a split, renumbered from 0; the values stay where they are.
+    pub fn select_split(&self, name: &str) -> Result<ActivationStore> {
+        let ranges = splits::find(&self.splits, name)?;
+        let (mut pieces, mut rows) = (Vec::new(), 0);
+        for range in ranges {
+            for (piece, part) in self.overlaps(range.clone()) {
+                let start = piece.rows.start + (part.start - piece.first);
+                pieces.push(Piece { first: rows, rows: start..start + part.len() });
+                rows += part.len();
+            }
+        }
+        let pick = |samples: &[u32]| ranges.iter().flat_map(|range| samples[range.clone()].to_vec()).collect();
+        Ok(ActivationStore {
+            backing: self.backing.clone(),
+            width: self.width,
+            rows,
+            pieces,
+            samples: self.samples().map(pick).map_or(Samples::None, Samples::Memory),
+            splits: Splits::new(),
+            id: OnceLock::new(),
+        })
+    }
+
+    /// The pieces that some rows of this store lie in, each with those rows.
+    fn overlaps(&self, rows: Range<usize>) -> impl Iterator<Item = (&Piece, Range<usize>)> {
+        let from = self.pieces.partition_point(|piece| piece.first + piece.rows.len() <= rows.start);
+        self.pieces[from..].iter().take_while(move |piece| piece.first < rows.end).filter_map(move |piece| {
+            let part = rows.start.max(piece.first)..rows.end.min(piece.first + piece.rows.len());
+            (!part.is_empty()).then_some((piece, part))
+        })
+    }
+
+    /// A run of rows: borrowed if they lie in one piece, else copied together.
     pub fn tile(&self, rows: Range<usize>) -> Result<Tile<'_>> {
-        let values = self
-            .values
-            .get(rows.start * self.width..rows.end * self.width)
-            .ok_or_else(|| Error::Bug(format!("rows {rows:?} of a store of {}", self.rows())))?;
-        Ok(Tile { first_row: rows.start, width: self.width, values: Cow::Borrowed(values) })
+        if rows.start > rows.end || rows.end > self.rows {
+            return Err(Error::Bug(format!("rows {rows:?} of a store of {}", self.rows)));
+        }
+        let mut values = Cow::Borrowed(&[][..]);
+        for (piece, part) in self.overlaps(rows.clone()) {
+            let mut next = piece.rows.start + (part.start - piece.first);
+            let end = next + part.len();
+            while next < end {
+                let run = self.backing.run(next..end, self.width)?;
+                if run.is_empty() {
+                    return Err(Error::Bug(format!("row {next} is nowhere")));
+                }
+                next += run.len() / self.width;
+                if values.is_empty() {
+                    values = run;
+                } else {
+                    let all = values.to_mut();
+                    all.reserve_exact(rows.len() * self.width - all.len());
+                    all.extend_from_slice(&run);
+                }
+            }
+        }
+        Ok(Tile { first_row: rows.start, width: self.width, values })
+    }
+
+    /// The content address of rows, width and samples: equal for equal content, wherever it lies. Free for a stored
+    /// directory; otherwise computed on the first call.
+    pub fn id(&self) -> Result<String> {
+        if let Some(id) = self.id.get() {
+            return Ok(id.clone());
+        }
+        let mut hash = blake3::Hasher::new();
+        let step = ((1 << 20) / self.width).max(1);
+        for first in (0..self.rows).step_by(step) {
+            let tile = self.tile(first..(first + step).min(self.rows))?;
+            hash.update(bytemuck::cast_slice(&tile.values));
+        }
+        let samples = self.samples().map(|samples| blake3::hash(bytemuck::cast_slice(samples)));
+        let id = content_id(self.rows, self.width, samples, hash.finalize());
+        Ok(self.id.get_or_init(|| id).clone())
+    }
+
+    /// The rows in order, for [`super::import`].
+    pub fn reader(&self) -> StoreReader<'_> {
+        StoreReader { store: self, next: 0 }
+    }
+}
+
+/// Reads a store from its first row to its last.
+#[derive(Debug)]
+pub struct StoreReader<'a> {
+    store: &'a ActivationStore,
+    next: usize,
+}
+
+impl RowReader for StoreReader<'_> {
+    fn shape(&self) -> Shape {
+        Shape { rows: self.store.rows, width: self.store.width, rows_per_sample: None }
+    }
+
+    fn kind(&self) -> &str {
+        "etalon"
+    }
+
+    fn read(&mut self, out: &mut [f32]) -> Result<usize> {
+        let rows = (out.len() / self.store.width).min(self.store.rows - self.next);
+        let tile = self.store.tile(self.next..self.next + rows)?;
+        out[..tile.values.len()].copy_from_slice(&tile.values);
+        self.next += rows;
+        Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_renumbers_rows_and_samples() {
+        let values: Vec<f32> = (0..12).map(|value| value as f32).collect();
+        let store = ActivationStore::from_rows(values, 2).unwrap();
+        let splits: Splits = [("odd".into(), vec![1..2, 3..4, 5..6]), ("none".into(), vec![])].into();
+        let store = store.with_samples(vec![0, 0, 1, 1, 2, 2]).unwrap().with_splits(splits).unwrap();
+        let odd = store.select_split("odd").unwrap();
+        assert_eq!((odd.rows(), odd.samples()), (3, Some(&[0u32, 1, 2][..])));
+        assert_eq!(odd.tile(0..3).unwrap().values[..], [2.0, 3.0, 6.0, 7.0, 10.0, 11.0]);
+        assert!(matches!(odd.tile(1..2).unwrap().values, Cow::Borrowed([6.0, 7.0])));
+        let again = ActivationStore::from_rows(vec![2.0, 3.0, 6.0, 7.0, 10.0, 11.0], 2).unwrap();
+        assert_ne!(odd.id().unwrap(), again.id().unwrap());
+        assert_eq!(odd.id().unwrap(), again.with_samples(vec![0, 1, 2]).unwrap().id().unwrap());
+        assert_eq!(store.select_split("none").unwrap().tile(0..0).unwrap().rows(), 0);
+        let error = store.select_split("even").unwrap_err().to_string();
+        assert!(error.contains("none, odd"), "{error}");
     }
 }

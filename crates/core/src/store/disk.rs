@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// Called before every operation that changes the disk.
-fn crash_point() {
+pub(super) fn crash_point() {
     #[cfg(feature = "crash-points")]
     {
         static DONE: AtomicU64 = AtomicU64::new(0);
@@ -88,6 +88,21 @@ pub fn make_directory(directory: &Path) -> Result<()> {
     }
     crash_point();
     fs::create_dir_all(directory).map_err(Error::io("make a directory", directory))
+}
+
+/// Removes a file; one that is not there is as good as removed.
+pub fn remove(file: &Path) -> Result<()> {
+    crash_point();
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove a file", file)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The process that a temporary file of [`NewFile`] belongs to, by its name.
+pub(super) fn owner(name: &str) -> Option<u32> {
+    let (_, number) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
+    number.split_once('-')?.0.parse().ok()
 }
 
 fn sync_directory(directory: &Path) -> Result<()> {

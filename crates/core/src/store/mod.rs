@@ -1,6 +1,27 @@
-//! Activations on disk and in memory: rows of one width, cut into tiles.
+//! Arrays on disk and in memory: activations, and the stored form of sparse rows.
+//!
+//! A stored directory has data files that are plain little-endian arrays, a seal beside each ([`seal`]), and a
+//! `manifest.json` ([`manifest`]) that is written last: "is it done?" means "is there a valid manifest?". To resume is
+//! to run again.
 
 mod activations;
+mod backing;
 pub mod disk;
+mod import;
+mod layout;
+mod lock;
+pub(crate) mod manifest;
+mod map;
+pub(crate) mod output;
+mod seal;
+pub(crate) mod shard;
+pub(crate) mod sparse;
+mod splits;
+mod verify;
 
-pub use activations::{ActivationStore, Tile};
+pub use activations::{ActivationStore, StoreReader, Tile};
+pub use import::{Finite, ImportOptions, import};
+pub use manifest::Format;
+pub(crate) use seal::BLOCK_BYTES;
+pub use splits::Splits;
+pub use verify::{KINDS, Kind, Verified, verify, verify_among};

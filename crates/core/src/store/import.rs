@@ -1,0 +1,296 @@
+//! From a source of rows, however large, to a stored directory, in bounded memory.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::ActivationStore;
+use super::backing::check_finite;
+use super::layout::{FORMAT, Layout, RowShard, SAMPLES, content_id, is_ours, shard_name};
+use super::output::Output;
+use super::seal::BLOCK_BYTES;
+use super::shard::{ShardWriter, differs};
+use super::splits::{self, Boundaries, Splits};
+use crate::budget::Budget;
+use crate::error::{Complaint, Error, Result};
+use crate::input::{RowReader, Shape};
+use crate::progress::Progress;
+
+/// What to do with rows that hold values that are not finite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Finite {
+    /// Stop with an error that says where the first one is.
+    #[default]
+    Refuse,
+    /// Leave these rows out; the manifest says how many they were.
+    DropRows,
+}
+
+/// How to import.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Rows per shard; if not given, about 256 MB of them.
+    pub shard_rows: Option<usize>,
+    /// What to do with values that are not finite.
+    pub finite: Finite,
+    /// The sample of each row of the source.
+    pub samples: Option<Vec<u32>>,
+    /// Named parts of the rows of the source.
+    pub splits: Splits,
+}
+
+const SHARD_BYTES: usize = 256_000_000;
+const MOST_BUFFER_BYTES: u64 = 64_000_000;
+/// What is noted of a row in the buffer: its sample, and whether it is kept.
+const NOTE_BYTES: u64 = 4 + 8;
+
+/// Copies all rows of a source into a directory. Run again after a crash, it keeps what is already there and right;
+/// a directory that holds another finished store is refused.
+pub fn import(
+    reader: &mut dyn RowReader,
+    out: &Path,
+    options: &ImportOptions,
+    budget: &Budget,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<ActivationStore> {
+    let shape = reader.shape();
+    let row_bytes = check_shape(shape, options)?;
+    let buffer_rows = (budget.left() / 4).min(MOST_BUFFER_BYTES) / (row_bytes as u64 + NOTE_BYTES);
+    let buffer_rows = (buffer_rows as usize).clamp(1, shape.rows.max(1));
+    let _taken = budget.take(buffer_rows as u64 * (row_bytes as u64 + NOTE_BYTES), "the import buffer")?;
+    let mut buffer = vec![0f32; buffer_rows * shape.width];
+
+    let output = Output::claim(out, FORMAT, is_ours)?;
+    if output.is_finished() {
+        check_likely_the_same(out, shape, options)?;
+    }
+    progress.start("importing activations", shape.rows as u64, "rows");
+    let mut rows = Rows::new(&output, shape, options, row_bytes);
+    let copied = copy(reader, &mut buffer, &mut rows, progress, cancel);
+    progress.finish();
+    copied?;
+    let layout = rows.finish(reader.kind())?;
+    let files: Vec<_> = layout.shards.iter().map(|shard| &shard.stored).chain(&layout.samples).collect();
+    output.finish(&files, &layout)?;
+    ActivationStore::open(out)
+}
+
+fn check_shape(shape: Shape, options: &ImportOptions) -> Result<usize> {
+    let row_bytes = shape.width.checked_mul(4).filter(|&bytes| bytes > 0);
+    let Some(row_bytes) = row_bytes.filter(|bytes| bytes.checked_mul(shape.rows).is_some()) else {
+        return Err(Complaint::new("activations have an impossible shape")
+            .expected("at least one value per row, and fewer bytes than there are addresses")
+            .found(format!("{} rows of {} values", shape.rows, shape.width))
+            .into());
+    };
+    if let Some(samples) = &options.samples
+        && samples.len() != shape.rows
+    {
+        return Err(Complaint::new("sample ids do not cover the rows")
+            .expected(format!("{} ids, one per row", shape.rows))
+            .found(samples.len())
+            .into());
+    }
+    let last_sample = shape.rows_per_sample.map(|rows| shape.rows.saturating_sub(1).checked_div(rows));
+    if last_sample.is_some_and(|last| last.is_none_or(|last| last > u32::MAX as usize)) {
+        return Err(Complaint::new("there are too many samples, or samples without rows")
+            .expected(format!("at most {} samples of at least one row", u32::MAX))
+            .found(format!("{} rows, {} per sample", shape.rows, shape.rows_per_sample.unwrap_or(0)))
+            .into());
+    }
+    splits::check(&options.splits, shape.rows)?;
+    Ok(row_bytes)
+}
+
+/// Spares reading a large source when already its shape is not that of the finished store.
+fn check_likely_the_same(out: &Path, shape: Shape, options: &ImportOptions) -> Result<()> {
+    let there = Layout::read(out)?;
+    let rows = there.rows.saturating_add(there.dropped_rows);
+    if (rows, there.width) == (shape.rows, shape.width)
+        && (there.dropped_rows == 0 || options.finite == Finite::DropRows)
+    {
+        return Ok(());
+    }
+    Err(differs(out)
+        .found(format!("{rows} rows of {} values; the source has {} of {}", there.width, shape.rows, shape.width))
+        .into())
+}
+
+fn copy(
+    reader: &mut dyn RowReader,
+    buffer: &mut [f32],
+    rows: &mut Rows<'_>,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<()> {
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        let read = reader.read(buffer)?;
+        let Some(values) = buffer.get_mut(..read.saturating_mul(rows.shape.width)) else {
+            return Err(Error::Bug(format!("a reader of {} says that it read {read} rows", reader.kind())));
+        };
+        if read == 0 {
+            break;
+        }
+        rows.take(values)?;
+        progress.advance(read as u64);
+    }
+    if rows.seen == rows.shape.rows {
+        return Ok(());
+    }
+    Err(Complaint::new("the source does not have the rows that it announced")
+        .expected(format!("{} rows", rows.shape.rows))
+        .found(format!("{} rows", rows.seen))
+        .advice("the file is cut, or still being written")
+        .into())
+}
+
+/// Rows on their way into shards.
+struct Rows<'a> {
+    output: &'a Output,
+    shape: Shape,
+    options: &'a ImportOptions,
+    shard_rows: usize,
+    row_bytes: usize,
+    /// Rows of the source that went by, and how many of them were kept.
+    seen: usize,
+    kept: usize,
+    shard: Option<ShardWriter>,
+    shards: Vec<RowShard>,
+    samples: Option<ShardWriter>,
+    boundaries: Boundaries,
+    values: blake3::Hasher,
+}
+
+impl<'a> Rows<'a> {
+    fn new(output: &'a Output, shape: Shape, options: &'a ImportOptions, row_bytes: usize) -> Rows<'a> {
+        Rows {
+            output,
+            shape,
+            options,
+            shard_rows: options.shard_rows.unwrap_or(SHARD_BYTES / row_bytes).max(1),
+            row_bytes,
+            seen: 0,
+            kept: 0,
+            shard: None,
+            shards: Vec::new(),
+            samples: None,
+            boundaries: Boundaries::of(&options.splits),
+            values: blake3::Hasher::new(),
+        }
+    }
+
+    /// Takes the next rows of the source.
+    fn take(&mut self, values: &mut [f32]) -> Result<()> {
+        let width = self.shape.width;
+        let rows = values.len() / width;
+        if self.seen + rows > self.shape.rows {
+            return Err(Error::Bug(format!("a reader gave more than its {} rows", self.shape.rows)));
+        }
+        let kept = match (check_finite(values, self.seen, width), self.options.finite) {
+            (Ok(()), _) => None,
+            (Err(error), Finite::Refuse) => return Err(error),
+            (Err(_), Finite::DropRows) => Some(keep_finite(values, width)),
+        };
+        let start = self.kept;
+        let ids = match &kept {
+            // The usual case: all rows stay, so boundaries move as one.
+            None => {
+                for row in 0..=rows {
+                    self.boundaries.pass(self.seen + row, start + row);
+                }
+                self.sample_ids(0..rows)
+            }
+            Some(kept) => {
+                let mut next = 0;
+                for row in 0..=rows {
+                    self.boundaries.pass(self.seen + row, start + next);
+                    next += usize::from(kept.get(next) == Some(&row));
+                }
+                self.sample_ids(kept.iter().copied())
+            }
+        };
+        let count = kept.map_or(rows, |kept| kept.len());
+        self.write_samples(ids)?;
+        self.write_rows(bytemuck::cast_slice(&values[..count * width]))?;
+        self.seen += rows;
+        self.kept += count;
+        Ok(())
+    }
+
+    /// The samples of rows at some places after the last; nothing if rows are samples.
+    fn sample_ids(&self, places: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
+        match (&self.options.samples, self.shape.rows_per_sample) {
+            (Some(samples), _) => Some(places.map(|place| samples[self.seen + place]).collect()),
+            (None, Some(rows)) if rows > 1 => Some(places.map(|place| ((self.seen + place) / rows) as u32).collect()),
+            _ => None,
+        }
+    }
+
+    fn write_samples(&mut self, ids: Option<Vec<u32>>) -> Result<()> {
+        let Some(ids) = ids else { return Ok(()) };
+        if self.samples.is_none() {
+            self.samples = Some(self.output.file(SAMPLES)?);
+        }
+        self.samples.iter_mut().try_for_each(|samples| samples.append(bytemuck::cast_slice(&ids)))
+    }
+
+    fn write_rows(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.values.update(bytes);
+        while !bytes.is_empty() {
+            let shard = match &mut self.shard {
+                Some(shard) => shard,
+                None => self.shard.insert(self.output.file(&shard_name(self.shards.len()))?),
+            };
+            let room = self.shard_rows.saturating_mul(self.row_bytes) - shard.bytes();
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            shard.append(now)?;
+            bytes = later;
+            if now.len() == room {
+                self.finish_shard()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_shard(&mut self) -> Result<()> {
+        if let Some(shard) = self.shard.take() {
+            let (stored, _) = shard.finish()?;
+            self.shards.push(RowShard { rows: stored.bytes / self.row_bytes, stored });
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, source: &str) -> Result<Layout> {
+        self.finish_shard()?;
+        if self.shape.rows == 0 {
+            self.write_samples(self.sample_ids(0..0))?;
+            self.boundaries.pass(0, 0);
+        }
+        let (samples, hash) = self.samples.map(ShardWriter::finish).transpose()?.unzip();
+        Ok(Layout {
+            rows: self.kept,
+            width: self.shape.width,
+            id: content_id(self.kept, self.shape.width, hash, self.values.finalize()),
+            source: source.to_string(),
+            dropped_rows: self.seen - self.kept,
+            block_bytes: BLOCK_BYTES,
+            shards: self.shards,
+            samples,
+            splits: self.boundaries.moved(&self.options.splits),
+        })
+    }
+}
+
+/// Moves the finite rows to the front, and says which they are.
+fn keep_finite(values: &mut [f32], width: usize) -> Vec<usize> {
+    let rows = 0..values.len() / width;
+    let is_finite = |row: &usize| values[row * width..][..width].iter().all(|value| value.is_finite());
+    let kept: Vec<usize> = rows.filter(is_finite).collect();
+    for (place, &row) in kept.iter().enumerate() {
+        values.copy_within(row * width..(row + 1) * width, place * width);
+    }
+    kept
+}

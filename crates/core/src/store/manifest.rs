@@ -1,0 +1,162 @@
+//! `manifest.json`: what a finished directory holds. It is written last, so a valid one means that all is there.
+//!
+//! It ends with a CRC32C of everything before, in a fixed shape that every version keeps.
+
+use std::fs;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{Complaint, Error, Result};
+
+/// The name of the manifest.
+pub const NAME: &str = "manifest.json";
+
+/// Far more than the manifest of a petabyte needs.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The kind of a directory, and the newest version of it that this program writes and reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// Such as `etalon-activations`.
+    pub name: &'static str,
+    /// Counts from 1.
+    pub version: u64,
+}
+
+/// A file of the directory; its checksums are in the file of the same name that ends in `crc`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredFile {
+    /// Its name.
+    pub file: String,
+    /// Its length.
+    pub bytes: usize,
+    /// Its BLAKE3, in hexadecimal.
+    pub blake3: String,
+}
+
+/// The text of a manifest: format, version, the fields of the body, checksum.
+pub fn text(format: Format, body: &impl Serialize) -> Result<String> {
+    let bug = |error: serde_json::Error| Error::Bug(format!("a manifest cannot be written: {error}"));
+    let mut fields = Map::new();
+    fields.insert("format".into(), format.name.into());
+    fields.insert("version".into(), format.version.into());
+    let Value::Object(body) = serde_json::to_value(body).map_err(bug)? else {
+        return Err(Error::Bug("a manifest must have fields".into()));
+    };
+    fields.extend(body);
+    let mut text = serde_json::to_string_pretty(&fields).map_err(bug)?;
+    text.truncate(text.len() - "\n}".len());
+    let end = end(&text);
+    Ok(text + &end)
+}
+
+fn end(head: &str) -> String {
+    format!(",\n  \"crc32c\": \"{:08x}\"\n}}\n", crc32c::crc32c(head.as_bytes()))
+}
+
+/// The fields of a directory's manifest, whatever its format, once its checksum is right.
+pub fn read(directory: &Path) -> Result<Map<String, Value>> {
+    let path = directory.join(NAME);
+    let metadata = match fs::metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Complaint::new("this is not a finished Etalon directory")
+                .expected(format!("a file {NAME} in it"))
+                .advice("run the command that makes it again; finished parts are kept")
+                .file(directory)
+                .into());
+        }
+        metadata => metadata.map_err(Error::io("open a manifest", &path))?,
+    };
+    let damaged = |why: &str| {
+        Complaint::new("a manifest is damaged")
+            .found(why)
+            .advice("delete the directory and make it again from its source")
+            .file(&path)
+    };
+    if !metadata.is_file() || metadata.len() > MOST_BYTES {
+        return Err(damaged("not a file of reasonable size").into());
+    }
+    let all = fs::read(&path).map_err(Error::io("read a manifest", &path))?;
+    let all = String::from_utf8(all).map_err(|_| damaged("bytes that are not text"))?;
+    let head = all.len().checked_sub(end("").len()).and_then(|length| all.get(..length));
+    let head = head.ok_or_else(|| damaged("a text that is too short"))?;
+    if all[head.len()..] != end(head) {
+        return Err(damaged("a wrong checksum").into());
+    }
+    serde_json::from_str(&format!("{head}\n}}")).map_err(|error| damaged(&error.to_string()).into())
+}
+
+/// The name of a directory's format.
+pub fn format_of(fields: &Map<String, Value>) -> &str {
+    fields.get("format").and_then(Value::as_str).unwrap_or("unknown")
+}
+
+/// The body of a directory's manifest, if the directory has this format.
+pub fn read_as<T: DeserializeOwned>(directory: &Path, format: Format) -> Result<T> {
+    let mut fields = read(directory)?;
+    let path = directory.join(NAME);
+    if format_of(&fields) != format.name {
+        return Err(Complaint::new("this directory holds something else")
+            .expected(format.name)
+            .found(format_of(&fields))
+            .file(directory)
+            .into());
+    }
+    let version = fields.get("version").and_then(Value::as_u64);
+    if version != Some(format.version) {
+        let found = version.map_or("no version".into(), |version| format!("version {version}"));
+        return Err(Complaint::new("this directory was written by a newer program")
+            .expected(format!("{} up to version {}", format.name, format.version))
+            .found(found)
+            .advice("install the newest Etalon")
+            .file(directory)
+            .into());
+    }
+    fields.remove("format");
+    fields.remove("version");
+    serde_json::from_value(Value::Object(fields))
+        .map_err(|error| Complaint::new("a manifest lacks something").found(error).file(&path).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: Format = Format { name: "etalon-test", version: 1 };
+
+    #[test]
+    fn every_flipped_byte_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(NAME);
+        let file = StoredFile { file: "a".into(), bytes: 3, blake3: "00".into() };
+        let text = text(FORMAT, &file).unwrap();
+        fs::write(&path, &text).unwrap();
+        assert_eq!(read_as::<StoredFile>(directory.path(), FORMAT).unwrap(), file);
+        for place in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[place] ^= 1 << (place % 8);
+            fs::write(&path, bytes).unwrap();
+            assert!(read(directory.path()).is_err(), "byte {place}");
+        }
+        for length in 0..text.len() {
+            fs::write(&path, &text[..length]).unwrap();
+            assert!(read(directory.path()).is_err(), "cut to {length}");
+        }
+    }
+
+    #[test]
+    fn other_formats_and_newer_versions_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = StoredFile { file: "a".into(), bytes: 3, blake3: "00".into() };
+        let newer = Format { version: 2, ..FORMAT };
+        fs::write(directory.path().join(NAME), text(newer, &file).unwrap()).unwrap();
+        let error = read_as::<StoredFile>(directory.path(), FORMAT).unwrap_err().to_string();
+        assert!(error.contains("newer program") && error.contains("version 2"), "{error}");
+        let other = Format { name: "etalon-other", version: 1 };
+        assert!(read_as::<StoredFile>(directory.path(), other).unwrap_err().to_string().contains("something else"));
+    }
+}

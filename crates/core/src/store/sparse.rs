@@ -1,0 +1,183 @@
+//! The stored form of sparse rows: where each row ends, which columns are not zero, and their values.
+
+use std::ops::Range;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::manifest::{self, Format, StoredFile};
+use super::map::Residency;
+use super::shard::{Content, Seen, Shard, damaged};
+use crate::error::{Complaint, Error, InFile, Result};
+
+/// Stored codes.
+pub const FORMAT: Format = Format { name: "etalon-codes", version: 1 };
+
+/// The names of the three files: offsets, latents, values.
+pub const FILES: [&str; 3] = ["offsets.u64", "latents.u32", "values.f32"];
+
+/// Rows whose structure is checked together, once.
+const BLOCK_ROWS: usize = 1024;
+
+/// Is this the name of a data file or seal of stored codes?
+pub fn is_ours(name: &str) -> bool {
+    FILES.contains(&name) || ["offsets.crc", "latents.crc", "values.crc"].contains(&name)
+}
+
+/// What the manifest says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SparseLayout {
+    /// How many rows there are.
+    pub rows: usize,
+    /// How many latents there are.
+    pub latents: usize,
+    /// How many entries are not zero.
+    pub entries: usize,
+    /// The content address.
+    pub id: String,
+    /// Bytes per checksum.
+    pub block_bytes: usize,
+    /// Offsets (one more than rows), latents, values.
+    pub files: [StoredFile; 3],
+}
+
+impl SparseLayout {
+    fn read(directory: &Path) -> Result<SparseLayout> {
+        let layout: SparseLayout = manifest::read_as(directory, FORMAT)?;
+        let lengths = [
+            layout.rows.checked_add(1).and_then(|offsets| offsets.checked_mul(8)),
+            layout.entries.checked_mul(4),
+            layout.entries.checked_mul(4),
+        ];
+        let fits = |((file, name), length): ((&StoredFile, &str), Option<usize>)| {
+            file.file == name && Some(file.bytes) == length
+        };
+        let latents = u32::try_from(layout.latents).is_ok();
+        let blocks = layout.block_bytes > 0 && layout.block_bytes.is_multiple_of(8);
+        if latents && blocks && layout.files.iter().zip(FILES).zip(lengths).all(fits) {
+            return Ok(layout);
+        }
+        Err(Complaint::new("a manifest contradicts itself")
+            .found("files that do not fit its numbers")
+            .file(&directory.join(manifest::NAME))
+            .into())
+    }
+}
+
+/// Stored sparse rows, mapped.
+#[derive(Debug)]
+pub struct SparseRows {
+    layout: SparseLayout,
+    offsets: Shard,
+    latents: Shard,
+    values: Shard,
+    seen: Seen,
+    residency: Residency,
+}
+
+/// Offsets (one more than rows, counted from the first entry of all rows), latents, values.
+pub type Slices<'a> = (&'a [u64], &'a [u32], &'a [f32]);
+
+impl SparseRows {
+    /// Opens a directory. Lengths and checksums of checksums are checked now, rows when they are first read.
+    pub fn open(directory: &Path) -> Result<SparseRows> {
+        let layout = SparseLayout::read(directory)?;
+        let open = |file: &StoredFile| Shard::open(directory, file, layout.block_bytes, Content::Any);
+        let [offsets, latents, values] = &layout.files;
+        let (offsets, latents, values) = (open(offsets)?, open(latents)?, open(values)?);
+        let rows = layout.rows;
+        let ends = [offsets.read::<u64>(0..1)?[0], offsets.read::<u64>(rows..rows + 1)?[0]];
+        if ends != [0, layout.entries as u64] {
+            return Err(damaged(offsets.map().path())
+                .expected(format!("offsets from 0 to {}", layout.entries))
+                .found(format!("{} to {}", ends[0], ends[1]))
+                .into());
+        }
+        let seen = Seen::new(rows.div_ceil(BLOCK_ROWS));
+        Ok(SparseRows { layout, offsets, latents, values, seen, residency: Residency::default() })
+    }
+
+    /// What the manifest says.
+    pub fn layout(&self) -> &SparseLayout {
+        &self.layout
+    }
+
+    /// A run of rows, once they are known to be well formed.
+    pub fn slices(&self, rows: Range<usize>) -> Result<Slices<'_>> {
+        if rows.start > rows.end || rows.end > self.layout.rows {
+            return Err(Error::Bug(format!("rows {rows:?} of codes with {}", self.layout.rows)));
+        }
+        // An empty run still shows the offset it lies at, which its block vouches for.
+        let blocks = rows.start / BLOCK_ROWS..rows.end.max(rows.start + 1).min(self.layout.rows).div_ceil(BLOCK_ROWS);
+        self.seen.check(blocks, |block| {
+            let first = block * BLOCK_ROWS;
+            let slices = self.unchecked(first..(first + BLOCK_ROWS).min(self.layout.rows))?;
+            check(slices, first, self.layout.latents).in_file(self.latents.map().path())
+        })?;
+        let slices = self.unchecked(rows)?;
+        let maps = [&self.offsets, &self.latents, &self.values].map(Shard::map);
+        self.residency.hand_out(slices.0.len() * 8 + slices.1.len() * 8, maps.into_iter());
+        Ok(slices)
+    }
+
+    fn unchecked(&self, rows: Range<usize>) -> Result<Slices<'_>> {
+        let offsets: &[u64] = self.offsets.read(rows.start..rows.end + 1)?;
+        if !offsets.is_sorted() || offsets[offsets.len() - 1] > self.layout.entries as u64 {
+            return Err(damaged(self.offsets.map().path())
+                .expected(format!("ascending offsets up to {}", self.layout.entries))
+                .at(format!("rows {} to {}", rows.start, rows.end))
+                .into());
+        }
+        let entries = offsets[0] as usize..offsets[offsets.len() - 1] as usize;
+        Ok((offsets, self.latents.read(entries.clone())?, self.values.read(entries)?))
+    }
+
+    /// Reads every byte of the three files, then the structure of every row.
+    pub fn check_all(&self) -> Result<()> {
+        let shards = [&self.offsets, &self.latents, &self.values];
+        shards.into_iter().try_for_each(|shard| shard.check_all(|_| Ok(())))?;
+        for first in (0..self.layout.rows).step_by(BLOCK_ROWS) {
+            self.slices(first..(first + BLOCK_ROWS).min(self.layout.rows))?;
+        }
+        let found = content_id(self.layout.latents, shards.map(Shard::hash));
+        if found == self.layout.id {
+            return Ok(());
+        }
+        Err(Complaint::new("a manifest names other content").expected(&self.layout.id).found(found).into())
+    }
+}
+
+/// Refuses rows whose latents do not ascend or do not exist, and values that are zero or not finite. Offsets ascend.
+pub fn check((offsets, latents, values): Slices<'_>, first_row: usize, width: usize) -> Result<()> {
+    for (place, ends) in offsets.windows(2).enumerate() {
+        let range = (ends[0] - offsets[0]) as usize..(ends[1] - offsets[0]) as usize;
+        let (row, row_values) = (&latents[range.clone()], &values[range]);
+        let ascending = row.windows(2).all(|pair| pair[0] < pair[1]);
+        if !ascending || row.last().is_some_and(|&latent| latent as usize >= width) {
+            return Err(Complaint::new("codes are not sorted sparse rows")
+                .expected(format!("ascending latents below {width}"))
+                .at(format!("row {}", first_row + place))
+                .into());
+        }
+        if let Some(place_in_row) = row_values.iter().position(|value| !value.is_finite() || *value == 0.0) {
+            return Err(Complaint::new("codes hold a value that cannot be")
+                .expected("finite numbers other than 0")
+                .found(row_values[place_in_row])
+                .at(format!("row {}, latent {}", first_row + place, row[place_in_row]))
+                .into());
+        }
+    }
+    Ok(())
+}
+
+/// The content address of sparse rows, from the BLAKE3 of offsets, latents and values; so that a writer which sees
+/// them row by row can make it.
+pub fn content_id(latents: usize, hashes: [blake3::Hash; 3]) -> String {
+    let mut hash = blake3::Hasher::new_derive_key("etalon codes v1");
+    hash.update(&(latents as u64).to_le_bytes());
+    hashes.iter().for_each(|part| {
+        hash.update(part.as_bytes());
+    });
+    format!("blake3:{}", hash.finalize().to_hex())
+}

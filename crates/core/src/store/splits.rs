@@ -1,0 +1,101 @@
+//! Named parts of the rows, such as `train` and `test`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::error::{Complaint, Result};
+
+/// The row ranges of every split, ascending and apart. Different splits may share rows.
+pub type Splits = BTreeMap<String, Vec<Range<usize>>>;
+
+/// Refuses ranges that overlap, run backwards or leave the rows.
+pub fn check(splits: &Splits, rows: usize) -> Result<()> {
+    for (name, ranges) in splits {
+        let mut last = 0;
+        for range in ranges {
+            if range.start < last || range.start > range.end || range.end > rows {
+                return Err(Complaint::new(format!("split `{name}` has a wrong range of rows"))
+                    .expected(format!("ascending ranges within {last} to {rows}"))
+                    .found(format!("{} to {}", range.start, range.end))
+                    .into());
+            }
+            last = range.end;
+        }
+    }
+    Ok(())
+}
+
+/// The ranges of a split.
+pub fn find<'a>(splits: &'a Splits, name: &str) -> Result<&'a [Range<usize>]> {
+    splits.get(name).map(Vec::as_slice).ok_or_else(|| {
+        let known: Vec<&str> = splits.keys().map(String::as_str).collect();
+        Complaint::new(format!("there is no split `{name}`"))
+            .expected(if known.is_empty() { "no split at all".into() } else { known.join(", ") })
+            .into()
+    })
+}
+
+/// Follows splits through rows that are dropped on the way: told of every row in order, it learns where each
+/// boundary ends up.
+#[derive(Debug)]
+pub struct Boundaries {
+    places: BTreeMap<usize, usize>,
+    /// Boundaries not met yet, the nearest last.
+    waiting: Vec<usize>,
+}
+
+impl Boundaries {
+    /// All starts and ends.
+    pub fn of(splits: &Splits) -> Boundaries {
+        let ends = splits.values().flatten().flat_map(|range| [range.start, range.end]);
+        let places: BTreeMap<usize, usize> = ends.map(|end| (end, 0)).collect();
+        let waiting = places.keys().rev().copied().collect();
+        Boundaries { places, waiting }
+    }
+
+    /// `kept` rows were kept of the first `row`.
+    pub fn pass(&mut self, row: usize, kept: usize) {
+        while let Some(&boundary) = self.waiting.last()
+            && boundary <= row
+        {
+            self.places.insert(boundary, kept);
+            self.waiting.pop();
+        }
+    }
+
+    /// The splits over the kept rows; ranges without rows are gone.
+    pub fn moved(&self, splits: &Splits) -> Splits {
+        let place = |end: &usize| self.places.get(end).copied().unwrap_or(0);
+        let moved = |range: &Range<usize>| place(&range.start)..place(&range.end);
+        let ranges = |ranges: &Vec<Range<usize>>| ranges.iter().map(moved).filter(|range| !range.is_empty()).collect();
+        splits.iter().map(|(name, old)| (name.clone(), ranges(old))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boundaries_move_with_dropped_rows() {
+        // Rows 0..6, of which 1 and 4 are dropped: 0 2 3 5 become 0 1 2 3.
+        let splits: Splits = [("a".into(), vec![0..2, 4..5]), ("b".into(), vec![2..6])].into();
+        check(&splits, 6).unwrap();
+        let mut boundaries = Boundaries::of(&splits);
+        let mut kept = 0;
+        for row in 0..6 {
+            boundaries.pass(row, kept);
+            kept += usize::from(row != 1 && row != 4);
+        }
+        boundaries.pass(6, kept);
+        assert_eq!(boundaries.moved(&splits), [("a".into(), vec![0..1]), ("b".into(), vec![1..4])].into());
+    }
+
+    #[test]
+    fn wrong_ranges_are_refused() {
+        #[expect(clippy::reversed_empty_ranges)]
+        for ranges in [vec![0..7], vec![3..2], vec![0..3, 2..4]] {
+            assert!(check(&[("a".into(), ranges)].into(), 6).is_err());
+        }
+    }
+}

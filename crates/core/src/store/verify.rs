@@ -1,0 +1,106 @@
+//! Every byte of a stored directory, checked.
+
+use std::fs;
+use std::path::Path;
+
+use super::layout::{self, Layout, content_id};
+use super::manifest::{self, Format, StoredFile};
+use super::seal::Seal;
+use super::shard::{Content, Shard};
+use super::sparse::{self, SparseRows};
+use crate::error::{Complaint, Error, InFile, Result};
+
+/// What was found to be in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The kind of directory.
+    pub format: String,
+    /// How many files were read, the manifest and the seals included.
+    pub files: usize,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// How many rows they hold.
+    pub rows: usize,
+    /// The content address.
+    pub id: String,
+}
+
+/// A kind of directory and how it is verified: rooms that come after this one may bring their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Its format.
+    pub format: Format,
+    /// Reads every byte.
+    pub verify: fn(&Path) -> Result<Verified>,
+}
+
+/// The kinds known here.
+pub const KINDS: &[Kind] =
+    &[Kind { format: layout::FORMAT, verify: activations }, Kind { format: sparse::FORMAT, verify: codes }];
+
+/// Checks every byte of a directory: lengths, checksums, BLAKE3, structure. The error names the first bad place.
+pub fn verify(directory: &Path) -> Result<Verified> {
+    verify_among(directory, KINDS)
+}
+
+/// The same, for other kinds of directories.
+pub fn verify_among(directory: &Path, kinds: &[Kind]) -> Result<Verified> {
+    let fields = manifest::read(directory)?;
+    let format = manifest::format_of(&fields);
+    let Some(kind) = kinds.iter().find(|kind| kind.format.name == format) else {
+        let known: Vec<&str> = kinds.iter().map(|kind| kind.format.name).collect();
+        return Err(Complaint::new("this kind of directory is not known")
+            .expected(known.join(", "))
+            .found(format)
+            .file(directory)
+            .into());
+    };
+    (kind.verify)(directory).in_file(&directory.join(manifest::NAME))
+}
+
+fn activations(directory: &Path) -> Result<Verified> {
+    let layout = Layout::read(directory)?;
+    let mut hash = blake3::Hasher::new();
+    for shard in &layout.shards {
+        let shard = Shard::open(directory, &shard.stored, layout.block_bytes, Content::Finite)?;
+        shard.check_all(|bytes| {
+            hash.update(bytes);
+            Ok(())
+        })?;
+    }
+    let mut samples = None;
+    if let Some(listed) = &layout.samples {
+        let shard = Shard::open(directory, listed, layout.block_bytes, Content::Any)?;
+        shard.check_all(|_| Ok(()))?;
+        samples = Some(shard.hash());
+    }
+    let found = content_id(layout.rows, layout.width, samples, hash.finalize());
+    if found != layout.id {
+        return Err(Complaint::new("a manifest names other content").expected(&layout.id).found(found).into());
+    }
+    let files = layout.shards.iter().map(|shard| &shard.stored).chain(&layout.samples);
+    verified(directory, layout::FORMAT, files, layout.rows, found)
+}
+
+fn codes(directory: &Path) -> Result<Verified> {
+    let rows = SparseRows::open(directory)?;
+    rows.check_all()?;
+    let layout = rows.layout();
+    verified(directory, sparse::FORMAT, layout.files.iter(), layout.rows, layout.id.clone())
+}
+
+fn verified<'a>(
+    directory: &Path,
+    format: Format,
+    listed: impl Iterator<Item = &'a StoredFile>,
+    rows: usize,
+    id: String,
+) -> Result<Verified> {
+    let paths = listed.map(|listed| directory.join(&listed.file)).flat_map(|path| [Seal::beside(&path), path]);
+    let mut verified = Verified { format: format.name.to_string(), files: 0, bytes: 0, rows, id };
+    for path in paths.chain([directory.join(manifest::NAME)]) {
+        verified.files += 1;
+        verified.bytes += fs::metadata(&path).map_err(Error::io("look at a file", &path))?.len();
+    }
+    Ok(verified)
+}
