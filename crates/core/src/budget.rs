@@ -18,6 +18,13 @@ pub struct Taken {
     left: Arc<AtomicU64>,
 }
 
+impl Taken {
+    /// Keeps the part for as long as the process lives.
+    pub fn for_good(mut self) {
+        self.bytes = 0;
+    }
+}
+
 impl Drop for Taken {
     fn drop(&mut self) {
         self.left.fetch_add(self.bytes, Ordering::Relaxed);

@@ -93,6 +93,26 @@ pub fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowReader>>
 
 /// Reads the whole array into memory, after asking the budget.
 pub fn read_rows(source: &Source, finite: Finite, budget: &Budget) -> Result<Rows> {
+    let (mut read, census) = read_all(source, budget)?;
+    match finite {
+        Finite::Refuse => census.refuse(&read.kind).in_file(&source.path)?,
+        Finite::DropRows => {
+            read.dropped = finite::drop_rows(&mut read.values, read.width);
+            if !read.dropped.is_empty() {
+                read.rows -= read.dropped.len();
+                read.rows_per_sample = None;
+            }
+        }
+    }
+    Ok(read)
+}
+
+/// Reads the whole array into memory as it is: for labels, where NaN means that nobody looked.
+pub fn read_with_gaps(source: &Source, budget: &Budget) -> Result<Rows> {
+    read_all(source, budget).map(|(read, _)| read)
+}
+
+fn read_all(source: &Source, budget: &Budget) -> Result<(Rows, Census)> {
     let mut reader = open_rows(source, budget)?;
     let Shape { rows, width, rows_per_sample } = reader.shape();
     let length = rows.checked_mul(width).ok_or_else(|| Error::Bug("rows × width of an open array".into()))?;
@@ -112,18 +132,7 @@ pub fn read_rows(source: &Source, finite: Finite, budget: &Budget) -> Result<Row
         filled += count;
     }
     let kind = reader.kind().to_string();
-    let mut read = Rows { values, rows, width, rows_per_sample, dropped: Vec::new(), kind, memory };
-    match finite {
-        Finite::Refuse => census.refuse(&read.kind).in_file(&source.path)?,
-        Finite::DropRows => {
-            read.dropped = finite::drop_rows(&mut read.values, width);
-            if !read.dropped.is_empty() {
-                read.rows -= read.dropped.len();
-                read.rows_per_sample = None;
-            }
-        }
-    }
-    Ok(read)
+    Ok((Rows { values, rows, width, rows_per_sample, dropped: Vec::new(), kind, memory }, census))
 }
 
 /// Where the values lie, when the file holds them as C-order little-endian `f32` that can be used in place.

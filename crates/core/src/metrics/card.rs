@@ -74,6 +74,20 @@ impl Need {
         }
     }
 
+    /// The inputs behind it, by their names in a recipe.
+    pub fn roles(self) -> &'static [&'static str] {
+        match self {
+            Need::Codes => &["codes"],
+            Need::Embeddings => &["embeddings"],
+            Need::Labels => &["labels"],
+            Need::Pairs => &["pairs", "pair_codes"],
+            Need::PairLabels => &["pair_labels"],
+            Need::Nulls => &["nulls"],
+            Need::Directions => &["directions"],
+            Need::Truth => &["truth"],
+        }
+    }
+
     /// Is it there?
     pub fn is_met(self, inputs: &Inputs) -> bool {
         match self {

@@ -25,7 +25,7 @@ pub fn recipe(
         profile,
         seed,
         params: card.params(profile, given)?,
-        inputs: inputs.ids()?,
+        inputs: inputs.ids(|role| card.needs.iter().chain(card.uses).any(|need| need.roles().contains(&role)))?,
     })
 }
 

@@ -1,4 +1,4 @@
-//! The results of a directory: one file per recipe, added and never altered.
+//! The results of a directory: one file per recipe and name of its inputs, added and never altered.
 //!
 //! A file is the result's JSON, one top-level field to a line, and ends with what is known about the inputs, the time
 //! it took, and a check of everything above the time:
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::recipe::ResultFile;
+use super::recipe::{Recipe, ResultFile};
 use crate::error::{Complaint, Error, Result};
 use crate::store::disk;
 
@@ -35,7 +35,7 @@ const SECONDS: &str = "\n  \"seconds\": ";
 /// A result with its name and what is known about its inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// The id of the recipe.
+    /// The id of the recipe, then a mark of what people call the inputs: one recipe may be known by several names.
     pub id: String,
     /// The result.
     pub result: ResultFile,
@@ -61,7 +61,14 @@ pub struct Archive {
 impl Stored {
     /// A result that need not be on disk.
     pub fn new(result: ResultFile, about: About) -> Result<Stored> {
-        Ok(Stored { id: result.recipe.id()?, result, about })
+        Ok(Stored { id: Stored::id_of(&result.recipe, &about)?, result, about })
+    }
+
+    /// The id that a result of this recipe will have under this name.
+    pub fn id_of(recipe: &Recipe, about: &About) -> Result<String> {
+        let name = |key: &str| about.get(key).map(Value::to_string).unwrap_or_default();
+        let mark = crc32c::crc32c(format!("{}\n{}", name("inputs"), name("group")).as_bytes());
+        Ok(format!("{}-{mark:08x}", recipe.id()?))
     }
 
     /// The bytes of its file.
@@ -136,13 +143,29 @@ impl Archive {
         Ok(Archive { results })
     }
 
-    /// Where the result of a recipe is kept.
+    /// The archive of a directory that must be there.
+    pub fn open_existing(directory: &Path) -> Result<Archive> {
+        if directory.is_dir() {
+            return Archive::open(directory);
+        }
+        Err(Complaint::new("there is no such directory of results")
+            .expected("a directory that `etalon run`, `etalon sanity` or `etalon demo` wrote")
+            .file(directory)
+            .into())
+    }
+
+    /// The directory that holds `results/`.
+    pub fn directory(&self) -> &Path {
+        self.results.parent().unwrap_or(&self.results)
+    }
+
+    /// Where a result is kept.
     pub fn path(&self, id: &str) -> PathBuf {
         self.results.join(format!("{id}.json"))
     }
 
-    /// Keeps a result and gives its id. What is already there stays; a damaged file is replaced, a new name of the
-    /// inputs is taken over, and different scores for one recipe are refused.
+    /// Keeps a result and gives its id. What is already there stays; a damaged file is replaced, news about the inputs
+    /// are taken over, and different scores for one recipe are refused.
     pub fn put(&self, result: &ResultFile, about: &About) -> Result<String> {
         result.scores.check()?;
         let new = Stored::new(result.clone(), about.clone())?;
@@ -161,10 +184,16 @@ impl Archive {
         Ok(new.id)
     }
 
-    /// The result of a recipe; a damaged one counts as missing, so that it is made again.
+    /// A result of this recipe under any name.
+    pub fn same_recipe(&self, recipe: &Recipe) -> Result<Option<Stored>> {
+        let id = recipe.id()?;
+        Ok(self.all()?.into_iter().find(|stored| stored.id.starts_with(&id)))
+    }
+
+    /// A result; a damaged one counts as missing, so that it is made again.
     pub fn get(&self, id: &str) -> Result<Option<Stored>> {
         // Ids come from recipes; anything else might point out of the directory.
-        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
             return Ok(None);
         }
         let path = self.path(id);

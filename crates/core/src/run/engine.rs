@@ -41,6 +41,19 @@ impl<'a> Engine<'a> {
         self
     }
 
+    /// Removes the kept units of a result that is safely stored.
+    pub fn forget_units(&self, id: &str) -> Result<()> {
+        let Some(directory) = self.units.as_deref().filter(|directory| directory.is_dir()) else { return Ok(()) };
+        let listing = std::fs::read_dir(directory).map_err(Error::io("list finished units", directory))?;
+        for entry in listing {
+            let path = entry.map_err(Error::io("list finished units", directory))?.path();
+            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(id)) {
+                disk::remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The progress listener.
     pub fn progress(&self) -> &'a dyn Progress {
         self.progress

@@ -44,12 +44,19 @@ pub struct Truth {
     pub directions: Option<ActivationStore>,
 }
 
+impl Truth {
+    fn id(&self) -> Result<String> {
+        let directions = self.directions.as_ref().map(ActivationStore::id).transpose()?;
+        Ok([Some(self.codes.id()?), directions].into_iter().flatten().collect::<Vec<_>>().join(" "))
+    }
+}
+
 impl Inputs {
-    /// Content addresses by role, for the recipe.
-    pub fn ids(&self) -> Result<BTreeMap<String, String>> {
+    /// Content addresses of the inputs in some roles, for the recipe.
+    pub fn ids(&self, looks_at: impl Fn(&str) -> bool) -> Result<BTreeMap<String, String>> {
         let mut ids = BTreeMap::new();
         let mut add = |role: &str, id: Option<String>| {
-            if let Some(id) = id {
+            if let Some(id) = id.filter(|_| looks_at(role)) {
                 ids.insert(role.to_string(), id);
             }
         };
@@ -60,9 +67,10 @@ impl Inputs {
         add("pair_codes", self.pair_codes.as_ref().map(|codes| codes.id()).transpose()?);
         add("pair_labels", self.pair_labels.as_ref().map(|labels| labels.id()));
         add("directions", self.directions.as_ref().map(|store| store.id()).transpose()?);
-        add("truth", self.truth.as_ref().map(|truth| truth.codes.id()).transpose()?);
-        for (place, null) in self.nulls.iter().enumerate() {
-            add(&format!("null_{place}"), Some(null.id()?));
+        add("truth", self.truth.as_ref().map(|truth| truth.id()).transpose()?);
+        if !self.nulls.is_empty() {
+            let nulls = self.nulls.iter().map(|null| null.id()).collect::<Result<Vec<_>>>()?;
+            add("nulls", Some(nulls.join(" ")));
         }
         Ok(ids)
     }

@@ -12,18 +12,8 @@ use super::shard::{ShardWriter, differs};
 use super::splits::{self, Boundaries, Splits};
 use crate::budget::Budget;
 use crate::error::{Complaint, Error, Result};
-use crate::input::{RowReader, Shape};
+use crate::input::{Finite, RowReader, Shape};
 use crate::progress::Progress;
-
-/// What to do with rows that hold values that are not finite.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Finite {
-    /// Stop with an error that says where the first one is.
-    #[default]
-    Refuse,
-    /// Leave these rows out; the manifest says how many they were.
-    DropRows,
-}
 
 /// How to import.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::metrics::{self, Metric, evaluate, recipe};
-use crate::results::{Archive, Profile};
+use crate::results::{Archive, Profile, Stored};
 use crate::run::{Engine, Inputs};
 
 /// Inputs under a name, such as "trained, 4096 latents, seed 1".
@@ -73,6 +73,16 @@ pub struct Failure {
     pub error: Error,
 }
 
+impl Outcome {
+    /// Adds what became of another part.
+    pub fn add(&mut self, other: Outcome) {
+        self.computed += other.computed;
+        self.kept += other.kept;
+        self.lacking.extend(other.lacking);
+        self.failed.extend(other.failed);
+    }
+}
+
 impl Grid<'_> {
     /// All metrics whose needs some set meets, with default parameters.
     pub fn all_metrics() -> Vec<(&'static dyn Metric, BTreeMap<String, String>)> {
@@ -108,12 +118,18 @@ impl Grid<'_> {
     fn cell(&self, set: &Set, metric: &dyn Metric, given: &BTreeMap<String, String>, seed: u64) -> Result<bool> {
         let recipe = recipe(metric, &set.inputs, given, self.profile, seed)?;
         let mut about = set.about.clone();
-        about.insert("set".into(), json!(set.name));
-        if self.archive.get(&recipe.id()?, &set.name)?.is_some() {
+        about.insert("inputs".into(), json!(set.name));
+        if self.archive.get(&Stored::id_of(&recipe, &about)?)?.is_some() {
             return Ok(false);
         }
+        if let Some(twin) = self.archive.same_recipe(&recipe)? {
+            self.archive.put(&twin.result, &about)?;
+            return Ok(true);
+        }
+        let id = recipe.id()?;
         let result = evaluate(metric, &set.inputs, recipe, self.engine)?;
         self.archive.put(&result, &about)?;
+        self.engine.forget_units(&id)?;
         Ok(true)
     }
 }

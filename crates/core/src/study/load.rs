@@ -126,8 +126,12 @@ pub fn load_activations(path: &Path, finite: Finite, budget: &Budget) -> Result<
         return ActivationStore::mapped(&source.path, bytes, shape.width);
     }
     let rows = input::read_rows(&source, finite, budget)?;
+    rows.memory.for_good();
     ActivationStore::from_rows(rows.values, rows.width).in_file(&source.path)
 }
+
+/// Values of a dense array that are turned into codes at a time.
+const BLOCK_VALUES: usize = 1 << 20;
 
 /// Codes from a directory of ours, a SciPy sparse file, or a dense array.
 pub fn load_codes(path: &Path, budget: &Budget) -> Result<Codes> {
@@ -146,7 +150,7 @@ pub fn load_codes(path: &Path, budget: &Budget) -> Result<Codes> {
     let mut reader = input::open_rows(&source, budget)?;
     let width = reader.shape().width;
     let mut builder = CodesBuilder::new(width);
-    let mut block = vec![0.0; width.max(1) * (1 << 20usize).div_ceil(width.max(1)).max(1)];
+    let mut block = vec![0.0; width.max(1) * (BLOCK_VALUES / width.max(1)).max(1)];
     loop {
         let rows = reader.read(&mut block)?;
         if rows == 0 {
@@ -164,7 +168,7 @@ pub fn load_labels(path: &Path, budget: &Budget) -> Result<Annotations> {
         return Ok(Annotations::from_table(&table).in_file(path)?.0);
     }
     let source = source(path)?;
-    let rows = input::read_labels(&source, budget)?;
+    let rows = input::read_with_gaps(&source, budget)?;
     Annotations::from_array(&rows.values, rows.width, None).in_file(&source.path)
 }
 

@@ -29,12 +29,12 @@ pub fn save_world(
     let text = |name: &str, text: String| disk::write(&out.join(name), text.as_bytes());
     store("activations", &world.activations)?;
     world.codes.save(&out.join("codes"))?;
-    text("labels.csv", world.labels.to_csv())?;
+    text("labels.csv", world.labels.to_csv(None)?)?;
     if let Some(directions) = &world.directions {
         store("directions", directions)?;
     }
     if let Some(pairs) = &world.pairs {
-        text("pairs.csv", pairs.to_csv(world.labels.names()))?;
+        text("pairs.csv", pairs.to_csv(Some(world.labels.names()))?)?;
     }
     if let Some(activations) = &world.pair_activations {
         store("pair-activations", activations)?;
@@ -43,7 +43,7 @@ pub fn save_world(
         codes.save(&out.join("pair-codes"))?;
     }
     if let Some(labels) = &world.pair_labels {
-        text("pair-labels.csv", labels.to_csv())?;
+        text("pair-labels.csv", labels.to_csv(None)?)?;
     }
     let about = json!({"world": world.name, "settings": given, "seed": seed, "rows": world.activations.rows()});
     text("world.json", format!("{about:#}\n"))
@@ -62,7 +62,7 @@ pub struct Converted {
 /// Converts a data set to `labels.csv` (first column `image`), and where it has them `pairs.csv` and `splits.csv`.
 pub fn convert_data_set(name: &str, from: &Path, out: &Path, budget: &Budget) -> Result<Converted> {
     let data: DataSet = match name {
-        "cub" => read_cub(from)?,
+        "cub" => read_cub(from, 0, budget)?,
         "coco" => read_coco(from, budget)?,
         "syncub" => read_syncub(from, budget)?,
         "syncoco" => read_syncoco(from, budget)?,
@@ -73,12 +73,12 @@ pub fn convert_data_set(name: &str, from: &Path, out: &Path, budget: &Budget) ->
     }
     let write = |name: &str, text: String| disk::write(&out.join(name), text.as_bytes());
     if let Some(pairs) = &data.pairs {
-        write("pairs.csv", pairs.to_csv(data.labels.names()))?;
+        write("pairs.csv", pairs.to_csv(Some(data.labels.names()))?)?;
     }
     if let Some(splits) = &data.splits {
-        write("splits.csv", splits.to_csv(&data.images))?;
+        write("splits.csv", splits.to_csv(&data.images)?)?;
     }
     // Last, because its presence says that the rest is there.
-    write("labels.csv", data.labels.to_csv_with("image", &data.images))?;
+    write("labels.csv", data.labels.to_csv(Some(&data.images))?)?;
     Ok(Converted { images: data.images.len(), concepts: data.labels.concepts(), notes: data.notes })
 }
