@@ -1,4 +1,6 @@
 //! Stored activations and codes, from outside: import, reading, damage, crashes.
+#![allow(clippy::unwrap_used, clippy::panic)]
+#![expect(clippy::single_range_in_vec_init, reason = "a split of one range is a list of one range")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -96,7 +98,10 @@ fn all(store: &ActivationStore) -> Result<Vec<f32>> {
     Ok(store.tile(0..store.rows())?.values.into_owned())
 }
 
-fn entries(codes: &Codes) -> Result<Vec<(usize, Vec<u32>, Vec<f32>)>> {
+/// Row number, latents, values.
+type Entry = (usize, Vec<u32>, Vec<f32>);
+
+fn entries(codes: &Codes) -> Result<Vec<Entry>> {
     Ok(codes.all()?.iter().map(|(row, latents, values)| (row, latents.to_vec(), values.to_vec())).collect())
 }
 

@@ -56,7 +56,7 @@ pub struct Tile<'a> {
 impl Tile<'_> {
     /// How many rows there are.
     pub fn rows(&self) -> usize {
-        if self.width == 0 { 0 } else { self.values.len() / self.width }
+        self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
     /// The row at a place within this tile.

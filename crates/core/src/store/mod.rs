@@ -1,8 +1,8 @@
 //! Arrays on disk and in memory: activations, and the stored form of sparse rows.
 //!
-//! A stored directory has data files that are plain little-endian arrays, a seal beside each ([`seal`]), and a
-//! `manifest.json` ([`manifest`]) that is written last: "is it done?" means "is there a valid manifest?". To resume is
-//! to run again.
+//! A stored directory has data files that are plain little-endian arrays, a seal (`.crc`) with checksums beside each,
+//! and a `manifest.json` that is written last: "is it done?" means "is there a valid manifest?". To resume is to run
+//! again.
 
 mod activations;
 mod backing;

@@ -113,12 +113,17 @@ impl SparseRows {
         self.seen.check(blocks, |block| {
             let first = block * BLOCK_ROWS;
             let slices = self.unchecked(first..(first + BLOCK_ROWS).min(self.layout.rows))?;
+            self.hand_out(slices);
             check(slices, first, self.layout.latents).in_file(self.latents.map().path())
         })?;
         let slices = self.unchecked(rows)?;
-        let maps = [&self.offsets, &self.latents, &self.values].map(Shard::map);
-        self.residency.hand_out(slices.0.len() * 8 + slices.1.len() * 8, maps.into_iter());
+        self.hand_out(slices);
         Ok(slices)
+    }
+
+    fn hand_out(&self, (offsets, latents, values): Slices<'_>) {
+        let maps = [&self.offsets, &self.latents, &self.values].map(Shard::map);
+        self.residency.hand_out(size_of_val(offsets) + size_of_val(latents) + size_of_val(values), maps.into_iter());
     }
 
     fn unchecked(&self, rows: Range<usize>) -> Result<Slices<'_>> {
@@ -180,4 +185,71 @@ pub fn content_id(latents: usize, hashes: [blake3::Hash; 3]) -> String {
         hash.update(part.as_bytes());
     });
     format!("blake3:{}", hash.finalize().to_hex())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::output::Output;
+    use crate::store::seal::BLOCK_BYTES;
+    use crate::store::verify;
+
+    /// Writes anything, with right checksums.
+    fn write(directory: &Path, (offsets, latents, values): Slices<'_>, width: usize) {
+        let output = Output::claim(directory, FORMAT, is_ours).unwrap();
+        let parts: [&[u8]; 3] =
+            [bytemuck::cast_slice(offsets), bytemuck::cast_slice(latents), bytemuck::cast_slice(values)];
+        let mut place = 0;
+        let written = parts.map(|bytes| {
+            let mut file = output.file(FILES[place]).unwrap();
+            place += 1;
+            file.append(bytes).unwrap();
+            file.finish().unwrap()
+        });
+        let id = content_id(width, written.each_ref().map(|(_, hash)| *hash));
+        let files = written.map(|(file, _)| file);
+        let (rows, entries) = (offsets.len() - 1, values.len());
+        let layout = SparseLayout { rows, latents: width, entries, id, block_bytes: BLOCK_BYTES, files };
+        output.finish(&layout.files.each_ref(), &layout).unwrap();
+    }
+
+    #[test]
+    fn rows_that_contradict_themselves_are_errors() {
+        let good: Slices<'_> = (&[0, 2, 2, 3], &[0, 4, 1], &[1.0, -2.0, 3.0]);
+        let directory = tempfile::tempdir().unwrap();
+        write(&directory.path().join("good"), good, 5);
+        let rows = SparseRows::open(&directory.path().join("good")).unwrap();
+        assert_eq!(rows.slices(0..3).unwrap(), good);
+        assert_eq!(rows.slices(2..3).unwrap(), (&[2, 3][..], &[1][..], &[3.0][..]));
+        assert_eq!(rows.slices(3..3).unwrap().0, [3]);
+        let bad: [Slices<'_>; 7] = [
+            (&[0, 2, 1, 3], good.1, good.2),
+            (&[0, 9, 2, 3], good.1, good.2),
+            (&[0, 2, 2, 2], good.1, good.2),
+            (good.0, &[4, 0, 1], good.2),
+            (good.0, &[0, 5, 1], good.2),
+            (good.0, good.1, &[1.0, 0.0, 3.0]),
+            (good.0, good.1, &[1.0, f32::NAN, 3.0]),
+        ];
+        for (number, slices) in bad.into_iter().enumerate() {
+            let out = directory.path().join(format!("bad-{number}"));
+            write(&out, slices, 5);
+            assert!(verify(&out).is_err(), "{number}");
+            assert!(SparseRows::open(&out).and_then(|rows| rows.slices(0..3).map(drop)).is_err(), "{number}");
+        }
+    }
+
+    #[test]
+    fn only_touched_rows_are_checked() {
+        // Row 1500 holds a zero; the other block of rows does not care.
+        let offsets: Vec<u64> = (0..=2000).collect();
+        let mut values = vec![1.0; 2000];
+        values[1500] = 0.0;
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), (&offsets, &[0; 2000], &values), 1);
+        let rows = SparseRows::open(directory.path()).unwrap();
+        rows.slices(0..1024).unwrap();
+        let error = rows.slices(1024..1025).unwrap_err().to_string();
+        assert!(error.contains("row 1500, latent 0"), "{error}");
+    }
 }

@@ -73,6 +73,7 @@ impl Boundaries {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a split of one range is a list of one range")]
 mod tests {
     use super::*;
 
