@@ -322,9 +322,9 @@ fn metric_options() -> Vec<Arg> {
 fn world_options() -> Vec<Arg> {
     let mut options: Vec<Arg> = Vec::new();
     for world in WORLDS {
-        for setting in world.settings() {
+        for setting in world.card().settings {
             if options.iter().all(|option| option.get_id() != setting.name) {
-                let help = format!("{} [default: {}; {}]", setting.doc, setting.default, world.name());
+                let help = format!("{} [default: {}; {}]", setting.doc, setting.default, world.card().name);
                 options.push(option(setting.name, "V", help, "Options of worlds"));
             }
         }

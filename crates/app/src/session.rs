@@ -59,11 +59,6 @@ impl Session {
         &self.bar
     }
 
-    /// Is the answer wanted as JSON?
-    pub fn wants_json(&self) -> bool {
-        self.json
-    }
-
     /// Says something on the way; silent with `--quiet` and `--json`.
     pub fn say(&self, text: impl AsRef<str>) {
         if !self.quiet && !self.json {

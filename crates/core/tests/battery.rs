@@ -73,7 +73,7 @@ impl Small {
         };
         let directions = (0..self.latents * self.width).map(|i| ((i * 7919 % 101) as f32 - 50.0) / 50.0).collect();
         let directions = ActivationStore::from_rows(directions, self.width).ok().map(Arc::new);
-        let truth = Truth { codes: Codes::from_dense(&self.codes.concat(), self.latents).unwrap(), directions: None };
+        let truth = Truth { codes: codes(0), directions: None };
         Inputs {
             codes: Some(codes(0)),
             embeddings: ActivationStore::from_rows(self.embeddings.concat(), self.width).ok().map(Arc::new),

@@ -31,15 +31,15 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
         list(session);
         return Ok(ExitCode::SUCCESS);
     };
-    if let Some(maker) = WORLDS.iter().find(|world| world.name() == name) {
+    if let Some(maker) = worlds::find(name) {
         let mut given = BTreeMap::new();
-        for setting in WORLDS.iter().flat_map(|world| world.settings()) {
+        for setting in WORLDS.iter().flat_map(|world| world.card().settings) {
             let value = matches.and_then(|matches| matches.try_get_one::<String>(setting.name).ok().flatten());
             if let Some(value) = value {
                 given.insert(setting.name.to_string(), value.clone());
             }
         }
-        let world = worlds::make(maker.name(), &given, args.seed)?;
+        let world = worlds::make(maker.card().name, &given, args.seed, &session.budget)?;
         study::save_world(&world, &given, args.seed, out, &session.budget, session.progress(), &session.cancel)?;
         session.answer(format!("world: {} ({} rows)", out.display(), world.activations.rows()), || {
             json!({"world": out, "rows": world.activations.rows(), "width": world.activations.width()})
@@ -47,7 +47,7 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
         return Ok(ExitCode::SUCCESS);
     }
     if !DATA_SETS.iter().any(|(other, _)| other == name) {
-        let names: Vec<&str> = WORLDS.iter().map(|w| w.name()).chain(DATA_SETS.map(|(name, _)| name)).collect();
+        let names: Vec<&str> = WORLDS.iter().map(|world| world.card().name).chain(DATA_SETS.map(|(name, _)| name)).collect();
         return Err(Complaint::new(format!("there is no world or data set `{name}`"))
             .expected(names.join(", "))
             .advice("`etalon data --list` describes them")
@@ -65,14 +65,14 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
 fn list(session: &Session) {
     let mut text = String::from("Worlds (made, with known truth):\n");
     for world in WORLDS {
-        text += &format!("  {:<15} {}\n", world.name(), world.summary());
-        for setting in world.settings() {
+        text += &format!("  {:<15} {}\n", world.card().name, world.card().summary);
+        for setting in world.card().settings {
             text += &format!("    --{:<13} {} [default: {}]\n", setting.name, setting.doc, setting.default);
         }
     }
     text += "Data sets (converted from files that you have):\n";
     DATA_SETS.iter().for_each(|(name, summary)| text += &format!("  {name:<15} {summary}\n"));
-    let names: Vec<&str> = WORLDS.iter().map(|world| world.name()).collect();
+    let names: Vec<&str> = WORLDS.iter().map(|world| world.card().name).collect();
     session.answer(text.trim_end(), || json!({"worlds": names, "data_sets": DATA_SETS.map(|(name, _)| name)}));
 }
 

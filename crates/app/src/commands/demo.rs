@@ -30,7 +30,7 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
     for (name, settings) in WORLDS {
         session.say(format!("world `{name}`"));
         let settings = settings.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        let world = worlds::make(name, &settings, args.seed)?;
+        let world = worlds::make(name, &settings, args.seed, &session.budget)?;
         let inputs = oracle(world);
         let options = Sanity { seed: args.seed, ..Sanity::default() };
         let mut sets =
@@ -52,16 +52,17 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
 
 /// Codes that are the true features: the best that any dictionary could do.
 fn oracle(world: World) -> Inputs {
-    let truth = Truth { codes: world.codes.clone(), directions: world.directions.clone() };
+    let (codes, directions) = (Arc::new(world.codes), world.directions.map(Arc::new));
+    let truth = Truth { codes: codes.clone(), directions: directions.clone() };
     Inputs {
-        codes: Some(Arc::new(world.codes)),
+        codes: Some(codes),
         embeddings: Some(Arc::new(world.activations)),
         labels: Some(Arc::new(world.labels)),
         pairs: world.pairs.map(Arc::new),
         pair_codes: world.pair_codes.map(Arc::new),
         pair_embeddings: world.pair_activations.map(Arc::new),
         pair_labels: world.pair_labels.map(Arc::new),
-        directions: world.directions.map(Arc::new),
+        directions,
         truth: Some(Arc::new(truth)),
         ..Inputs::default()
     }

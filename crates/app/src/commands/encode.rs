@@ -7,7 +7,7 @@ use etalon::codes::Codes;
 use etalon::error::{Complaint, Result};
 use etalon::input::Finite;
 use etalon::sae::{Dictionary, encode_store, random_codes, untrained};
-use etalon::store::{self, ActivationStore};
+use etalon::store;
 use etalon::study::load_activations;
 use serde_json::json;
 
@@ -18,14 +18,20 @@ use crate::session::Session;
 pub fn run(args: &cli::Encode, session: &Session) -> Result<ExitCode> {
     let store = load_activations(Path::new(&args.store), Finite::Refuse, &session.budget)?;
     let engine = session.engine()?;
-    let (codes, reconstruction) = match args.sae.as_str() {
+    let codes = match args.sae.as_str() {
         "untrained" => {
             let dictionary = untrained(&store, args.latents, args.k, args.seed)?;
             let codes = engine.install(|| encode_store(&dictionary, &store, session.progress(), &session.cancel))?;
-            let reconstruction = args.reconstruction.as_ref().map(|_| reconstruct(&dictionary, &codes)).transpose()?;
-            (codes, reconstruction)
+            if let Some(path) = &args.reconstruction {
+                save_reconstruction(&dictionary, &codes, path)?;
+                session.wrote("reconstructions", path);
+            }
+            codes
         }
-        "random" => (random_codes(store.rows(), args.latents, args.k, args.seed)?, None),
+        "random" if args.reconstruction.is_some() => {
+            return Err(Complaint::new("random codes cannot be decoded").advice("leave out --reconstruction").into());
+        }
+        "random" => random_codes(store.rows(), args.latents, args.k, args.seed)?,
         other => {
             return Err(Complaint::new("this is not a dictionary that Etalon can read")
                 .expected("`untrained` or `random`")
@@ -33,12 +39,7 @@ pub fn run(args: &cli::Encode, session: &Session) -> Result<ExitCode> {
                 .into());
         }
     };
-    if let Some(path) = &args.reconstruction {
-        let rows = reconstruction.ok_or_else(|| Complaint::new("random codes cannot be decoded"))?;
-        store::write_npy(path, &rows, store.width())?;
-        session.wrote("reconstructions", path);
-    }
-    save(&codes, &args.out)?;
+    save_codes(&codes, &args.out)?;
     let l0 = codes.entries() as f64 / codes.rows().max(1) as f64;
     session.answer(
         format!("codes: {} ({} rows, {} latents, {l0:.1} active)", args.out.display(), codes.rows(), codes.latents()),
@@ -47,20 +48,21 @@ pub fn run(args: &cli::Encode, session: &Session) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn reconstruct(dictionary: &dyn Dictionary, codes: &Codes) -> Result<Vec<f32>> {
-    let mut rows = vec![0.0; codes.rows() * dictionary.card().width];
-    dictionary.decode(&codes.all()?, &mut rows)?;
-    Ok(rows)
+/// Decodes a few rows at a time straight into the file.
+fn save_reconstruction(dictionary: &dyn Dictionary, codes: &Codes, path: &Path) -> Result<()> {
+    store::write_npy(path, codes.rows(), dictionary.card().width, |row, into| {
+        dictionary.decode(&codes.view(row..row + 1)?, into)
+    })
 }
 
-fn save(codes: &Codes, out: &Path) -> Result<()> {
-    if out.extension().is_some_and(|extension| extension == "npy") {
-        return store::write_npy(out, &codes.to_dense()?, codes.latents());
+fn save_codes(codes: &Codes, out: &Path) -> Result<()> {
+    if out.extension().is_none_or(|extension| extension != "npy") {
+        return codes.save(out);
     }
-    codes.save(out)
-}
-
-/// Activations kept as a store.
-pub fn save_activations(activations: &ActivationStore, out: &Path, session: &Session) -> Result<()> {
-    activations.save(out, &session.budget, session.progress(), &session.cancel)
+    store::write_npy(out, codes.rows(), codes.latents(), |row, into| {
+        for (_, latents, values) in codes.view(row..row + 1)?.iter() {
+            latents.iter().zip(values).for_each(|(&latent, &value)| into[latent as usize] = value);
+        }
+        Ok(())
+    })
 }

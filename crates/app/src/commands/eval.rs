@@ -42,7 +42,7 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
         disk::write(out, format!("{text}\n").as_bytes())?;
         session.wrote("results", out);
     }
-    let stored: Vec<Stored> = results.into_iter().map(Stored::unnamed).collect();
+    let stored = results.into_iter().map(|result| Stored::new(result, BTreeMap::new())).collect::<Result<Vec<_>>>()?;
     session.answer(report::text_table(&stored), || json);
     Ok(ExitCode::SUCCESS)
 }

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use etalon::error::{Complaint, Result};
 use etalon::input::Finite;
 use etalon::metrics::{self as catalogue, METRICS, Metric};
-use etalon::report;
+use etalon::report as pages;
 use etalon::results::{Archive, Profile};
 use etalon::study::Outcome;
 use serde_json::json;
@@ -46,8 +46,8 @@ fn find_metric(name: &str) -> Result<&'static dyn Metric> {
 
 /// Writes the report of a results directory, prints the table, and lists what failed.
 fn conclude(archive: &Archive, title: &str, outcome: &Outcome, session: &Session) -> Result<ExitCode> {
-    let results = archive.all()?.results;
-    let page = report::write(archive.directory(), title, &results)?;
+    let results = archive.all()?;
+    let page = pages::write(archive.directory(), title, &results)?;
     for failure in &outcome.failed {
         session.say(format!("failed: {} on {}, seed {}: {}", failure.metric, failure.set, failure.seed, failure.error));
     }
@@ -57,7 +57,7 @@ fn conclude(archive: &Archive, title: &str, outcome: &Outcome, session: &Session
         .iter()
         .map(|f| json!({"set": f.set, "metric": f.metric, "seed": f.seed, "error": f.error.to_string()}))
         .collect();
-    session.answer(format!("{}\nreport: {}", report::text_table(&results), page.display()), || {
+    session.answer(format!("{}\nreport: {}", pages::text_table(&results), page.display()), || {
         json!({"report": page, "computed": outcome.computed, "kept": outcome.kept, "failed": failed})
     });
     Ok(if outcome.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) })

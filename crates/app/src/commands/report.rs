@@ -13,11 +13,11 @@ use crate::session::Session;
 /// Writes the page of a results directory.
 pub fn run(args: &cli::Report, session: &Session) -> Result<ExitCode> {
     let archive = Archive::open_existing(&args.directory)?;
-    let contents = archive.all()?;
-    for damaged in &contents.damaged {
-        session.say(format!("left out, damaged: {} ({})", damaged.file.display(), damaged.why));
+    let (results, damaged) = archive.read_all()?;
+    for damaged in &damaged {
+        session.say(format!("left out, damaged: {} ({})", damaged.file.display(), damaged.reason));
     }
-    if contents.results.is_empty() {
+    if results.is_empty() {
         return Err(Complaint::new("there are no results here")
             .expected("a directory that `etalon run`, `etalon sanity` or `etalon demo` wrote")
             .file(&args.directory)
@@ -25,9 +25,9 @@ pub fn run(args: &cli::Report, session: &Session) -> Result<ExitCode> {
     }
     let name = args.directory.file_name().map(|name| name.to_string_lossy().into_owned());
     let title = args.title.clone().or(name).unwrap_or_else(|| "Results".into());
-    let page = report::write(&args.directory, &title, &contents.results)?;
-    session.answer(format!("{}\nreport: {}", report::text_table(&contents.results), page.display()), || {
-        json!({"report": page, "results": contents.results.len()})
+    let page = report::write(&args.directory, &title, &results)?;
+    session.answer(format!("{}\nreport: {}", report::text_table(&results), page.display()), || {
+        json!({"report": page, "results": results.len()})
     });
     Ok(ExitCode::SUCCESS)
 }

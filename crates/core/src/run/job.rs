@@ -39,14 +39,14 @@ pub struct Inputs {
 #[derive(Debug)]
 pub struct Truth {
     /// The true feature values of every row.
-    pub codes: Codes,
+    pub codes: Arc<Codes>,
     /// One direction per feature.
-    pub directions: Option<ActivationStore>,
+    pub directions: Option<Arc<ActivationStore>>,
 }
 
 impl Truth {
     fn id(&self) -> Result<String> {
-        let directions = self.directions.as_ref().map(ActivationStore::id).transpose()?;
+        let directions = self.directions.as_ref().map(|store| store.id()).transpose()?;
         Ok([Some(self.codes.id()?), directions].into_iter().flatten().collect::<Vec<_>>().join(" "))
     }
 }

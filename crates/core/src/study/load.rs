@@ -181,5 +181,6 @@ fn load_truth(world: &Path, budget: &Budget) -> Result<Truth> {
             .into());
     }
     let directions = part("directions").exists().then(|| load_activations(&part("directions"), Finite::Refuse, budget));
-    Ok(Truth { codes: load_codes(&part("codes"), budget)?, directions: directions.transpose()? })
+    let codes = Arc::new(load_codes(&part("codes"), budget)?);
+    Ok(Truth { codes, directions: directions.transpose()?.map(Arc::new) })
 }

@@ -4,10 +4,12 @@ mod grid;
 mod load;
 mod plan_file;
 mod sanity;
+mod verify;
 mod world_dir;
 
 pub use grid::{Failure, Grid, Outcome, Set};
 pub use load::{Paths, load_activations, load_codes, load_labels};
 pub use plan_file::Study;
 pub use sanity::{Sanity, sanity_sets};
+pub use verify::{Checked, verify};
 pub use world_dir::{Converted, convert_data_set, save_world};

@@ -1,0 +1,67 @@
+//! Every byte of a directory of ours: a store, codes, a world, results, or several of them together.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::{Complaint, Error, Result};
+use crate::results::Archive;
+use crate::store;
+
+/// What was found to be whole.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// How many files were read.
+    pub files: usize,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// What they were, such as "activations" and "results".
+    pub kinds: Vec<String>,
+}
+
+/// Checks a directory and those below it; the error names the first bad place.
+pub fn verify(directory: &Path) -> Result<Checked> {
+    let mut checked = Checked::default();
+    visit(directory, &mut checked)?;
+    if checked.files == 0 {
+        return Err(Complaint::new("there is nothing here that Etalon wrote")
+            .expected("a store, codes, a world or a results directory")
+            .file(directory)
+            .into());
+    }
+    checked.kinds.sort();
+    checked.kinds.dedup();
+    Ok(checked)
+}
+
+fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
+    if directory.join("manifest.json").exists() {
+        let found = store::verify(directory)?;
+        checked.files += found.files;
+        checked.bytes += found.bytes;
+        checked.kinds.push(found.format);
+        return Ok(());
+    }
+    if directory.join("results").is_dir() {
+        let (whole, damaged) = Archive::open(directory)?.read_all()?;
+        if let Some(damaged) = damaged.first() {
+            return Err(Complaint::new("a result is damaged")
+                .found(&damaged.reason)
+                .advice("delete the file and run the study again")
+                .file(&damaged.file)
+                .into());
+        }
+        checked.files += whole.len();
+        if !whole.is_empty() {
+            checked.kinds.push("results".into());
+        }
+    }
+    let mut below = Vec::new();
+    for entry in fs::read_dir(directory).map_err(Error::io("list a directory", directory))? {
+        let path = entry.map_err(Error::io("list a directory", directory))?.path();
+        if path.is_dir() && !path.is_symlink() {
+            below.push(path);
+        }
+    }
+    below.sort();
+    below.iter().try_for_each(|path| visit(path, checked))
+}
