@@ -5,6 +5,7 @@
 
 mod card;
 mod evaluate;
+mod recovery;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};
 pub use evaluate::{evaluate, recipe};
@@ -21,7 +22,7 @@ pub trait Metric: Sync {
 }
 
 /// All metrics, in the order in which people read them.
-pub static METRICS: &[&dyn Metric] = &[];
+pub static METRICS: &[&dyn Metric] = &[&recovery::Recovery];
 
 /// A metric by name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {

@@ -58,6 +58,8 @@ impl Inputs {
         add("pair_labels", self.pair_labels.as_ref().map(Annotations::id));
         add("directions", self.directions.as_ref().map(ActivationStore::id).transpose()?);
         add("truth", self.truth.as_ref().map(|truth| truth.codes.id()).transpose()?);
+        let true_directions = self.truth.as_ref().and_then(|truth| truth.directions.as_ref());
+        add("truth_directions", true_directions.map(ActivationStore::id).transpose()?);
         for (place, null) in self.nulls.iter().enumerate() {
             add(&format!("null_{place}"), Some(null.id()?));
         }
