@@ -1,5 +1,7 @@
 //! Kernels against the numbers of SciPy and scikit-learn in `tests/golden/stats.json`.
 
+#![allow(clippy::unwrap_used)]
+
 use etalon::kernel::assignment::assign;
 use etalon::kernel::statistics::{area_under_curve, pearson, spearman};
 use serde_json::Value;

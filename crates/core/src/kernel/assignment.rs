@@ -2,11 +2,10 @@
 
 /// The cheapest way to give every row its own column, or every column its own row where rows are more.
 ///
-/// `costs` is row-major. A pair whose cost is not finite is forbidden. Answers the column of each row; `None` where the
-/// columns do not suffice or only forbidden ones are left. Forbidding never comes before cost in number: as many
-/// allowed pairs as possible are made, and among those choices the cheapest. Ties go to the lower column, so the answer
-/// is a function of the costs. Time: rows × rows × columns at worst (for the shorter side as rows); memory: the longer
-/// side.
+/// `costs` is row-major. A pair whose cost is not finite is forbidden: as many allowed pairs as possible are made, and
+/// among those choices the cheapest. Answers the column of each row; `None` where the columns do not suffice or only
+/// forbidden ones are left. Ties go to the lower column, so the answer is a function of the costs. Time, with the shorter
+/// side as rows: rows × rows × columns at worst; memory: the longer side.
 pub fn assign(costs: &[f64], rows: usize, columns: usize) -> Vec<Option<usize>> {
     assert!(rows.checked_mul(columns) == Some(costs.len()), "assignment shapes differ");
     if rows <= columns {

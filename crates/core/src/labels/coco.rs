@@ -193,11 +193,14 @@ mod tests {
     use crate::labels::Concept;
 
     const GOOD: &str = r#"{"info": {"year": 2017}, "licenses": [],
-        "images": [{"id": 9, "file_name": "b.jpg", "height": 2}, {"id": 4, "file_name": "a.jpg"}, {"id": 7, "file_name": "c.jpg"},
+        "images": [{"id": 9, "file_name": "b.jpg", "height": 2}, {"id": 4, "file_name": "a.jpg"},
+                   {"id": 7, "file_name": "c.jpg"},
                    {"id": 5, "file_name": "d.jpg"}],
         "annotations": [
-            {"id": 1, "image_id": 9, "category_id": 18, "bbox": [0, 0, 2.5, 1], "iscrowd": 0, "segmentation": [[1, 2, 3]]},
-            {"id": 2, "image_id": 9, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": 1, "segmentation": {"counts": [3], "size": [1, 3]}},
+            {"id": 1, "image_id": 9, "category_id": 18, "bbox": [0, 0, 2.5, 1], "iscrowd": 0,
+             "segmentation": [[1, 2, 3]]},
+            {"id": 2, "image_id": 9, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": 1,
+             "segmentation": {"counts": [3], "size": [1, 3]}},
             {"id": 3, "image_id": 4, "category_id": 3, "bbox": [0, 0, 1, 1]},
             {"id": 4, "image_id": 4, "category_id": 18, "bbox": [0, 0, 0, 1], "segmentation": [[1]]},
             {"id": 5, "image_id": 5, "category_id": 18, "bbox": [0, 0, 1, 1], "segmentation": [[]]}],

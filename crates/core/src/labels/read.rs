@@ -14,7 +14,7 @@ pub(super) fn cell(row: usize, column: &str) -> String {
     format!("row {row} (line {} of a CSV file), column `{column}`", row + 2)
 }
 
-/// The cell of a column that the table must have.
+/// The place of a column that the table must have, its name in any case.
 pub(super) fn column(table: &TextTable, name: &str) -> Result<usize> {
     table.header.iter().position(|other| other.trim().eq_ignore_ascii_case(name)).ok_or_else(|| {
         Complaint::new(format!("the table has no column `{name}`"))
@@ -26,7 +26,7 @@ pub(super) fn column(table: &TextTable, name: &str) -> Result<usize> {
 }
 
 /// A cell by place; a row that is too short is refused.
-pub(super) fn word<'a>(table: &'a TextTable, row: usize, place: usize) -> Result<&'a str> {
+pub(super) fn word(table: &TextTable, row: usize, place: usize) -> Result<&str> {
     table.cells.get(row).and_then(|cells| cells.get(place)).map(|text| text.trim()).ok_or_else(|| {
         Complaint::new("a row of the table is too short")
             .expected(format!("{} cells", table.header.len()))

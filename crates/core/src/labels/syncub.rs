@@ -112,7 +112,8 @@ fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "pair_id,orig_image,syn_image,class_id,class_name,old_attr,new_attr,old_attr_idx,new_attr_idx,orig_attr_idx,syn_attr_idx\n\
+    const GOOD: &str = "pair_id,orig_image,syn_image,class_id,class_name,old_attr,new_attr,\
+        old_attr_idx,new_attr_idx,orig_attr_idx,syn_attr_idx\n\
         000000,images/000000_orig.jpg,images/000000_syn.png,14,Bunting,blue,red,0,1,\"[0, 2]\",\"[1, 2]\"\n\
         000001,images/000001_orig.jpg,images/000001_syn.jpg,14,Bunting,hooked,blue,2,0,\"[1, 2]\",\"[0, 1]\"\n";
 

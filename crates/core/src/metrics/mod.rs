@@ -7,12 +7,13 @@ mod card;
 mod card_text;
 mod cknna;
 mod evaluate;
+mod fms;
 pub mod matching;
 mod monosemanticity;
+mod probe_ceiling;
+mod recovery;
 mod stay;
 mod tapa;
-mod fms;
-mod probe_ceiling;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};
 pub use evaluate::{evaluate, recipe};
@@ -37,6 +38,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &cknna::Cknna,
     &fms::Fms,
     &probe_ceiling::ProbeCeiling,
+    &recovery::Recovery,
 ];
 
 /// A metric by name.

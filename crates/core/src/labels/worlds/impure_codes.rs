@@ -12,13 +12,13 @@ pub(super) struct ImpureCodes;
 static CARD: WorldCard = WorldCard {
     name: "impure-codes",
     summary: "Scores of concepts that are all perfectly accurate, and pure or impure by construction.",
-    definition: "Concept j is there where z_j > 0, z normal with unit variance and `covariance` between any two. The score of \
-        a concept lies in [0.95, 1] where it is there and in [0, 0.05] where it is not. `pure`: anywhere in it. `impure`: \
-        the interval is cut into 2^(concepts - 1) slots and the other concepts, in ascending order with the first as \
-        the highest bit, number the slot. `distributed`: the same with the bits in an order drawn anew for every score, and \
-        bits of absent concepts drawn by coin. `fixed`: impure, in the middle of the slot. `unaligned`: slots of the whole \
-        [0, 1], so that a score says nothing about its own concept. The class is 1 where at least two of the first three \
-        concepts are there.",
+    definition: "Concept j is there where z_j > 0, z normal with unit variance and `covariance` between any two. \
+        The score of a concept lies in [0.95, 1] where it is there and in [0, 0.05] where it is not. `pure`: \
+        anywhere in it. `impure`: the interval is cut into 2^(concepts - 1) slots and the other concepts, in \
+        ascending order with the first as the highest bit, number the slot. `distributed`: the same with the bits in \
+        an order drawn anew for every score, and bits of absent concepts drawn by coin. `fixed`: impure, in the \
+        middle of the slot. `unaligned`: slots of the whole [0, 1], so that a score says nothing about its own \
+        concept. The class is 1 where at least two of the first three concepts are there.",
     settings: &[
         Setting { name: "rows", doc: "How many rows to make.", default: "3000", allowed: Allowed::Whole(0, u64::MAX) },
         Setting {

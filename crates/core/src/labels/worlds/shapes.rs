@@ -15,12 +15,12 @@ pub(super) struct Shapes;
 static CARD: WorldCard = WorldCard {
     name: "shapes",
     summary: "Small pictures of a shape with known attributes, and pairs that differ in exactly one of them.",
-    definition: "Every picture shows one shape (square, circle, triangle, cross) in one colour (red, green, blue, yellow), \
-        small or large, left or right, at the top or the bottom, on a dark or a light background, with or without a gray \
-        border; all attributes are independent and equally likely. Place, size and brightness waver by `jitter`, and \
-        every byte by N(0, 255·noise). Edges are smoothed by 4 × 4 samples per pixel. The activations are the bytes \
-        divided by 255, minus the mean picture of the rows. A pair is one scene drawn twice, the second time with one \
-        attribute changed and everything else, wavering and noise included, kept.",
+    definition: "Every picture shows one shape (square, circle, triangle, cross) in one colour (red, green, blue, \
+        yellow), small or large, left or right, at the top or the bottom, on a dark or a light background, with or \
+        without a gray border; all attributes are independent and equally likely. Place, size and brightness waver \
+        by `jitter`, and every byte by N(0, 255·noise). Edges are smoothed by 4 × 4 samples per pixel. The \
+        activations are the bytes divided by 255, minus the mean picture of the rows. A pair is one scene drawn \
+        twice, the second time with one attribute changed and everything else, wavering and noise included, kept.",
     settings: &[
         Setting {
             name: "rows",

@@ -15,14 +15,15 @@ pub(super) struct Superposition;
 static CARD: WorldCard = WorldCard {
     name: "superposition",
     summary: "Sparse features with known directions, rates, hierarchy and correlation, added up in a narrow space.",
-    definition: "Feature i fires at a rate proportional to (i + 1)^-power, scaled so that `active` features fire per row \
-        (no rate above 1/2). A share `hierarchy` of the features are children of an earlier feature: a child fires only \
-        where its parent does, in at most half of those rows. Groups of up to 8 roots, and of up to 8 children of one \
-        parent, fire together: a Gaussian copula with `correlation`, which leaves all rates as they are. A feature that \
-        fires has the value 1 + |N(0, 0.5)|. Directions are random unit vectors, orthogonal where there are no more \
-        features than dimensions (and at most 2048); a child's direction has the cosine `splitting` with its parent's. \
-        A row is the sum of value times direction, plus N(0, noise) in every dimension. A pair is a row and its copy, \
-        noise included, with one leaf feature added, one removed, or one exchanged for another.",
+    definition: "Feature i fires at a rate proportional to (i + 1)^-power, scaled so that `active` features fire \
+        per row (no rate above 1/2). A share `hierarchy` of the features are children of an earlier feature: a child \
+        fires only where its parent does, in at most half of those rows. Groups of up to 8 roots, and of up to 8 \
+        children of one parent, fire together: a Gaussian copula with `correlation`, which leaves all rates as they \
+        are. A feature that fires has the value 1 + |N(0, 0.5)|. Directions are random unit vectors, orthogonal \
+        where there are no more features than dimensions (and at most 2048); a child's direction has the cosine \
+        `splitting` with its parent's. A row is the sum of value times direction, plus N(0, noise) in every \
+        dimension. A pair is a row and its copy, noise included, with one leaf feature added, one removed, or one \
+        exchanged for another.",
     settings: &[
         Setting { name: "rows", doc: "How many rows to make.", default: "20000", allowed: Allowed::Whole(0, u64::MAX) },
         Setting {

@@ -13,9 +13,9 @@ pub(super) struct TabularToy;
 static CARD: WorldCard = WorldCard {
     name: "tabular-toy",
     summary: "Three correlated numbers seen through seven functions; a concept is the sign of a number.",
-    definition: "z is normal with unit variance and covariance `delta` between any two. A row is (sin z1 + z1, cos z1 + z1, \
-        sin z2 + z2, cos z2 + z2, sin z3 + z3, cos z3 + z3, z1² + z2² + z3²). Concept i is there where z_i > 0, and the \
-        class is 1 where at least two concepts are there. The true feature values are z itself.",
+    definition: "z is normal with unit variance and covariance `delta` between any two. A row is (sin z1 + z1, cos \
+        z1 + z1, sin z2 + z2, cos z2 + z2, sin z3 + z3, cos z3 + z3, z1² + z2² + z3²). Concept i is there where z_i \
+        > 0, and the class is 1 where at least two concepts are there. The true feature values are z itself.",
     settings: &[
         Setting { name: "rows", doc: "How many rows to make.", default: "3000", allowed: Allowed::Whole(0, u64::MAX) },
         Setting {
