@@ -236,21 +236,21 @@ fn input_set(of: &[&Stored]) -> InputSet {
     }
 }
 
-/// Adds to equal names what differs: the group, then the numbers, then a count.
+/// Adds to equal names what differs: latents, then k, then the group, then a count.
 fn tell_apart(sets: &mut [InputSet]) {
     let shared = |sets: &[InputSet], set: usize| sets.iter().filter(|other| other.label == sets[set].label).count() > 1;
-    let additions: [&dyn Fn(&InputSet) -> Option<String>; 3] = [
-        &|set| set.numbers.get("latents").map(|latents| format!("{} latents", plain(*latents))),
-        &|set| set.numbers.get("k").map(|k| format!("k {}", plain(*k))),
-        &|set| set.group.clone(),
-    ];
-    for addition in additions {
+    let addition = |set: &InputSet, which: usize| match which {
+        0 => set.numbers.get("latents").map(|latents| format!("{} latents", plain(*latents))),
+        1 => set.numbers.get("k").map(|k| format!("k {}", plain(*k))),
+        _ => set.group.clone(),
+    };
+    for which in 0..3 {
         let doubtful: Vec<usize> = (0..sets.len()).filter(|&set| shared(sets, set)).collect();
-        let mut values: Vec<Option<String>> = doubtful.iter().map(|&set| addition(&sets[set])).collect();
+        let mut values: Vec<Option<String>> = doubtful.iter().map(|&set| addition(&sets[set], which)).collect();
         values.dedup();
         if values.len() > 1 {
             for set in doubtful {
-                if let Some(text) = addition(&sets[set]) {
+                if let Some(text) = addition(&sets[set], which) {
                     sets[set].label = format!("{}, {text}", sets[set].label);
                 }
             }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::palette::COLOURS;
-use crate::report::words::tidy;
+use crate::report::words::{shorten, tidy};
 
 /// Where a text begins, ends or has its middle.
 #[derive(Clone, Copy)]
@@ -208,6 +208,7 @@ impl Canvas {
     pub fn legend(&mut self, (left, right): (f64, f64), top: f64, marks: bool, entries: &[(String, usize)]) -> f64 {
         let (mut x, mut y) = (left, top + 9.0);
         for (label, colour) in entries {
+            let label = &shorten(label, 40);
             let width = 18.0 + text_width(label, 12.0) + 18.0;
             if x > left && x + width > right {
                 (x, y) = (left, y + 19.0);

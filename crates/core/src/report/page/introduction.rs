@@ -26,8 +26,15 @@ impl Content<'_> {
             let set = &sets[place];
             set.description.clone().or_else(|| meaning(&set.name).map(str::to_string))
         };
-        let known: Vec<(usize, String)> =
-            (0..sets.len()).filter_map(|place| Some((place, described(place)?))).collect();
+        // Sets of one description stand together.
+        let mut known: Vec<(String, Vec<&str>)> = Vec::new();
+        for (place, text) in (0..sets.len()).filter_map(|place| Some((place, described(place)?))) {
+            let label = sets[place].label.as_str();
+            match known.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, labels)) => labels.push(label),
+                None => known.push((text, vec![label])),
+            }
+        }
         html! {
             section.introduction aria-label="Introduction" {
                 p {
@@ -44,13 +51,21 @@ impl Content<'_> {
                 }
                 @if !known.is_empty() {
                     dl.sets {
-                        @for (place, text) in known.iter().take(12) {
-                            div { dt { (sets[*place].label) } dd { (text) } }
+                        @for (text, labels) in known.iter().take(12) {
+                            div { dt { (several(labels)) } dd { (text) } }
                         }
                     }
                 }
             }
         }
+    }
+}
+
+/// A few names, and how many more there are.
+fn several(labels: &[&str]) -> String {
+    match labels.len() {
+        0..=3 => labels.join(", "),
+        many => format!("{} and {} more", labels[..2].join(", "), many - 2),
     }
 }
 

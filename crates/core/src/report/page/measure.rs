@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::super::figure::COLOURS;
 use super::super::gather::{Cell, headline};
-use super::super::plots::{label_column, score_column};
+use super::super::plots::{concept_table, label, label_column, main_rows, score_column};
 use super::super::standing::{Standing, detectable};
 use super::super::words::{UNDEFINED, plain, short, tidy};
 use super::{Content, scrolling};
@@ -102,15 +102,16 @@ impl Content<'_> {
         }
     }
 
-    /// The first run of every input set that has a table on some axis.
-    fn tables(&self, measure: usize, axis: &str) -> Vec<(usize, &Table)> {
-        let first = |set: usize| Some((set, self.gathered.runs(measure, set).first()?.result.scores.table(axis)?));
+    /// The same table of the first run of every input set.
+    fn tables(&self, measure: usize, table: fn(&Stored) -> Option<&Table>) -> Vec<(usize, &Table)> {
+        let first = |set: usize| Some((set, table(self.gathered.runs(measure, set).first()?)?));
         (0..self.gathered.sets.len()).filter_map(first).filter(|(_, table)| table.rows() > 0).collect()
     }
 
     /// What every strategy gives every input set.
     fn strategies(&self, measure: usize) -> Markup {
-        let tables: Vec<(usize, &Table)> = self.tables(measure, "strategy");
+        let keys = &self.gathered.measures[measure].keys;
+        let tables: Vec<(usize, &Table)> = self.tables(measure, |stored| stored.result.scores.table("strategy"));
         let mut names: Vec<&String> = Vec::new();
         for name in tables.iter().filter_map(|(_, table)| label_column(table)).flatten() {
             if !names.contains(&name) {
@@ -119,11 +120,12 @@ impl Content<'_> {
         }
         let score = |table: &Table, name: &String| {
             let row = label_column(table)?.iter().position(|other| other == name)?;
-            table.column("match_score").or_else(|| Some(score_column(table)?.1))?.number(row)
+            score_column(table, keys)?.1.number(row)
         };
         let label = format!("{} by strategy", self.gathered.measures[measure].title);
         html! {
-            @if !names.is_empty() {
+            // One strategy says what the headline says.
+            @if names.len() > 1 {
                 (scrolling(&label, html! {
                     table {
                         caption { (label) }
@@ -151,17 +153,17 @@ impl Content<'_> {
 
     /// The concepts at both ends, with the latents that stand for them.
     fn concepts(&self, measure: usize) -> Markup {
-        let tables = self.tables(measure, "concept");
+        let tables = self.tables(measure, concept_table);
         // Ceilings come first, and what they get right says little.
         let ceiling = |set: usize| self.gathered.sets[set].is_ceiling();
         let open = tables.iter().map(|(set, _)| *set).find(|&set| !ceiling(set));
         html! {
             @for (set, table) in tables.into_iter().take(COLOURS.len()) {
-                @if let Some((column, cells)) = score_column(table) {
-                    @let label = format!("Best and worst concepts by {}: {}", tidy(column), self.gathered.sets[set].label);
+                @if let Some((column, cells)) = score_column(table, &self.gathered.measures[measure].keys) {
+                    @let label = format!("Highest and lowest by {}: {}", tidy(column), self.gathered.sets[set].label);
                     details open[open == Some(set)] {
                         summary { (label) }
-                        (scrolling(&label, rows(&label, table, &extremes(cells))))
+                        (scrolling(&label, rows(&label, table, &extremes(cells, main_rows(table)))))
                     }
                 }
             }
@@ -170,8 +172,8 @@ impl Content<'_> {
 }
 
 /// The rows with the highest and the lowest values; undefined ones are at neither end.
-fn extremes(cells: &Cells) -> Vec<usize> {
-    let mut order: Vec<(f64, usize)> = (0..cells.len()).filter_map(|row| Some((cells.number(row)?, row))).collect();
+fn extremes(cells: &Cells, rows: Vec<usize>) -> Vec<usize> {
+    let mut order: Vec<(f64, usize)> = rows.into_iter().filter_map(|row| Some((cells.number(row)?, row))).collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let rows: Vec<usize> = order.into_iter().map(|(_, row)| row).collect();
     if rows.len() <= 2 * EXTREMES {
@@ -180,21 +182,21 @@ fn extremes(cells: &Cells) -> Vec<usize> {
     [&rows[..EXTREMES], &rows[rows.len() - EXTREMES..]].concat()
 }
 
-/// Some rows of a table: names first, then all columns that fit into a cell.
-fn rows(label: &str, table: &Table, chosen: &[usize]) -> Markup {
+/// Some rows of a table: names first, then the columns that fit into a cell.
+fn rows(caption: &str, table: &Table, chosen: &[usize]) -> Markup {
     let names = label_column(table);
     let is_label =
         |cells: &Cells| matches!((cells, names), (Cells::Text(text), Some(names)) if text.as_slice() == names);
     let columns: Vec<&(String, Cells)> = table
         .columns
         .iter()
-        .filter(|(_, cells)| !is_label(cells) && !matches!(cells, Cells::NumberLists(_)))
+        .filter(|(name, cells)| !is_label(cells) && name != "strategy" && !matches!(cells, Cells::NumberLists(_)))
         .take(8)
         .collect();
     let numeric = |cells: &Cells| matches!(cells, Cells::Number(_) | Cells::Whole(_));
     html! {
         table {
-            caption.hidden { (label) }
+            caption.hidden { (caption) }
             thead {
                 tr {
                     th scope="col" { (tidy(&table.axis)) }
@@ -204,7 +206,7 @@ fn rows(label: &str, table: &Table, chosen: &[usize]) -> Markup {
             tbody {
                 @for (place, &row) in chosen.iter().enumerate() {
                     tr.cut[place > 0 && row_gap(chosen, place)] {
-                        th scope="row" { (names.and_then(|names| names.get(row)).map_or(row.to_string(), |name| tidy(name))) }
+                        th scope="row" { (label(table, row)) }
                         @for (_, cells) in &columns { td.number[numeric(cells)] { (cell_text(cells, row)) } }
                     }
                 }

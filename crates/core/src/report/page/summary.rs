@@ -17,8 +17,6 @@ impl Content<'_> {
             (0..self.gathered.measures.len()).filter(|&place| !self.gathered.measures[place].keys.is_empty()).collect();
         let tables = measures.len().div_ceil(COLUMNS).max(1);
         let each = measures.len().div_ceil(tables).max(1);
-        let sanity = "Bars are input sets; the number above a bar is its value, the thin line its 95 % interval. A measure that \
-                      works gives trained input sets clearly more than untrained and random ones.";
         html! {
             section id="summary" {
                 h2 { "Summary" }
@@ -31,7 +29,7 @@ impl Content<'_> {
                     (scrolling(&caption, self.summary_table(&caption, measures)))
                 }
                 (self.legend())
-                @for figure in &self.album.sanity { (self.figure(figure, sanity)) }
+                @for figure in &self.album.sanity { (self.figure(figure, &self.album.sanity_caption)) }
             }
         }
     }

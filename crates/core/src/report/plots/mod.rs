@@ -1,14 +1,14 @@
 //! Which figures a set of results gives, and from which of their columns.
 
 mod agreement;
+mod columns;
 mod concepts;
 mod latents;
 mod sanity;
 mod strategies;
 mod trends;
 
-pub use concepts::score_column;
-pub use strategies::label_column;
+pub use columns::{concept_table, label, label_column, main_rows, score_column};
 
 use std::collections::BTreeSet;
 
@@ -19,6 +19,8 @@ use super::gather::Gathered;
 pub struct Album {
     /// Every measure on every kind of input.
     pub sanity: Vec<Figure>,
+    /// What its bars are.
+    pub sanity_caption: String,
     /// By measure: concepts, latents and strategies.
     pub measures: Vec<Vec<Figure>>,
     /// Measures against what varies, such as the number of latents, by the name of what varies.
@@ -38,6 +40,7 @@ impl Album {
         };
         let mut album = Album {
             sanity: sanity::draw(gathered),
+            sanity_caption: sanity::caption(gathered),
             measures: (0..gathered.measures.len()).map(measure).collect(),
             trends: trends::draw(gathered),
             agreement: agreement::draw(gathered),

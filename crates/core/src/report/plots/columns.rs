@@ -1,0 +1,71 @@
+//! Which parts of a result's tables a reader wants to see.
+
+use super::super::words::tidy;
+use crate::results::{Cells, Interval, Stored, Table};
+
+/// The table by concept or, for worlds, by true feature.
+pub fn concept_table(stored: &Stored) -> Option<&Table> {
+    let scores = &stored.result.scores;
+    scores.table("concept").or_else(|| scores.table("feature"))
+}
+
+/// The column of a table that is its score: a headline number, else one by a customary name, else the first number.
+pub fn score_column<'a>(table: &'a Table, keys: &[String]) -> Option<(&'a str, &'a Cells)> {
+    let customary = ["f1", "delta", "score"];
+    let names = keys.iter().map(String::as_str).chain(customary);
+    let find = |wanted: &str| table.columns.iter().find(|(name, _)| name == wanted);
+    let column = names.filter_map(find).find(|(_, cells)| matches!(cells, Cells::Number(_) | Cells::Whole(_)));
+    let column = column.or_else(|| table.columns.iter().find(|(_, cells)| matches!(cells, Cells::Number(_))));
+    column.map(|(name, cells)| (name.as_str(), cells))
+}
+
+/// The interval of a row's score, if the table has one.
+pub fn row_interval(table: &Table, row: usize) -> Option<Interval> {
+    let number = |name: &str| table.column(name)?.number(row).filter(|value| value.is_finite());
+    Some(Interval { low: number("low")?, high: number("high")? })
+}
+
+/// The names of a table's rows.
+pub fn label_column(table: &Table) -> Option<&[String]> {
+    let words = |cells: &&Cells| matches!(cells, Cells::Text(_));
+    let named = ["name", table.axis.as_str()].iter().find_map(|name| table.column(name).filter(words));
+    match named.or_else(|| table.columns.iter().map(|(_, cells)| cells).find(words)) {
+        Some(Cells::Text(names)) => Some(names),
+        _ => None,
+    }
+}
+
+/// The name of a row, or its number.
+pub fn label(table: &Table, row: usize) -> String {
+    let named = label_column(table).and_then(|names| names.get(row));
+    named.map_or_else(|| format!("{} {row}", tidy(&table.axis)), |name| tidy(name))
+}
+
+/// The rows of the headline: all, or those of the first strategy where a table repeats its rows by strategy.
+pub fn main_rows(table: &Table) -> Vec<usize> {
+    match table.column("strategy") {
+        Some(Cells::Text(names)) if table.axis != "strategy" => {
+            (0..table.rows()).filter(|&row| names.get(row) == names.first()).collect()
+        }
+        _ => (0..table.rows()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_strategy_is_shown() {
+        let table = Table::new("concept")
+            .words("strategy", ["a", "a", "b", "b"])
+            .words("name", ["wing", "beak", "wing", "beak"])
+            .numbers("f1", [0.1, 0.2, 0.3, 0.4].map(Some))
+            .numbers("delta_stay", [None; 4]);
+        assert_eq!(main_rows(&table), [0, 1]);
+        assert_eq!(label(&table, 1), "beak");
+        assert_eq!(score_column(&table, &[]).unwrap().0, "f1");
+        assert_eq!(score_column(&table, &["delta_stay".into()]).unwrap().0, "delta_stay");
+        assert_eq!(label(&Table::new("feature").numbers("f1", [None]), 0), "feature 0");
+    }
+}
