@@ -1,5 +1,7 @@
 //! The gate, from outside: good files in every dress come out right, and bad ones are refused without a panic.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -606,7 +608,8 @@ fn a_golden_checkpoint_encodes_as_torch_does() {
         ["bias", "encoder.weight", "encoder.bias", "decoder.weight"].map(|name| &tensors[name].values);
     assert_eq!(tensors["encoder.weight"].shape, [64, 24]);
     assert_eq!((x.width, codes.width, codes.rows), (24, 64, x.rows));
-    let dot = |terms: &mut dyn Iterator<Item = (f32, f32)>| terms.map(|(a, b)| f64::from(a) * f64::from(b)).sum::<f64>();
+    let dot =
+        |terms: &mut dyn Iterator<Item = (f32, f32)>| terms.map(|(a, b)| f64::from(a) * f64::from(b)).sum::<f64>();
     for row in 0..x.rows {
         let (x, codes) = (&x.values[row * 24..][..24], &codes.values[row * 64..][..64]);
         for latent in 0..64 {
