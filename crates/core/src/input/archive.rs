@@ -222,14 +222,14 @@ fn damaged(error: ZipError, path: &Path) -> Error {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use std::io::{Cursor, Write};
     use zip::write::SimpleFileOptions;
     use zip::{CompressionMethod, ZipWriter};
 
     /// The bytes of an archive with these entries.
-    pub fn zipped(entries: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
+    fn zipped(entries: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
         let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
         for (name, bytes) in entries {
             writer.start_file(*name, SimpleFileOptions::default().compression_method(method)).unwrap();

@@ -56,11 +56,9 @@ pub(super) fn failed(error: std::io::Error, path: &Path) -> Error {
             .advice("it is damaged, or it changed while it was read; copy or write it again")
             .file(path)
             .into(),
-        ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => Complaint::new("the file is damaged")
-            .found(error)
-            .advice("copy or write it again")
-            .file(path)
-            .into(),
+        ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => {
+            Complaint::new("the file is damaged").found(error).advice("copy or write it again").file(path).into()
+        }
         _ => Error::io("read the file", path)(error),
     }
 }

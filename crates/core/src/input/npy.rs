@@ -69,10 +69,8 @@ impl Header {
         let mut text = vec![0; length as usize];
         exactly(&mut text)?;
         let text = String::from_utf8(text).map_err(|error| {
-            Complaint::new("the header of the numpy array is not text").at(format!(
-                "byte {}",
-                8 + before + error.utf8_error().valid_up_to()
-            ))
+            Complaint::new("the header of the numpy array is not text")
+                .at(format!("byte {}", 8 + before + error.utf8_error().valid_up_to()))
         })?;
         let python::Description { descr, fortran, dimensions } = python::description(&text)?;
         Ok(Header { descr, fortran, dimensions, data: (8 + before) as u64 + u64::from(length) })
@@ -103,7 +101,9 @@ impl Header {
             .found(&self.descr);
         Err(match self.descr.trim_start_matches(['<', '>', '|', '=']).chars().next() {
             Some('O') => complaint.advice("objects can execute code; save numbers, with allow_pickle=False"),
-            Some('V') => complaint.advice("numpy has no bfloat16 and writes it as bare bytes; convert to float32 first"),
+            Some('V') => {
+                complaint.advice("numpy has no bfloat16 and writes it as bare bytes; convert to float32 first")
+            }
             Some('c') => complaint.advice("save the real part, or the absolute value"),
             Some('S' | 'U') => complaint.advice("text belongs into a CSV table"),
             _ => complaint.advice("convert with astype(numpy.float32) first"),
@@ -166,15 +166,15 @@ pub(super) fn plain_f32(source: &Source) -> Result<Option<(Range<u64>, Shape)>> 
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// The bytes of a `.npy` file, as numpy writes it.
-    pub fn npy(descr: &str, fortran: bool, dimensions: &[usize], data: &[u8]) -> Vec<u8> {
+    fn npy(descr: &str, fortran: bool, dimensions: &[usize], data: &[u8]) -> Vec<u8> {
         npy_version(1, descr, fortran, dimensions, data)
     }
 
-    pub fn npy_version(version: u8, descr: &str, fortran: bool, dimensions: &[usize], data: &[u8]) -> Vec<u8> {
+    fn npy_version(version: u8, descr: &str, fortran: bool, dimensions: &[usize], data: &[u8]) -> Vec<u8> {
         let sizes: String = dimensions.iter().map(|size| format!("{size}, ")).collect();
         let order = if fortran { "True" } else { "False" };
         let mut text = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': ({sizes}), }}");
@@ -195,7 +195,8 @@ pub(super) mod tests {
 
     #[test]
     fn elements_that_are_not_numbers_are_refused_by_name() {
-        for (descr, advice) in [("|O", "allow_pickle=False"), ("<V2", "bfloat16"), ("<c8", "real part"), ("<U4", "CSV")] {
+        for (descr, advice) in [("|O", "allow_pickle=False"), ("<V2", "bfloat16"), ("<c8", "real part"), ("<U4", "CSV")]
+        {
             let header = Header::read(&mut &npy(descr, false, &[1], &[])[..], Path::new("x.npy")).unwrap();
             let error = header.layout().unwrap_err().to_string();
             assert!(error.contains(descr) && error.contains(advice), "{error}");

@@ -32,7 +32,11 @@ fn kind_of(column: &ColumnDescriptor) -> Option<Kind> {
     );
     let signed = matches!(
         converted,
-        ConvertedType::NONE | ConvertedType::INT_8 | ConvertedType::INT_16 | ConvertedType::INT_32 | ConvertedType::INT_64
+        ConvertedType::NONE
+            | ConvertedType::INT_8
+            | ConvertedType::INT_16
+            | ConvertedType::INT_32
+            | ConvertedType::INT_64
     );
     let logical = column.logical_type_ref();
     match column.physical_type() {
@@ -102,7 +106,7 @@ fn list_width(file: &Opened, column: usize) -> Result<usize> {
     let mut width = None;
     for (group, &rows) in file.group_rows.iter().enumerate().filter(|(_, rows)| **rows > 0) {
         let values = file.values(group, column);
-        if values % rows != 0 || width.is_some_and(|width| width != values / rows) {
+        if !values.is_multiple_of(rows) || width.is_some_and(|width| width != values / rows) {
             return Err(Complaint::new("the lists do not all have the same length")
                 .found(format!("{values} values in {rows} rows"))
                 .at(format!("row group {group}"))

@@ -20,10 +20,7 @@ const DEEPEST_FIELD: usize = 32;
 pub(super) fn check(file: &mut Regular) -> Result<()> {
     let wrong = |what: &str| Complaint::new(what).advice("copy or write the file again");
     if file.length < 12 {
-        return Err(wrong("the parquet file ends too early")
-            .expected("at least 12 bytes")
-            .found(file.length)
-            .into());
+        return Err(wrong("the parquet file ends too early").expected("at least 12 bytes").found(file.length).into());
     }
     let mut end = [0; 8];
     file.read_at(file.length - 8, &mut end)?;

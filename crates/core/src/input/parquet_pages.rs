@@ -134,12 +134,8 @@ pub(super) fn read_records<T: DataType>(
 ) -> Answer<()> {
     let mut done = 0;
     while done < rows {
-        let (count, _, _) = reader.read_records(
-            rows - done,
-            Some(&mut levels.definition),
-            Some(&mut levels.repetition),
-            values,
-        )?;
+        let (count, _, _) =
+            reader.read_records(rows - done, Some(&mut levels.definition), Some(&mut levels.repetition), values)?;
         if count == 0 {
             return Err(ParquetError::General("a column has fewer rows than the footer says".to_string()));
         }

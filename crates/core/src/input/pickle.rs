@@ -103,7 +103,7 @@ struct Machine<'a> {
 }
 
 /// A step either goes wrong, ends the pickle, or goes on.
-type Step<T> = std::result::Result<T, Complaint>;
+type Step<T> = std::result::Result<T, Box<Complaint>>;
 
 impl<'a> Machine<'a> {
     /// Takes one instruction. The numbers are those of Python's `pickletools`.
@@ -111,7 +111,7 @@ impl<'a> Machine<'a> {
         match self.take(1)?[0] {
             0x80 => match self.take(1)?[0] {
                 2..=5 => Ok(()),
-                other => Err(Complaint::new("this pickle protocol is not read").expected("2 to 5").found(other)),
+                other => Err(Complaint::new("this pickle protocol is not read").expected("2 to 5").found(other).into()),
             },
             0x95 => self.take(8).map(|_| ()),
             b'.' => return self.pop().map(Some),
@@ -199,7 +199,7 @@ impl<'a> Machine<'a> {
                 let (name, module) = (self.pop()?, self.pop()?);
                 match (&self.nodes[module], &self.nodes[name]) {
                     (&Node::Text(module), &Node::Text(name)) => self.push_name(module, name),
-                    _ => Err(Complaint::new("a name in the pickle is not text")),
+                    _ => Err(Complaint::new("a name in the pickle is not text").into()),
                 }
             }
             b'Q' => {
@@ -212,14 +212,15 @@ impl<'a> Machine<'a> {
                     // It comes empty or with pairs; in checkpoints always empty, and is filled afterwards.
                     Node::Name("OrderedDict") => self.push(Node::Dict(Vec::new())),
                     Node::Name(name) => self.push(Node::Call(name, arguments)),
-                    _ => Err(Complaint::new("the pickle calls something that has no name")),
+                    _ => Err(Complaint::new("the pickle calls something that has no name").into()),
                 }
             }
             // Attributes for an object that is there already; tensors have none that matter.
             b'b' => self.pop().map(|_| ()),
             other => Err(Complaint::new("the pickle holds an instruction that is not on the list")
                 .found(format!("0x{other:02x} \"{}\"", other.escape_ascii()))
-                .advice("only plain state dictionaries are read; save model.state_dict()")),
+                .advice("only plain state dictionaries are read; save model.state_dict()")
+                .into()),
         }?;
         Ok(None)
     }
@@ -235,7 +236,8 @@ impl<'a> Machine<'a> {
     fn number(&mut self, size: usize) -> Step<usize> {
         let mut bytes = [0; 8];
         bytes[..size].copy_from_slice(self.take(size)?);
-        usize::try_from(u64::from_le_bytes(bytes)).map_err(|_| Complaint::new("a length in the pickle is too large"))
+        usize::try_from(u64::from_le_bytes(bytes))
+            .map_err(|_| Complaint::new("a length in the pickle is too large").into())
     }
 
     /// Text up to the end of the line.
@@ -244,7 +246,7 @@ impl<'a> Machine<'a> {
         let length = rest.iter().take(1000).position(|&byte| byte == b'\n');
         let length = length.ok_or_else(|| Complaint::new("a name in the pickle does not end"))?;
         self.place += length + 1;
-        std::str::from_utf8(&rest[..length]).map_err(|_| Complaint::new("a name in the pickle is not text"))
+        std::str::from_utf8(&rest[..length]).map_err(|_| Complaint::new("a name in the pickle is not text").into())
     }
 
     fn push(&mut self, node: Node<'a>) -> Step<()> {
@@ -284,7 +286,8 @@ impl<'a> Machine<'a> {
             None => Err(Complaint::new("the pickle mentions a name that is not on the list")
                 .expected("tensors, storages and dictionaries of torch")
                 .found(format!("{}.{}", module.escape_debug(), name.escape_debug()))
-                .advice("it could execute code; save model.state_dict(), or use safetensors")),
+                .advice("it could execute code; save model.state_dict(), or use safetensors")
+                .into()),
         }
     }
 
@@ -313,7 +316,7 @@ impl<'a> Machine<'a> {
         let top = self.top()?;
         match &mut self.nodes[top] {
             Node::List(list) => list.extend(items),
-            _ => return Err(Complaint::new("the pickle appends to something that is not a list")),
+            _ => return Err(Complaint::new("the pickle appends to something that is not a list").into()),
         }
         Ok(())
     }
@@ -321,10 +324,10 @@ impl<'a> Machine<'a> {
     fn extend_dict(&mut self, items: Vec<Id>) -> Step<()> {
         let top = self.top()?;
         match &mut self.nodes[top] {
-            Node::Dict(entries) if items.len() % 2 == 0 => {
+            Node::Dict(entries) if items.len().is_multiple_of(2) => {
                 entries.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
             }
-            _ => return Err(Complaint::new("the pickle sets items of something that is not a dictionary")),
+            _ => return Err(Complaint::new("the pickle sets items of something that is not a dictionary").into()),
         }
         Ok(())
     }
@@ -344,8 +347,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn empty() -> Complaint {
-    Complaint::new("the pickle takes from an empty stack")
+fn empty() -> Box<Complaint> {
+    Complaint::new("the pickle takes from an empty stack").into()
 }
 
 /// A two's complement number of any length; beyond 8 bytes nothing here needs its value.

@@ -22,9 +22,9 @@ impl Shape {
         let shape = match *dimensions {
             [rows] => Some(Shape { rows, width: 1, rows_per_sample: None }),
             [rows, width] => Some(Shape { rows, width, rows_per_sample: None }),
-            [samples, tokens, width] => samples
-                .checked_mul(tokens)
-                .map(|rows| Shape { rows, width, rows_per_sample: Some(tokens) }),
+            [samples, tokens, width] => {
+                samples.checked_mul(tokens).map(|rows| Shape { rows, width, rows_per_sample: Some(tokens) })
+            }
             _ => {
                 return Err(Complaint::new("the array does not have rows")
                     .expected("1, 2 or 3 dimensions: rows, rows × width, or samples × tokens × width")
@@ -35,9 +35,10 @@ impl Shape {
         };
         let fits = |shape: &Shape| {
             // A sample has to fit too, also when there are no samples.
-            [shape.rows, shape.rows_per_sample.unwrap_or(1)].into_iter().all(|rows| {
-                rows.checked_mul(shape.width).is_some_and(|length| length <= isize::MAX as usize / 8)
-            }) && shape.width <= WIDEST
+            [shape.rows, shape.rows_per_sample.unwrap_or(1)]
+                .into_iter()
+                .all(|rows| rows.checked_mul(shape.width).is_some_and(|length| length <= isize::MAX as usize / 8))
+                && shape.width <= WIDEST
         };
         match shape.filter(fits) {
             None => Err(Complaint::new("the array is larger than any memory")
@@ -72,7 +73,16 @@ mod tests {
         assert_eq!(Shape::of(&[5]).unwrap(), Shape { rows: 5, width: 1, rows_per_sample: None });
         assert_eq!(Shape::of(&[0, 3]).unwrap(), Shape { rows: 0, width: 3, rows_per_sample: None });
         assert_eq!(Shape::of(&[2, 7, 3]).unwrap(), Shape { rows: 14, width: 3, rows_per_sample: Some(7) });
-        for bad in [&[][..], &[1, 1, 1, 1], &[2, 0], &[2, 0, 3], &[0, 1 << 40], &[0, 1 << 50, 1 << 20], &[1 << 60, 1 << 20], &[1 << 62]] {
+        for bad in [
+            &[][..],
+            &[1, 1, 1, 1],
+            &[2, 0],
+            &[2, 0, 3],
+            &[0, 1 << 40],
+            &[0, 1 << 50, 1 << 20],
+            &[1 << 60, 1 << 20],
+            &[1 << 62],
+        ] {
             assert!(Shape::of(bad).is_err(), "{bad:?}");
         }
     }

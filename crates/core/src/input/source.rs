@@ -69,7 +69,9 @@ pub(super) fn which_key(key: Option<&str>, mut keys: Vec<String>) -> Complaint {
         None => Complaint::new("the file holds several arrays, so one has to be named")
             .expected(format!("one of {list}"))
             .advice(format!("write the key after the path, like FILE:{example}")),
-        Some(key) => Complaint::new("the file holds no array of that name").expected(format!("one of {list}")).found(key),
+        Some(key) => {
+            Complaint::new("the file holds no array of that name").expected(format!("one of {list}")).found(key)
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Sparse arrays as scipy saves them, row by row (CSR).
 
+use super::Source;
 use super::archive::Archive;
 use super::format::Format;
 use super::npz::Raw;
 use super::source::no_key;
-use super::Source;
 use crate::budget::{Budget, Taken};
 use crate::error::{Complaint, InFile, Result};
 

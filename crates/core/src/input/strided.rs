@@ -45,9 +45,11 @@ impl View {
         if self.dimensions.contains(&0) {
             return Ok(());
         }
-        let last = self.dimensions.iter().zip(&self.strides).try_fold(self.offset, |last, (&size, &stride)| {
-            last.checked_add((size - 1).checked_mul(stride)?)
-        });
+        let last = self
+            .dimensions
+            .iter()
+            .zip(&self.strides)
+            .try_fold(self.offset, |last, (&size, &stride)| last.checked_add((size - 1).checked_mul(stride)?));
         match last {
             Some(last) if last < available => Ok(()),
             _ => Err(wrong(format!(

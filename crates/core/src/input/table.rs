@@ -78,19 +78,27 @@ pub(super) fn read_csv(path: &Path, delimiter: u8, budget: &Budget) -> Result<Te
     let file = Regular::open(path)?;
     let guarded = Guarded::new(BufReader::with_capacity(1 << 16, file.file), delimiter, path.to_path_buf());
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).trim(csv::Trim::Headers).from_reader(guarded);
-    let header = reader.headers().map_err(csv_error)?.iter().map(str::to_string).collect();
+    let header = match reader.headers() {
+        Ok(header) => header.iter().map(str::to_string).collect(),
+        Err(error) => return Err(csv_error(error, &reader.get_ref().starts)),
+    };
     let mut table = TextTable::new(header)?;
     let mut pending = 0;
     let mut record = csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(csv_error)? {
-        let line = record.position().map_or(0, csv::Position::line);
-        if record.as_slice().len() > LONGEST_LINE {
-            return Err(too_long(line).into());
+    loop {
+        match reader.read_record(&mut record) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => return Err(csv_error(error, &reader.get_ref().starts)),
         }
-        table.lines.push(line);
+        if record.as_slice().len() > LONGEST_LINE {
+            return Err(too_long(line_of(record.position(), &reader.get_ref().starts)).into());
+        }
         table.push(record.iter().map(str::to_string).collect(), &mut pending, budget)?;
     }
     table.settle(&mut pending, budget)?;
+    // The first of the lines is that of the header.
+    table.lines = reader.into_inner().starts.into_iter().skip(1).collect();
     Ok(table)
 }
 
@@ -175,6 +183,9 @@ struct Guarded<R> {
     quotes: Quotes,
     quoted_since: u64,
     started: bool,
+    /// The line on which each record starts. The CSV reader's own count is late after empty lines and CRLF.
+    starts: Vec<u64>,
+    between_records: bool,
 }
 
 /// Where in a field the last byte was.
@@ -189,8 +200,18 @@ enum Quotes {
 
 impl<R: BufRead> Guarded<R> {
     fn new(source: R, delimiter: u8, path: PathBuf) -> Guarded<R> {
-        let (line, length, quoted_since, started) = (1, 0, 0, false);
-        Guarded { source, delimiter, path, line, length, quotes: Quotes::Start, quoted_since, started }
+        Guarded {
+            source,
+            delimiter,
+            path,
+            line: 1,
+            length: 0,
+            quotes: Quotes::Start,
+            quoted_since: 0,
+            started: false,
+            starts: Vec::new(),
+            between_records: true,
+        }
     }
 
     fn look(&mut self, bytes: &[u8]) -> Result<()> {
@@ -198,6 +219,12 @@ impl<R: BufRead> Guarded<R> {
             if byte == 0 {
                 return Err(nul(self.line).into());
             }
+            let line_end = matches!(byte, b'\n' | b'\r');
+            if self.between_records && !line_end {
+                self.starts.push(self.line);
+                self.between_records = false;
+            }
+            self.between_records |= line_end && self.quotes != Quotes::Inside;
             self.quotes = match (self.quotes, byte) {
                 (Quotes::Start | Quotes::Closing, b'"') => {
                     if self.quotes == Quotes::Start {
@@ -207,8 +234,7 @@ impl<R: BufRead> Guarded<R> {
                 }
                 (Quotes::Inside, b'"') => Quotes::Closing,
                 (Quotes::Inside, _) => Quotes::Inside,
-                (_, b'\n' | b'\r') => Quotes::Start,
-                (_, byte) if byte == self.delimiter => Quotes::Start,
+                (_, byte) if line_end || byte == self.delimiter => Quotes::Start,
                 _ => Quotes::Bare,
             };
             self.length += 1;
@@ -245,8 +271,14 @@ impl<R: BufRead> Read for Guarded<R> {
     }
 }
 
-fn csv_error(error: csv::Error) -> crate::error::Error {
-    let line = |position: &Option<csv::Position>| position.as_ref().map_or(0, csv::Position::line);
+/// The line on which the record of a position starts.
+fn line_of(position: Option<&csv::Position>, starts: &[u64]) -> u64 {
+    let record = position.and_then(|position| usize::try_from(position.record()).ok());
+    record.and_then(|record| starts.get(record)).copied().unwrap_or(0)
+}
+
+fn csv_error(error: csv::Error, starts: &[u64]) -> crate::error::Error {
+    let line = |position: &Option<csv::Position>| line_of(position.as_ref(), starts);
     match error.into_kind() {
         csv::ErrorKind::Io(error) => match error.downcast::<crate::error::Error>() {
             Ok(error) => error,

@@ -253,7 +253,8 @@ pub(super) fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowR
     let key = match &source.key {
         Some(key) => Some(key.clone()),
         None => {
-            let mut names = tensors.iter().filter(|(_, tensor)| tensors.len() == 1 || rows(tensor)).map(|(name, _)| name);
+            let mut names =
+                tensors.iter().filter(|(_, tensor)| tensors.len() == 1 || rows(tensor)).map(|(name, _)| name);
             names.next().filter(|_| names.next().is_none()).cloned()
         }
     };
