@@ -37,8 +37,8 @@ fn inputs() -> Inputs {
         _ => Label::Yes,
     };
     Inputs {
-        codes: Some(Codes::from_dense(&codes, latents).unwrap()),
-        labels: Some(Annotations::new(names, labels.len() / concepts, label).unwrap()),
+        codes: Some(Codes::from_dense(&codes, latents).unwrap().into()),
+        labels: Some(Annotations::new(names, labels.len() / concepts, label).unwrap().into()),
         ..Inputs::default()
     }
 }

@@ -24,8 +24,8 @@ fn every_latent_agrees() {
     };
     let ((codes, latents), (embeddings, width)) = (array("codes.npy"), array("embeddings.npy"));
     let inputs = Inputs {
-        codes: Some(Codes::from_dense(&codes, latents).unwrap()),
-        embeddings: Some(ActivationStore::from_rows(embeddings, width).unwrap()),
+        codes: Some(Codes::from_dense(&codes, latents).unwrap().into()),
+        embeddings: Some(ActivationStore::from_rows(embeddings, width).unwrap().into()),
         ..Inputs::default()
     };
     let text = std::fs::read_to_string(format!("{FOLDER}expected.json")).unwrap();

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use etalon::budget::Budget;
 use etalon::codes::{Codes, CodesWriter, Latent};
 use etalon::error::{Error, Result};
-use etalon::input::{RowReader, Shape};
+use etalon::input::{Finite, RowReader, Shape};
 use etalon::progress::{Progress, Silent};
-use etalon::store::{ActivationStore, Finite, ImportOptions, Splits, import, verify};
+use etalon::store::{ActivationStore, ImportOptions, Splits, import, verify};
 use proptest::prelude::*;
 
 /// An array that exists nowhere: every value is a function of its place.

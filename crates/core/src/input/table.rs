@@ -15,7 +15,7 @@ const LONGEST_LINE: usize = 1 << 20;
 const CELL_BYTES: u64 = 56;
 
 /// A table of text cells with a header.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TextTable {
     /// The names of the columns: unique, and none is empty.
     pub header: Vec<String>,

@@ -260,7 +260,7 @@ mod tests {
 
     fn table(text: &str) -> TextTable {
         let mut lines = text.lines().map(|line| line.split(',').map(String::from).collect::<Vec<_>>());
-        TextTable { header: lines.next().unwrap_or_default(), cells: lines.collect() }
+        TextTable { header: lines.next().unwrap_or_default(), cells: lines.collect(), ..TextTable::default() }
     }
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -335,7 +335,7 @@ mod tests {
             let mut reader = csv::Reader::from_reader(text.as_bytes());
             let header = reader.headers().unwrap().iter().map(String::from).collect();
             let cells = reader.records().map(|row| row.unwrap().iter().map(String::from).collect()).collect();
-            let (again, ids) = Annotations::from_table(&TextTable { header, cells }).unwrap();
+            let (again, ids) = Annotations::from_table(&TextTable { header, cells, ..TextTable::default() }).unwrap();
             assert_eq!(again, labels);
             assert_eq!(ids.is_some(), first == "Image");
         }

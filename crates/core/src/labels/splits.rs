@@ -162,7 +162,7 @@ mod tests {
 
     fn table(lines: &[(&str, &str)]) -> TextTable {
         let cells = lines.iter().map(|(id, split)| vec![id.to_string(), split.to_string()]).collect();
-        TextTable { header: vec!["sample".into(), "split".into()], cells }
+        TextTable { header: vec!["sample".into(), "split".into()], cells, ..TextTable::default() }
     }
 
     #[test]

@@ -305,8 +305,8 @@ mod tests {
 
     fn inputs(codes: &[f32], latents: usize, embeddings: &[f32], width: usize) -> Inputs {
         Inputs {
-            codes: Some(Codes::from_dense(codes, latents).unwrap()),
-            embeddings: Some(ActivationStore::from_rows(embeddings.to_vec(), width).unwrap()),
+            codes: Some(Codes::from_dense(codes, latents).unwrap().into()),
+            embeddings: Some(ActivationStore::from_rows(embeddings.to_vec(), width).unwrap().into()),
             ..Inputs::default()
         }
     }

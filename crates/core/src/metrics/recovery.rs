@@ -319,8 +319,8 @@ mod tests {
     }
 
     fn inputs(codes: Codes, truth: Codes) -> Inputs {
-        let truth = Some(Truth { codes: truth, directions: None });
-        Inputs { codes: Some(codes), truth, ..Inputs::default() }
+        let truth = Some(Truth { codes: truth.into(), directions: None });
+        Inputs { codes: Some(codes.into()), truth, ..Inputs::default() }
     }
 
     fn copy(codes: &Codes, order: &[usize]) -> Codes {
@@ -373,8 +373,8 @@ mod tests {
             order.iter().enumerate().for_each(|(feature, &latent)| back[latent] = feature);
             let true_directions = world.directions.as_ref().unwrap();
             let mut inputs = inputs(copy(&world.codes, &order), copy(&world.codes, &(0..60).collect::<Vec<_>>()));
-            inputs.directions = Some(rows(true_directions, back.into_iter()));
-            inputs.truth.as_mut().unwrap().directions = Some(rows(true_directions, 0..60));
+            inputs.directions = Some(rows(true_directions, back.into_iter()).into());
+            inputs.truth.as_mut().unwrap().directions = Some(rows(true_directions, 0..60).into());
             let scores = run(&inputs);
             for key in ["recovery", "recovery_cosine", "recovery_best_cosine"] {
                 assert!((scores.value(key).unwrap() - 1.0).abs() < 1e-6, "{key}: {:?}", scores.value(key));
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn chance_scores_low_and_threads_do_not_matter() {
         let mut inputs = inputs(noise(2000, 100), copy(&world().codes, &(0..60).collect::<Vec<_>>()));
-        inputs.nulls = vec![noise(2000, 100)];
+        inputs.nulls = vec![noise(2000, 100).into()];
         let scores = run_with(&inputs, 1, 1 << 30).unwrap();
         assert!(scores.value("recovery").unwrap() < 0.25);
         assert_eq!(scores.value("recovery_null"), scores.value("recovery"));
@@ -421,7 +421,7 @@ mod tests {
         assert_eq!(scores.value("recovery_cosine"), Some(0.5));
         // Feature 1 is orthogonal to the only direction there is: its best cosine is 0.
         assert_eq!(scores.value("recovery_best_cosine"), Some(0.5));
-        inputs.directions = Some(ActivationStore::from_rows(vec![1.0; 6], 3).unwrap());
+        inputs.directions = Some(ActivationStore::from_rows(vec![1.0; 6], 3).unwrap().into());
         assert!(run_with(&inputs, 1, 1 << 30).unwrap_err().to_string().contains("width"));
     }
 

@@ -35,8 +35,8 @@ fn world(rows: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
 
 fn inputs((codes, embeddings): (Vec<f32>, Vec<f32>)) -> Inputs {
     Inputs {
-        codes: Some(Codes::from_dense(&codes, 8).unwrap()),
-        embeddings: Some(ActivationStore::from_rows(embeddings, 6).unwrap()),
+        codes: Some(Codes::from_dense(&codes, 8).unwrap().into()),
+        embeddings: Some(ActivationStore::from_rows(embeddings, 6).unwrap().into()),
         ..Inputs::default()
     }
 }
@@ -121,8 +121,8 @@ fn too_few_rows_and_dead_codes_are_undefined() {
 fn a_representation_agrees_with_itself() {
     let (_, embeddings) = world(60, 6);
     let inputs = Inputs {
-        codes: Some(Codes::from_dense(&embeddings, 6).unwrap()),
-        embeddings: Some(ActivationStore::from_rows(embeddings, 6).unwrap()),
+        codes: Some(Codes::from_dense(&embeddings, 6).unwrap().into()),
+        embeddings: Some(ActivationStore::from_rows(embeddings, 6).unwrap().into()),
         ..Inputs::default()
     };
     assert!((run(&inputs, &[], Profile::Paper, 1).value("cknna").unwrap() - 1.0).abs() < 1e-12);

@@ -42,7 +42,7 @@ fn run_on(inputs: &Inputs, params: &[(&str, &str)], profile: Profile, threads: u
 }
 
 fn run(codes: Codes, labels: Annotations, params: &[(&str, &str)], profile: Profile) -> Scores {
-    run_on(&Inputs { codes: Some(codes), labels: Some(labels), ..Inputs::default() }, params, profile, 2)
+    run_on(&Inputs { codes: Some(codes.into()), labels: Some(labels.into()), ..Inputs::default() }, params, profile, 2)
 }
 
 fn coalitions(scores: &Scores) -> Vec<Vec<i64>> {
@@ -234,7 +234,7 @@ fn the_fast_pursuit_is_the_one_that_is_written_down() {
 fn binary_pursuit_never_falls_and_starts_like_one_to_one_for_beta_one() {
     for seed in 0..40 {
         let (codes, labels) = random_case(seed);
-        let inputs = Inputs { codes: Some(codes), labels: Some(labels), ..Inputs::default() };
+        let inputs = Inputs { codes: Some(codes.into()), labels: Some(labels.into()), ..Inputs::default() };
         let params = [("matcher", "fbmp,one-to-one,naive"), ("beta", "1"), ("k", "1,9")];
         let scores = run_on(&inputs, &params, Profile::Paper, 1);
         let concepts = inputs.labels.as_ref().unwrap().concepts();
@@ -296,8 +296,8 @@ fn threads_do_not_change_a_bit() {
     };
     let nulls = vec![null(), null()];
     let inputs = Inputs {
-        codes: Some(first.select(&(0..first.rows()).collect::<Vec<_>>()).unwrap()),
-        labels: Some(labels),
+        codes: Some(first.select(&(0..first.rows()).collect::<Vec<_>>()).unwrap().into()),
+        labels: Some(labels.into()),
         nulls,
         ..Inputs::default()
     };
@@ -317,9 +317,9 @@ fn nulls_are_subtracted_strategy_by_strategy() {
     let on: &[&[u8]] = &[&[1], &[1], &[1], &[1]];
     let off: &[&[u8]] = &[&[0], &[0], &[0], &[0]];
     let inputs = Inputs {
-        codes: Some(codes(&[&[1], &[1], &[0], &[0]], 1)),
-        labels: Some(labels(&["yynn", "yynn"])),
-        nulls: vec![codes(on, 1), codes(off, 1)],
+        codes: Some(codes(&[&[1], &[1], &[0], &[0]], 1).into()),
+        labels: Some(labels(&["yynn", "yynn"]).into()),
+        nulls: vec![codes(on, 1).into(), codes(off, 1).into()],
         ..Inputs::default()
     };
     let scores = run_on(&inputs, &[("matcher", "fbmp,one-to-one")], Profile::Paper, 1);
@@ -358,7 +358,7 @@ fn the_rows_of_the_short_batch_are_lost_in_reference_only() {
     // 7 rows in batches of 3: row 6 overwrites row 2, and place 6 stays empty. The latent fires in rows 2 and 6, the concept
     // is in row 2 only: in truth F1 = 2·1/(1 + 2) = 2/3, as placed the concept has no row left.
     let rows: &[&[u8]] = &[&[0], &[0], &[1], &[0], &[0], &[0], &[1]];
-    let inputs = Inputs { codes: Some(codes(rows, 1)), labels: Some(labels(&["nnynnnn"])), ..Inputs::default() };
+    let inputs = Inputs { codes: Some(codes(rows, 1).into()), labels: Some(labels(&["nnynnnn"]).into()), ..Inputs::default() };
     let paper = run_on(&inputs, &[], Profile::Paper, 1);
     assert_eq!(paper.value("match_score"), Some(2.0 / 3.0));
     let reference = run_on(&inputs, &[("reference_batch", "3")], Profile::Reference, 1);
@@ -371,7 +371,7 @@ fn the_rows_of_the_short_batch_are_lost_in_reference_only() {
 #[test]
 fn the_matched_sets_of_reference_end_at_the_best_step_of_the_whole_run() {
     let rows: &[&[u8]] = &[&[1, 0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 0]];
-    let inputs = Inputs { codes: Some(codes(rows, 3)), labels: Some(labels(&["yynn", "nnnn"])), ..Inputs::default() };
+    let inputs = Inputs { codes: Some(codes(rows, 3).into()), labels: Some(labels(&["yynn", "nnnn"]).into()), ..Inputs::default() };
     let given = BTreeMap::from([("matcher".to_string(), "naive,nnomp".to_string())]);
     let params = CARD.params(Profile::Reference, &given).unwrap();
     let budget = Budget::new(1 << 20);
@@ -400,7 +400,7 @@ fn nothing_at_all_is_undefined_and_not_a_failure() {
         (codes(&[&[1], &[1]], 1), labels(&["yy", "??", "nn"])),
     ];
     for (codes, labels) in cases {
-        let inputs = Inputs { codes: Some(codes), labels: Some(labels), ..Inputs::default() };
+        let inputs = Inputs { codes: Some(codes.into()), labels: Some(labels.into()), ..Inputs::default() };
         for profile in [Profile::Paper, Profile::Reference] {
             let scores = run_on(&inputs, &every, profile, 1);
             assert_eq!(scores.value("delta_match_score"), None);

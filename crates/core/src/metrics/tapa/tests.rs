@@ -43,8 +43,8 @@ pub(in crate::metrics) fn matched_rows() -> Inputs {
     let concept = [Some(0), Some(1), Some(2), None, Some(3), Some(3), Some(3)];
     let label = |row: usize, c: usize| if concept[row] == Some(c) { Label::Yes } else { Label::No };
     Inputs {
-        codes: Some(codes_of(&rows)),
-        labels: Some(Annotations::new(NAMES.map(String::from).to_vec(), 7, label).unwrap()),
+        codes: Some(codes_of(&rows).into()),
+        labels: Some(Annotations::new(NAMES.map(String::from).to_vec(), 7, label).unwrap().into()),
         ..Inputs::default()
     }
 }
@@ -68,8 +68,8 @@ fn inputs() -> Inputs {
             (Some(3), Some(2)),
             (Some(2), Some(3)),
             (Some(4), Some(1)),
-        ])),
-        pair_codes: Some(codes_of(&[&[1], &[0], &[0, 1], &[0, 1], &[2], &[3], &[3], &[2], &[1], &[1]])),
+        ]).into()),
+        pair_codes: Some(codes_of(&[&[1], &[0], &[0, 1], &[0, 1], &[2], &[3], &[3], &[2], &[1], &[1]]).into()),
         ..matched_rows()
     }
 }
@@ -141,8 +141,8 @@ fn the_reference_profile_changes_the_pairs_that_share_a_latent_and_no_other() {
 #[test]
 fn removals_alone_have_no_delta_add() {
     let inputs = Inputs {
-        pairs: Some(pairs_of(&[(None, Some(1)), (None, Some(2))])),
-        pair_codes: Some(codes_of(&[&[1], &[], &[2], &[2]])),
+        pairs: Some(pairs_of(&[(None, Some(1)), (None, Some(2))]).into()),
+        pair_codes: Some(codes_of(&[&[1], &[], &[2], &[2]]).into()),
         ..matched_rows()
     };
     for profile in [Profile::Paper, Profile::Reference] {
@@ -157,13 +157,13 @@ fn removals_alone_have_no_delta_add() {
 
 #[test]
 fn no_pairs_have_no_score_and_one_has_no_interval() {
-    let none = Inputs { pairs: Some(PairSet::default()), ..matched_rows() };
+    let none = Inputs { pairs: Some(PairSet::default().into()), ..matched_rows() };
     let scores = run(&Tapa, &none, &[], Profile::Paper, 1);
     assert!(scores.headline.iter().all(|headline| headline.value.is_none() && headline.n == 0));
     assert!(scores.notes.iter().any(|note| note.starts_with("no pair is left")));
     // Without codes of their own, pairs speak of the rows of the codes: row 1 (solid) becomes row 0 (striped).
     let pair = Pair { before: 1, after: 0, added: Some(Concept(0)), removed: Some(Concept(1)) };
-    let one = Inputs { pairs: Some(PairSet { pairs: vec![pair] }), ..matched_rows() };
+    let one = Inputs { pairs: Some(PairSet { pairs: vec![pair] }.into()), ..matched_rows() };
     let scores = run(&Tapa, &one, &[], Profile::Paper, 1);
     close(&scores, "tapa_score", 2.0);
     assert!(scores.headline.iter().all(|headline| headline.interval.is_none()));
@@ -194,9 +194,9 @@ pub(in crate::metrics) fn noisy() -> Inputs {
         removed: (!row.is_multiple_of(3)).then(|| Concept(concepts[row] as u32)),
     };
     Inputs {
-        codes: Some(Codes::from_dense(&values, 12).unwrap()),
-        labels: Some(Annotations::new((0..6).map(|c| format!("c{c}")).collect(), 300, label).unwrap()),
-        pairs: Some(PairSet { pairs: (0..299).filter(|&row| concepts[row] != concepts[row + 1]).map(pair).collect() }),
+        codes: Some(Codes::from_dense(&values, 12).unwrap().into()),
+        labels: Some(Annotations::new((0..6).map(|c| format!("c{c}")).collect(), 300, label).unwrap().into()),
+        pairs: Some(PairSet { pairs: (0..299).filter(|&row| concepts[row] != concepts[row + 1]).map(pair).collect() }.into()),
         ..Inputs::default()
     }
 }
