@@ -1,5 +1,8 @@
 //! The matchers in profile `reference` against the released program of the paper; see `tests/golden/matching/README.md`.
 
+// A test stops at the first surprise.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

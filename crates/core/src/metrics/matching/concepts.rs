@@ -11,7 +11,7 @@ use super::placement::Placed;
 use super::strategy::{Matcher, THRESHOLD};
 use crate::budget::Budget;
 use crate::codes::{Codes, Latent};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::bits::Bits;
 use crate::labels::{Annotations, Concept};
 use crate::results::Profile;
@@ -45,13 +45,9 @@ pub(super) struct Pursuit {
     pub weights: Vec<Vec<f64>>,
 }
 
-/// What is matched, and how.
+/// How codes are matched, whichever they are.
 #[derive(Clone, Copy)]
-pub(super) struct Matched<'a> {
-    /// The codes.
-    pub codes: &'a Codes,
-    /// The labels of the same rows.
-    pub labels: &'a Annotations,
+pub(super) struct Settings<'a> {
     /// A latent fires above this.
     pub threshold: f32,
     /// Paper or reference.
@@ -60,19 +56,57 @@ pub(super) struct Matched<'a> {
     pub budget: &'a Budget,
 }
 
+/// Codes and labels of the same rows, arranged for the matchers that will be used.
+pub(super) struct Field<'a> {
+    /// The codes.
+    pub codes: &'a Codes,
+    /// The labels.
+    pub labels: &'a Annotations,
+    /// How they are matched.
+    pub settings: Settings<'a>,
+    firing: Option<Firing>,
+    atoms: Option<Atoms<'a>>,
+}
+
+impl<'a> Field<'a> {
+    /// Arranges codes for some strategies.
+    pub fn new(
+        codes: &'a Codes,
+        labels: &'a Annotations,
+        settings: Settings<'a>,
+        strategies: &[Strategy],
+    ) -> Result<Field<'a>> {
+        let (threshold, budget) = (settings.threshold, settings.budget);
+        let binary = strategies.iter().any(|strategy| strategy.matcher != Matcher::Nnomp);
+        let valued = strategies.iter().any(|strategy| strategy.matcher == Matcher::Nnomp);
+        let firing = binary.then(|| Firing::new(codes, threshold, budget)).transpose()?;
+        let atoms = valued.then(|| Atoms::new(codes, budget)).transpose()?;
+        Ok(Field { codes, labels, settings, firing, atoms })
+    }
+
+    /// In how many rows a latent fires.
+    pub fn fired(&self, latent: Latent) -> Result<usize> {
+        match &self.firing {
+            Some(firing) => Ok(firing.fired(latent.0 as usize)),
+            None => Ok(self.codes.columns()?.fired(latent, self.settings.threshold).count()),
+        }
+    }
+}
+
 /// Chooses latents for every concept of a job, by every strategy. Runs on the threads of the caller's pool.
 ///
 /// Reads the parameter `threshold`, and `reference_batch` if the card declares it.
 pub fn match_concepts(job: &Job<'_>, strategies: &[Strategy]) -> Result<Vec<Matching>> {
     let placed = Placed::of_job(job)?;
     let threshold = job.number(THRESHOLD.name)? as f32;
-    let (codes, labels) = (placed.codes(), placed.labels());
-    match_all(&Matched { codes, labels, threshold, profile: job.profile, budget: job.budget }, strategies)
+    let settings = Settings { threshold, profile: job.profile, budget: job.budget };
+    match_all(&Field::new(placed.codes(), placed.labels(), settings, strategies)?, strategies)
 }
 
-/// The same for any codes and labels of the same rows.
-pub(super) fn match_all(matched: &Matched<'_>, strategies: &[Strategy]) -> Result<Vec<Matching>> {
-    let Matched { codes, labels, threshold, profile, budget } = *matched;
+/// The same for any codes and labels.
+pub(super) fn match_all(field: &Field<'_>, strategies: &[Strategy]) -> Result<Vec<Matching>> {
+    let Field { codes, labels, settings: Settings { profile, .. }, firing, atoms } = field;
+    let profile = *profile;
     // One run serves every k of the same matcher and beta.
     let mut runs: Vec<Run> = Vec::new();
     for strategy in strategies {
@@ -82,14 +116,10 @@ pub(super) fn match_all(matched: &Matched<'_>, strategies: &[Strategy]) -> Resul
         }
     }
     runs.iter_mut().for_each(|run| run.steps = run.longest(codes, labels, profile));
-    let binary = runs.iter().any(|run| run.matcher != Matcher::Nnomp);
-    let firing = binary.then(|| Firing::new(codes, threshold, budget)).transpose()?;
-    let valued = runs.iter().any(|run| run.matcher == Matcher::Nnomp);
-    let atoms = valued.then(|| Atoms::new(codes, budget)).transpose()?;
     let one_concept = |concept: usize| -> Result<Vec<Pursuit>> {
         let (yes, known) = (labels.yes(Concept(concept as u32)), labels.known(Concept(concept as u32)));
         let target = firing.as_ref().map(|firing| Target::new(firing, yes, known));
-        let pursue = |run: &Run| match (run.matcher, run.beta, &target, &atoms) {
+        let pursue = |run: &Run| match (run.matcher, run.beta, &target, atoms) {
             (Matcher::OneToOne, _, Some(target), _) => Ok(naive::one_to_one(target, profile)),
             (Matcher::Naive, _, Some(target), _) => Ok(naive::pursue(target, run.steps, profile)),
             (Matcher::Fbmp, Some(beta), Some(target), _) => Ok(fbmp::pursue(target, beta, run.steps, profile)),
@@ -181,14 +211,19 @@ impl Matching {
         self.coalitions.iter().zip(&self.best_step).map(set).collect()
     }
 
-    /// The rows of some codes in which a coalition says that its concept is there.
-    pub(super) fn predicted(&self, concept: usize, codes: &Codes, threshold: f32) -> Result<Bits> {
-        let (columns, coalition) = (codes.columns()?, &self.coalitions[concept]);
-        if let Some(weights) = &self.weights {
-            return Ok(nnomp::predicted(columns, coalition, &weights[concept]));
-        }
-        let mut rows = Bits::empty(codes.rows());
-        coalition.iter().for_each(|&latent| rows.union(&columns.fired(latent, threshold)));
+    /// The known rows in which a coalition says that its concept is there; the codes may be others than chose it.
+    pub(super) fn predicted(&self, concept: usize, field: &Field<'_>) -> Result<Bits> {
+        let coalition = &self.coalitions[concept];
+        let mut rows = match (&self.weights, &field.firing) {
+            (Some(weights), _) => nnomp::predicted(field.codes.columns()?, coalition, &weights[concept]),
+            (None, Some(firing)) => {
+                let mut rows = Bits::empty(field.codes.rows());
+                coalition.iter().for_each(|latent| firing.cover(latent.0 as usize, &mut rows));
+                rows
+            }
+            (None, None) => return Err(Error::Bug("binary coalitions without binary codes".into())),
+        };
+        rows.intersect(field.labels.known(Concept(concept as u32)));
         Ok(rows)
     }
 }

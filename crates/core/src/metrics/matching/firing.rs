@@ -133,6 +133,19 @@ impl Firing {
         }
     }
 
+    /// In how many rows a latent fires.
+    pub fn fired(&self, latent: usize) -> usize {
+        self.fired[latent] as usize
+    }
+
+    /// Adds the rows in which a latent fires to a set.
+    pub fn cover(&self, latent: usize, set: &mut Bits) {
+        match &self.form {
+            Form::Lists { by_latent, .. } => by_latent.list(latent).iter().for_each(|&row| set.insert(row as usize)),
+            Form::Bits { by_latent, .. } => set.union(&by_latent[latent]),
+        }
+    }
+
     /// Calls a function for every row in which a latent fires, ascending.
     pub fn each_row(&self, latent: usize, mut call: impl FnMut(usize)) {
         match &self.form {

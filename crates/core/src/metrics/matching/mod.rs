@@ -24,7 +24,7 @@ use crate::kernel::bits::Bits;
 use crate::labels::Concept;
 use crate::results::{Profile, Scores};
 use crate::run::{Job, Next};
-use concepts::{Matched, match_all};
+use concepts::{Field, Settings, match_all};
 use placement::Placed;
 use tables::{Judged, Subject};
 
@@ -137,13 +137,16 @@ impl Metric for Match {
         let threshold = job.number(THRESHOLD.name)? as f32;
         let placed = Placed::of_job(job)?;
         let (codes, labels) = (placed.codes(), placed.labels());
-        let matched = Matched { codes, labels, threshold, profile: job.profile, budget: job.budget };
-        let matchings = match_all(&matched, &strategies)?;
+        let settings = Settings { threshold, profile: job.profile, budget: job.budget };
+        let field = Field::new(codes, labels, settings, &strategies)?;
+        let matchings = match_all(&field, &strategies)?;
+        let sets = strategies.len() as u64 * labels.concepts() as u64;
+        let _memory = job.budget.take(sets * labels.rows() as u64 / 8, "the rows that every coalition covers")?;
         let predicted: Vec<Vec<Bits>> =
-            matchings.iter().map(|matching| known_predictions(&matched, matching)).collect::<Result<_>>()?;
-        let held_out = held_out::held_out(&matched, &strategies, job.seed)?;
-        let rows = resample::row_intervals(labels, &predicted, job.seed)?;
-        let nulls: Vec<Vec<Vec<f64>>> = scores_of_nulls(job, &placed, &matched, &strategies)?;
+            matchings.iter().map(|matching| predictions(&field, matching)).collect::<Result<_>>()?;
+        let held_out = held_out::held_out(&field, &strategies, job.seed)?;
+        let rows = resample::row_intervals(labels, &predicted, job.seed);
+        let nulls = scores_of_nulls(job, &placed, &field, &strategies)?;
         let judged: Vec<Judged> = matchings
             .into_iter()
             .zip(predicted)
@@ -155,7 +158,7 @@ impl Metric for Match {
                 Judged { matching, predicted, held_out, rows, nulls }
             })
             .collect();
-        let subject = Subject { codes, labels, threshold, profile: job.profile, seed: job.seed };
+        let subject = Subject { field: &field, seed: job.seed };
         let mut scores = subject.scores(&judged)?;
         note_settings(&mut scores, job, &placed, &strategies);
         Ok(Next::Done(scores))
@@ -163,29 +166,24 @@ impl Metric for Match {
 }
 
 /// The known rows in which each coalition says that its concept is there.
-fn known_predictions(matched: &Matched<'_>, matching: &Matching) -> Result<Vec<Bits>> {
-    let one_concept = |concept: usize| {
-        let mut rows = matching.predicted(concept, matched.codes, matched.threshold)?;
-        rows.intersect(matched.labels.known(Concept(concept as u32)));
-        Ok(rows)
-    };
-    // Columns are built once, before the threads ask for them.
-    matched.codes.columns()?;
-    (0..matched.labels.concepts()).into_par_iter().map(one_concept).collect()
+fn predictions(field: &Field<'_>, matching: &Matching) -> Result<Vec<Bits>> {
+    (0..field.labels.concepts()).into_par_iter().map(|concept| matching.predicted(concept, field)).collect()
 }
 
 /// F1 by null, strategy and concept.
 fn scores_of_nulls(
     job: &Job<'_>,
     placed: &Placed<'_>,
-    matched: &Matched<'_>,
+    field: &Field<'_>,
     strategies: &[Strategy],
 ) -> Result<Vec<Vec<Vec<f64>>>> {
-    let concepts = matched.labels.concepts() as u32;
+    let concepts = field.labels.concepts() as u32;
     let mut nulls = Vec::new();
     for null in &job.inputs.nulls {
         let rearranged = placed.alike(null)?;
-        let matchings = match_all(&Matched { codes: rearranged.as_ref().unwrap_or(null), ..*matched }, strategies)?;
+        let codes = rearranged.as_ref().unwrap_or(null);
+        let null = Field::new(codes, field.labels, field.settings, strategies)?;
+        let matchings = match_all(&null, strategies)?;
         let f1 = |matching: &Matching| (0..concepts).map(|concept| matching.f1(Concept(concept))).collect();
         nulls.push(matchings.iter().map(f1).collect());
     }

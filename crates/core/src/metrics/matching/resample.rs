@@ -5,7 +5,7 @@
 
 use rayon::prelude::*;
 
-use crate::error::Result;
+use super::firing::f1;
 use crate::kernel::bits::Bits;
 use crate::kernel::random::{index, stream};
 use crate::labels::{Annotations, Concept};
@@ -18,10 +18,10 @@ pub(super) const ROW_RESAMPLES: usize = 200;
 const BATCH_BYTES: usize = 64 << 20;
 
 /// The interval of the mean F1 over concepts for every strategy; `predicted` are known rows by strategy and concept.
-pub(super) fn row_intervals(labels: &Annotations, predicted: &[Vec<Bits>], seed: u64) -> Result<Vec<Option<Interval>>> {
+pub(super) fn row_intervals(labels: &Annotations, predicted: &[Vec<Bits>], seed: u64) -> Vec<Option<Interval>> {
     let (rows, concepts) = (labels.rows(), labels.concepts());
     if rows < 2 || concepts == 0 {
-        return Ok(vec![None; predicted.len()]);
+        return vec![None; predicted.len()];
     }
     let width = (BATCH_BYTES / rows).clamp(1, ROW_RESAMPLES);
     let mut replicates = vec![Vec::with_capacity(ROW_RESAMPLES); predicted.len()];
@@ -43,9 +43,7 @@ pub(super) fn row_intervals(labels: &Annotations, predicted: &[Vec<Bits>], seed:
                 let all = sums(&mut predicted.rows());
                 let hits = sums(&mut predicted.rows().filter(|&row| yes.contains(row)));
                 (0..width)
-                    .map(|place| {
-                        super::firing::f1(hits[place] as usize, positives[place] as usize, all[place] as usize)
-                    })
+                    .map(|place| f1(hits[place] as usize, positives[place] as usize, all[place] as usize))
                     .collect::<Vec<f64>>()
             };
             predicted.iter().flat_map(scores).collect()
@@ -57,7 +55,7 @@ pub(super) fn row_intervals(labels: &Annotations, predicted: &[Vec<Bits>], seed:
             }
         }
     }
-    Ok(replicates.into_iter().map(percentile_interval).collect())
+    replicates.into_iter().map(percentile_interval).collect()
 }
 
 /// How often each row was drawn in each of some resamples, row-major. A row drawn more than 255 times in one resample
@@ -92,7 +90,7 @@ mod tests {
         let labels = Annotations::new(vec!["even".into()], rows, label).unwrap();
         let perfect = vec![labels.yes(Concept(0)).clone()];
         let coin = vec![Bits::of(rows, (0..rows).filter(|row| row % 4 < 2))];
-        let intervals = row_intervals(&labels, &[perfect, coin], 7).unwrap();
+        let intervals = row_intervals(&labels, &[perfect, coin], 7);
         assert_eq!(intervals[0], Some(Interval { low: 1.0, high: 1.0 }));
         // F1 is 2 · 100 / (200 + 200) = 0.5, and its standard deviation over resamples of 400 rows is about 0.03.
         let coin = intervals[1].unwrap();

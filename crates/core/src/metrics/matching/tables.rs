@@ -1,11 +1,12 @@
 //! From matchings to scores: headline, tables and notes.
 
 use super::Matching;
-use crate::codes::Codes;
+use super::concepts::Field;
+use crate::codes::Latent;
 use crate::error::Result;
 use crate::kernel::bits::Bits;
 use crate::kernel::statistics::{deviation, mean};
-use crate::labels::{Annotations, Concept};
+use crate::labels::Concept;
 use crate::results::{Cells, Interval, Profile, Scores, Table, bootstrap_mean};
 
 /// One strategy with everything that was found out about it.
@@ -48,21 +49,17 @@ struct Summary {
 
 /// What the tables speak about.
 pub(super) struct Subject<'a> {
-    /// The codes.
-    pub codes: &'a Codes,
-    /// The labels.
-    pub labels: &'a Annotations,
-    /// A latent fires above this.
-    pub threshold: f32,
-    /// Paper or reference.
-    pub profile: Profile,
-    /// The seed.
+    /// The codes and labels.
+    pub field: &'a Field<'a>,
+    /// The seed of the intervals.
     pub seed: u64,
 }
 
 impl Subject<'_> {
     fn positives(&self) -> Vec<usize> {
-        (0..self.labels.concepts()).map(|concept| self.labels.yes(Concept(concept as u32)).count()).collect()
+        (0..self.field.labels.concepts())
+            .map(|concept| self.field.labels.yes(Concept(concept as u32)).count())
+            .collect()
     }
 
     /// Everything at once.
@@ -99,7 +96,7 @@ impl Subject<'_> {
         let f1: Vec<f64> = (0..positives.len()).map(|concept| judged.matching.f1(Concept(concept as u32))).collect();
         let present: Vec<f64> = f1.iter().zip(positives).filter(|&(_, &rows)| rows > 0).map(|(&f1, _)| f1).collect();
         // A mean of nothing but zeros by convention says nothing.
-        let undefined = self.profile == Profile::Paper && present.is_empty();
+        let undefined = self.field.settings.profile == Profile::Paper && present.is_empty();
         let null_scores: Vec<f64> = judged.nulls.iter().filter_map(|null| mean(null)).collect();
         let gain = |(concept, &f1): (usize, &f64)| {
             f1 - judged.nulls.iter().map(|null| null[concept]).sum::<f64>() / judged.nulls.len() as f64
@@ -121,11 +118,11 @@ impl Subject<'_> {
     }
 
     fn concept_table(&self, strategies: &[Judged], positives: &[usize]) -> Table {
-        let names = self.labels.names();
+        let names = self.field.labels.names();
         let cells = || strategies.iter().flat_map(|judged| (0..names.len()).map(move |concept| (judged, concept)));
-        let yes = |concept: usize| self.labels.yes(Concept(concept as u32));
+        let yes = |concept: usize| self.field.labels.yes(Concept(concept as u32));
         let part = |part: usize, whole: usize| (whole > 0).then(|| part as f64 / whole as f64);
-        let defined = |concept: usize| self.profile == Profile::Reference || positives[concept] > 0;
+        let defined = |concept: usize| self.field.settings.profile == Profile::Reference || positives[concept] > 0;
         let coalition = |(judged, concept): (&Judged, usize)| {
             judged.matching.coalitions[concept].iter().map(|latent| i64::from(latent.0)).collect()
         };
@@ -159,14 +156,13 @@ impl Subject<'_> {
             chosen.extend(coalition.iter().map(|latent| (latent.0, concept as i64)));
         }
         chosen.sort_unstable();
-        let columns = self.codes.columns()?;
         let (mut latents, mut concepts, mut names, mut fired) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for group in chosen.chunk_by(|a, b| a.0 == b.0) {
-            let (_, values) = columns.latent(crate::codes::Latent(group[0].0));
             latents.push(group[0].0 as usize);
-            fired.push(values.iter().filter(|&&value| value > self.threshold).count());
+            fired.push(self.field.fired(Latent(group[0].0))?);
             let of: Vec<i64> = group.iter().map(|entry| entry.1).collect();
-            let words: Vec<&str> = of.iter().map(|&concept| self.labels.names()[concept as usize].as_str()).collect();
+            let words: Vec<&str> =
+                of.iter().map(|&concept| self.field.labels.names()[concept as usize].as_str()).collect();
             names.push(words.join("; "));
             concepts.push(of);
         }
@@ -187,7 +183,7 @@ impl Subject<'_> {
         } else if absent == concepts {
             scores.note("no concept has a positive row: every F1 is undefined");
         } else if absent > 0 {
-            let treated = match self.profile {
+            let treated = match self.field.settings.profile {
                 Profile::Paper => {
                     "their F1 is undefined; they count 0 in `match_score`, which averages over all concepts"
                 }
@@ -200,8 +196,8 @@ impl Subject<'_> {
                 "{absent} of {concepts} concepts {verb} no positive row: {treated}; `match_score_present` leaves them out"
             ));
         }
-        let cells = concepts * self.labels.rows();
-        let known: usize = (0..concepts).map(|concept| self.labels.known(Concept(concept as u32)).count()).sum();
+        let cells = concepts * self.field.labels.rows();
+        let known: usize = (0..concepts).map(|concept| self.field.labels.known(Concept(concept as u32)).count()).sum();
         if known < cells {
             scores.note(format!(
                 "{} of {cells} labels are unknown: those rows do not exist for their concept",
