@@ -319,8 +319,13 @@ mod tests {
     }
 
     fn inputs(codes: Codes, truth: Codes) -> Inputs {
-        let truth = Some(Truth { codes: truth.into(), directions: None });
-        Inputs { codes: Some(codes.into()), truth, ..Inputs::default() }
+        let truth = Truth { codes: truth.into(), directions: None };
+        Inputs { codes: Some(codes.into()), truth: Some(truth.into()), ..Inputs::default() }
+    }
+
+    fn set_true_directions(inputs: &mut Inputs, directions: ActivationStore) {
+        let codes = inputs.truth.as_ref().unwrap().codes.clone();
+        inputs.truth = Some(Truth { codes, directions: Some(directions.into()) }.into());
     }
 
     fn copy(codes: &Codes, order: &[usize]) -> Codes {
@@ -374,7 +379,7 @@ mod tests {
             let true_directions = world.directions.as_ref().unwrap();
             let mut inputs = inputs(copy(&world.codes, &order), copy(&world.codes, &(0..60).collect::<Vec<_>>()));
             inputs.directions = Some(rows(true_directions, back.into_iter()).into());
-            inputs.truth.as_mut().unwrap().directions = Some(rows(true_directions, 0..60).into());
+            set_true_directions(&mut inputs, rows(true_directions, 0..60));
             let scores = run(&inputs);
             for key in ["recovery", "recovery_cosine", "recovery_best_cosine"] {
                 assert!((scores.value(key).unwrap() - 1.0).abs() < 1e-6, "{key}: {:?}", scores.value(key));
@@ -413,9 +418,9 @@ mod tests {
         let truth = Codes::from_dense(&[1.0, 0.0, 0.0, 1.0], 2).unwrap();
         let codes = Codes::from_dense(&[1.0, 0.0, 0.0, 0.0], 2).unwrap();
         let mut inputs = inputs(codes, truth);
-        let store = |values: &[f32]| Some(ActivationStore::from_rows(values.to_vec(), 2).unwrap());
-        inputs.directions = store(&[2.0, 0.0, 0.0, 0.0]);
-        inputs.truth.as_mut().unwrap().directions = store(&[1.0, 0.0, 0.0, 1.0]);
+        let store = |values: &[f32]| ActivationStore::from_rows(values.to_vec(), 2).unwrap();
+        inputs.directions = Some(store(&[2.0, 0.0, 0.0, 0.0]).into());
+        set_true_directions(&mut inputs, store(&[1.0, 0.0, 0.0, 1.0]));
         let scores = run(&inputs);
         assert_eq!(scores.value("recovery"), Some(0.5));
         assert_eq!(scores.value("recovery_cosine"), Some(0.5));

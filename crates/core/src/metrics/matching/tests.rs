@@ -292,7 +292,7 @@ fn threads_do_not_change_a_bit() {
     let (first, labels) = random_case(11);
     let null = || {
         let values: Vec<f32> = (0..first.rows() * 20).map(|cell| f32::from(u8::from(cell % 7 < 3))).collect();
-        Codes::from_dense(&values, 20).unwrap()
+        Codes::from_dense(&values, 20).unwrap().into()
     };
     let nulls = vec![null(), null()];
     let inputs = Inputs {
