@@ -3,6 +3,7 @@
 pub mod assignment;
 pub mod bits;
 pub mod nnls;
+pub mod panels;
 pub mod product;
 pub mod random;
 pub mod statistics;

@@ -1,0 +1,180 @@
+//! The encoder product: rows against a packed matrix, a small tile at a time, so that whoever consumes the tile finds it
+//! in the first-level cache and the full product never reaches memory.
+//!
+//! Every element is one chain of fused multiply-adds over the inner index, in order, on every processor: results do not
+//! depend on the instruction set, on the rows beside it, or on threads.
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Columns of a panel.
+pub const PANEL: usize = 32;
+
+/// Rows of a tile.
+pub const TILE_ROWS: usize = 12;
+
+/// The values of a tile, row by row.
+pub type Tile = [f32; TILE_ROWS * PANEL];
+
+/// A matrix of `columns` vectors, packed so that a panel of 32 of them lies together, inner index first.
+#[derive(Clone, Debug)]
+pub struct Panels {
+    inner: usize,
+    columns: usize,
+    values: Vec<f32>,
+}
+
+impl Panels {
+    /// Room for `columns` vectors of length `inner`, all zero. Missing columns of the last panel stay zero.
+    pub fn new(columns: usize, inner: usize) -> Panels {
+        Panels { inner, columns, values: vec![0.0; columns.div_ceil(PANEL) * PANEL * inner] }
+    }
+
+    /// Packs vectors that lie one after the other.
+    pub fn pack(vectors: &[f32], inner: usize) -> Panels {
+        let columns = if inner == 0 { 0 } else { vectors.len() / inner };
+        let mut panels = Panels::new(columns, inner);
+        let size = panels.panel_size().max(1);
+        for (panel, place) in panels.values.chunks_exact_mut(size).zip((0..).step_by(PANEL)) {
+            let last = (place + PANEL).min(columns);
+            fill_panel(panel, &vectors[place * inner..last * inner], inner);
+        }
+        panels
+    }
+
+    /// How many vectors there are.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// How many panels there are.
+    pub fn panels(&self) -> usize {
+        self.columns.div_ceil(PANEL)
+    }
+
+    fn panel_size(&self) -> usize {
+        self.inner * PANEL
+    }
+
+    /// The panels, to be repacked in parallel.
+    pub fn panels_mut(&mut self) -> std::slice::ChunksExactMut<'_, f32> {
+        let size = self.panel_size().max(1);
+        self.values.chunks_exact_mut(size)
+    }
+
+    /// Twelve rows of length `inner` against one panel.
+    pub fn product(&self, rows: &[f32], panel: usize, out: &mut Tile) {
+        let size = self.panel_size();
+        let op = Product { rows, panel: &self.values[panel * size..][..size], inner: self.inner, out };
+        Arch::new().dispatch(op);
+    }
+}
+
+/// Writes up to 32 vectors into a panel.
+pub fn fill_panel(panel: &mut [f32], vectors: &[f32], inner: usize) {
+    for (column, vector) in vectors.chunks_exact(inner.max(1)).enumerate() {
+        for (k, &value) in vector.iter().enumerate() {
+            panel[k * PANEL + column] = value;
+        }
+    }
+}
+
+struct Product<'a> {
+    rows: &'a [f32],
+    panel: &'a [f32],
+    inner: usize,
+    out: &'a mut Tile,
+}
+
+impl WithSimd for Product<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        // Accumulators must fit the registers: 24 of 32 with 16 lanes, 12 of 16 with 8.
+        match S::F32_LANES {
+            16 => self.tile::<S, 12, 2>(simd),
+            8 => self.tile::<S, 6, 2>(simd),
+            4 => self.tile::<S, 4, 2>(simd),
+            _ => self.tile::<S, 1, 8>(simd),
+        }
+    }
+}
+
+impl Product<'_> {
+    #[inline(always)]
+    fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(self, simd: S) {
+        let inner = self.inner;
+        let lanes = S::F32_LANES;
+        for first in (0..TILE_ROWS).step_by(ROWS) {
+            let rows: [&[f32]; ROWS] = std::array::from_fn(|r| &self.rows[(first + r) * inner..][..inner]);
+            for column in (0..PANEL).step_by(VECTORS * lanes) {
+                let mut sums = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
+                for (k, line) in self.panel.chunks_exact(PANEL).take(inner).enumerate() {
+                    let (vectors, _) = S::as_simd_f32s(&line[column..column + VECTORS * lanes]);
+                    let vectors: [S::f32s; VECTORS] = std::array::from_fn(|v| vectors[v]);
+                    for r in 0..ROWS {
+                        let value = simd.splat_f32s(rows[r][k]);
+                        for v in 0..VECTORS {
+                            sums[r][v] = simd.mul_add_f32s(value, vectors[v], sums[r][v]);
+                        }
+                    }
+                }
+                for r in 0..ROWS {
+                    let line = &mut self.out[(first + r) * PANEL + column..][..VECTORS * lanes];
+                    let (into, _) = S::as_mut_simd_f32s(line);
+                    into.copy_from_slice(&sums[r]);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_is_one_chain_of_fused_operations() {
+        for (inner, columns) in [(1, 1), (7, 33), (24, 64), (768, 100)] {
+            let vectors: Vec<f32> = (0..columns * inner).map(|i| ((i * 7919 % 1013) as f32 - 500.0) / 317.0).collect();
+            let rows: Vec<f32> = (0..TILE_ROWS * inner).map(|i| ((i * 104_729 % 997) as f32 - 490.0) / 211.0).collect();
+            let panels = Panels::pack(&vectors, inner);
+            let mut tile = [0.0; TILE_ROWS * PANEL];
+            for panel in 0..panels.panels() {
+                panels.product(&rows, panel, &mut tile);
+                for r in 0..TILE_ROWS {
+                    for c in 0..PANEL.min(columns - panel * PANEL) {
+                        let vector = &vectors[(panel * PANEL + c) * inner..][..inner];
+                        let chain = rows[r * inner..][..inner].iter().zip(vector).fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));
+                        assert_eq!(tile[r * PANEL + c].to_bits(), chain.to_bits());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn speed() {
+        let (inner, columns, rows) = (768, 4096, 504);
+        let vectors: Vec<f32> = (0..columns * inner).map(|i| ((i * 7919 % 1013) as f32 - 500.0) / 317.0).collect();
+        let x: Vec<f32> = (0..rows * inner).map(|i| ((i * 104_729 % 997) as f32 - 490.0) / 211.0).collect();
+        let panels = Panels::pack(&vectors, inner);
+        let mut tile = [0.0; TILE_ROWS * PANEL];
+        for _ in 0..3 {
+            let t = std::time::Instant::now();
+            let mut s = 0.0;
+            for panel in 0..panels.panels() {
+                for r in (0..rows).step_by(TILE_ROWS) {
+                    panels.product(&x[r * inner..(r + TILE_ROWS) * inner], panel, &mut tile);
+                    s += tile[5];
+                }
+            }
+            let dt = t.elapsed().as_secs_f64();
+            println!("{} GF/s {s}", 2.0 * (rows * columns * inner) as f64 / dt / 1e9);
+            let mut out = vec![0.0; rows * columns];
+            let t = std::time::Instant::now();
+            crate::kernel::product::rows_by_rows(&x, &vectors, inner, &mut out);
+            println!("gemm NT {} GF/s", 2.0 * (rows * columns * inner) as f64 / t.elapsed().as_secs_f64() / 1e9);
+        }
+    }
+}
