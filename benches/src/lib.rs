@@ -63,7 +63,8 @@ pub fn embeddings(rows: usize, width: usize) -> Result<Arc<ActivationStore>> {
 /// Evaluates a metric on all cores.
 pub fn run(metric: &str, inputs: &Inputs, given: &[(&str, &str)], profile: Profile) -> Result<ResultFile> {
     let metric = find(metric).ok_or_else(|| Error::Bug(format!("no metric {metric}")))?;
-    let given: BTreeMap<String, String> = given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let given: BTreeMap<String, String> =
+        given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let cancel = AtomicBool::new(false);
     let engine = Engine::new(0, Budget::of_machine(), &Silent, &cancel)?;
     evaluate(metric, inputs, recipe(metric, inputs, &given, profile, 0)?, &engine)

@@ -7,8 +7,11 @@ use etalon::run::Inputs;
 use etalon_bench::{answer, best_seconds, codes, embeddings, run};
 
 fn main() -> Result<()> {
-    let inputs =
-        Inputs { codes: Some(codes(20_000, 4096, 32)?), embeddings: Some(embeddings(20_000, 768)?), ..Inputs::default() };
+    let inputs = Inputs {
+        codes: Some(codes(20_000, 4096, 32)?),
+        embeddings: Some(embeddings(20_000, 768)?),
+        ..Inputs::default()
+    };
     let seconds = best_seconds(2, || run("cknna", &inputs, &[], Profile::Paper).map(|_| ()))?;
     answer(seconds, &[]);
     Ok(())

@@ -19,8 +19,7 @@ fn main() -> Result<()> {
     let budget = Budget::new(200_000_000);
     let began = Instant::now();
     let mut reader = open_rows(&Source::parse(&file)?, &budget)?;
-    let store =
-        import(reader.as_mut(), &out, &ImportOptions::default(), &budget, &Silent, &AtomicBool::new(false))?;
+    let store = import(reader.as_mut(), &out, &ImportOptions::default(), &budget, &Silent, &AtomicBool::new(false))?;
     let imported = began.elapsed().as_secs_f64();
     let mut sum = 0.0f64;
     for first in (0..store.rows()).step_by(4096) {

@@ -29,7 +29,8 @@ impl Bar {
     /// A bar, or nothing at all.
     pub fn new(silent: bool) -> Bar {
         let terminal = std::io::stderr().is_terminal();
-        let state = State { bar: ProgressBar::hidden(), what: String::new(), unit: String::new(), said: Instant::now() };
+        let state =
+            State { bar: ProgressBar::hidden(), what: String::new(), unit: String::new(), said: Instant::now() };
         Bar { state: Mutex::new(state), silent, terminal }
     }
 
@@ -50,7 +51,8 @@ impl Progress for Bar {
             return;
         }
         self.with(|state| {
-            let target = if self.terminal { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
+            let target =
+                if self.terminal { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
             let style = "{msg:<28} {bar:32} {human_pos}/{human_len} {prefix}  {per_sec}  {eta} left";
             let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
             state.bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);

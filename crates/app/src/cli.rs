@@ -312,7 +312,12 @@ fn metric_options() -> Vec<Arg> {
                     param.default,
                     users.join(", ")
                 );
-                options.push(option(param.name, if param.several { "V[,V..]" } else { "V" }, help, "Options of metrics"));
+                options.push(option(
+                    param.name,
+                    if param.several { "V[,V..]" } else { "V" },
+                    help,
+                    "Options of metrics",
+                ));
             }
         }
     }

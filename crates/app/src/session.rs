@@ -116,7 +116,10 @@ fn parse_size(text: &str) -> Result<u64> {
     };
     let number = lower[..digits].parse::<f64>().ok().filter(|number| *number > 0.0);
     number.zip(scale).map(|(number, scale)| (number * scale as f64) as u64).ok_or_else(|| {
-        Complaint::new("`--memory` is not a size").expected("a number with a unit, such as 500MB or 2GB").found(text).into()
+        Complaint::new("`--memory` is not a size")
+            .expected("a number with a unit, such as 500MB or 2GB")
+            .found(text)
+            .into()
     })
 }
 

@@ -41,13 +41,15 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
         }
         let world = worlds::make(maker.card().name, &given, args.seed, &session.budget)?;
         study::save_world(&world, &given, args.seed, out, &session.budget, session.progress(), &session.cancel)?;
-        session.answer(format!("world: {} ({} rows)", out.display(), world.activations.rows()), || {
-            json!({"world": out, "rows": world.activations.rows(), "width": world.activations.width()})
-        });
+        session.answer(
+            format!("world: {} ({} rows)", out.display(), world.activations.rows()),
+            || json!({"world": out, "rows": world.activations.rows(), "width": world.activations.width()}),
+        );
         return Ok(ExitCode::SUCCESS);
     }
     if !DATA_SETS.iter().any(|(other, _)| other == name) {
-        let names: Vec<&str> = WORLDS.iter().map(|world| world.card().name).chain(DATA_SETS.map(|(name, _)| name)).collect();
+        let names: Vec<&str> =
+            WORLDS.iter().map(|world| world.card().name).chain(DATA_SETS.map(|(name, _)| name)).collect();
         return Err(Complaint::new(format!("there is no world or data set `{name}`"))
             .expected(names.join(", "))
             .advice("`etalon data --list` describes them")
@@ -82,16 +84,18 @@ fn import_array(from: &Path, out: &Path, nan: &str, session: &Session) -> Result
     session.say(format!("reading {}", reader.kind()));
     let options = ImportOptions { finite: finite(nan), ..ImportOptions::default() };
     let store = store::import(reader.as_mut(), out, &options, &session.budget, session.progress(), &session.cancel)?;
-    session.answer(format!("store: {} ({} rows of {})", out.display(), store.rows(), store.width()), || {
-        json!({"store": out, "rows": store.rows(), "width": store.width()})
-    });
+    session.answer(
+        format!("store: {} ({} rows of {})", out.display(), store.rows(), store.width()),
+        || json!({"store": out, "rows": store.rows(), "width": store.width()}),
+    );
     Ok(ExitCode::SUCCESS)
 }
 
 fn convert(name: &str, from: &Path, out: &Path, session: &Session) -> Result<ExitCode> {
     let written = study::convert_data_set(name, from, out, &session.budget)?;
-    session.answer(format!("{}: {} images, {} concepts", out.display(), written.images, written.concepts), || {
-        json!({"directory": out, "images": written.images, "concepts": written.concepts})
-    });
+    session.answer(
+        format!("{}: {} images, {} concepts", out.display(), written.images, written.concepts),
+        || json!({"directory": out, "images": written.images, "concepts": written.concepts}),
+    );
     Ok(ExitCode::SUCCESS)
 }

@@ -58,9 +58,12 @@ fn given_params(metrics: &[&'static dyn Metric], matches: Option<&ArgMatches>) -
     for param in METRICS.iter().flat_map(|metric| metric.card().params) {
         let Some(value) = matches.try_get_one::<String>(param.name).ok().flatten() else { continue };
         if !metrics.iter().any(|metric| declares(*metric, param.name)) {
-            return Err(Complaint::new(format!("no metric of this evaluation has `--{}`", param.name.replace('_', "-")))
-                .advice("`etalon metrics NAME` lists the options of a metric")
-                .into());
+            return Err(Complaint::new(format!(
+                "no metric of this evaluation has `--{}`",
+                param.name.replace('_', "-")
+            ))
+            .advice("`etalon metrics NAME` lists the options of a metric")
+            .into());
         }
         given.insert(param.name.to_string(), value.clone());
     }

@@ -57,8 +57,9 @@ fn conclude(archive: &Archive, title: &str, outcome: &Outcome, session: &Session
         .iter()
         .map(|f| json!({"set": f.set, "metric": f.metric, "seed": f.seed, "error": f.error.to_string()}))
         .collect();
-    session.answer(format!("{}\nreport: {}", pages::text_table(&results), page.display()), || {
-        json!({"report": page, "computed": outcome.computed, "kept": outcome.kept, "failed": failed})
-    });
+    session.answer(
+        format!("{}\nreport: {}", pages::text_table(&results), page.display()),
+        || json!({"report": page, "computed": outcome.computed, "kept": outcome.kept, "failed": failed}),
+    );
     Ok(if outcome.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) })
 }

@@ -26,8 +26,9 @@ pub fn run(args: &cli::Report, session: &Session) -> Result<ExitCode> {
     let name = args.directory.file_name().map(|name| name.to_string_lossy().into_owned());
     let title = args.title.clone().or(name).unwrap_or_else(|| "Results".into());
     let page = report::write(&args.directory, &title, &results)?;
-    session.answer(format!("{}\nreport: {}", report::text_table(&results), page.display()), || {
-        json!({"report": page, "results": results.len()})
-    });
+    session.answer(
+        format!("{}\nreport: {}", report::text_table(&results), page.display()),
+        || json!({"report": page, "results": results.len()}),
+    );
     Ok(ExitCode::SUCCESS)
 }

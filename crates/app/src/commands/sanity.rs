@@ -26,7 +26,8 @@ pub fn run(args: &cli::SanityArgs, session: &Session) -> Result<ExitCode> {
     if !chosen.is_empty() {
         metrics.retain(|(metric, _)| chosen.iter().any(|other| other.card().name == metric.card().name));
     }
-    let grid = Grid { metrics, seeds: vec![args.seed], profile: profile(&args.profile), archive: &archive, engine: &engine };
+    let grid =
+        Grid { metrics, seeds: vec![args.seed], profile: profile(&args.profile), archive: &archive, engine: &engine };
     let outcome = grid.run(&sets)?;
     conclude(&archive, "Sanity check", &outcome, session)
 }

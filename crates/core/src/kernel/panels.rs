@@ -145,36 +145,14 @@ mod tests {
                 for r in 0..TILE_ROWS {
                     for c in 0..PANEL.min(columns - panel * PANEL) {
                         let vector = &vectors[(panel * PANEL + c) * inner..][..inner];
-                        let chain = rows[r * inner..][..inner].iter().zip(vector).fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));
+                        let chain = rows[r * inner..][..inner]
+                            .iter()
+                            .zip(vector)
+                            .fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));
                         assert_eq!(tile[r * PANEL + c].to_bits(), chain.to_bits());
                     }
                 }
             }
-        }
-    }
-
-    #[test]
-    fn speed() {
-        let (inner, columns, rows) = (768, 4096, 504);
-        let vectors: Vec<f32> = (0..columns * inner).map(|i| ((i * 7919 % 1013) as f32 - 500.0) / 317.0).collect();
-        let x: Vec<f32> = (0..rows * inner).map(|i| ((i * 104_729 % 997) as f32 - 490.0) / 211.0).collect();
-        let panels = Panels::pack(&vectors, inner);
-        let mut tile = [0.0; TILE_ROWS * PANEL];
-        for _ in 0..3 {
-            let t = std::time::Instant::now();
-            let mut s = 0.0;
-            for panel in 0..panels.panels() {
-                for r in (0..rows).step_by(TILE_ROWS) {
-                    panels.product(&x[r * inner..(r + TILE_ROWS) * inner], panel, &mut tile);
-                    s += tile[5];
-                }
-            }
-            let dt = t.elapsed().as_secs_f64();
-            println!("{} GF/s {s}", 2.0 * (rows * columns * inner) as f64 / dt / 1e9);
-            let mut out = vec![0.0; rows * columns];
-            let t = std::time::Instant::now();
-            crate::kernel::product::rows_by_rows(&x, &vectors, inner, &mut out);
-            println!("gemm NT {} GF/s", 2.0 * (rows * columns * inner) as f64 / t.elapsed().as_secs_f64() / 1e9);
         }
     }
 }

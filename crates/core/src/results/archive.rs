@@ -300,9 +300,13 @@ mod tests {
         result.seconds = 99.0;
         archive.put(&result, &about).unwrap();
         assert_eq!(fs::read(archive.path(&id)).unwrap(), before);
-        about.insert("inputs".into(), json!("a better name"));
+        about.insert("latents".into(), json!(1024));
         archive.put(&result, &about).unwrap();
-        assert_eq!(archive.get(&id).unwrap().unwrap().about["inputs"], json!("a better name"));
+        assert_eq!(archive.get(&id).unwrap().unwrap().about["latents"], json!(1024));
+        about.insert("inputs".into(), json!("another name"));
+        let other = archive.put(&result, &about).unwrap();
+        assert_ne!(other, id);
+        assert_eq!(archive.same_recipe(&result.recipe).unwrap().unwrap().result.recipe, result.recipe);
         result.scores.headline[0].value = Some(0.9);
         assert!(matches!(archive.put(&result, &about), Err(Error::Bug(_))));
     }

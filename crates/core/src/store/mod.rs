@@ -22,9 +22,9 @@ mod verify;
 
 pub use activations::{ActivationStore, StoreReader, Tile};
 pub use import::{ImportOptions, import};
-pub use manifest::Format;
-pub(crate) use seal::BLOCK_BYTES;
 pub use lock::Lock;
+pub use manifest::Format;
 pub use npy::write_npy;
+pub(crate) use seal::BLOCK_BYTES;
 pub use splits::Splits;
 pub use verify::{KINDS, Kind, Verified, verify, verify_among};

@@ -9,7 +9,12 @@ use crate::error::Result;
 const BLOCK: usize = 256;
 
 /// Writes rows × width values that a function fills row by row, without holding them all.
-pub fn write_npy(path: &Path, rows: usize, width: usize, mut fill: impl FnMut(usize, &mut [f32]) -> Result<()>) -> Result<()> {
+pub fn write_npy(
+    path: &Path,
+    rows: usize,
+    width: usize,
+    mut fill: impl FnMut(usize, &mut [f32]) -> Result<()>,
+) -> Result<()> {
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
     // Magic, version, length and header together fill whole blocks of 64 bytes and end with a line break.
     let padding = (64 - (10 + header.len() + 1) % 64) % 64;

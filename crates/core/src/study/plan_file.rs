@@ -104,11 +104,14 @@ impl Study {
                 .advice(format!("add \"{name}\" to `metrics`, or delete the table"))
                 .into());
         }
-        let sets: Vec<WrittenSet> = written.sets.into_iter().map(WrittenSet::read).collect::<Result<_>>().in_file(file)?;
+        let sets: Vec<WrittenSet> =
+            written.sets.into_iter().map(WrittenSet::read).collect::<Result<_>>().in_file(file)?;
         let mut names: Vec<&String> = sets.iter().map(|set| &set.name).collect();
         names.sort();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(wrong(format!("two sets are called `{}`", pair[0])).advice("give every set its own name").into());
+            return Err(wrong(format!("two sets are called `{}`", pair[0]))
+                .advice("give every set its own name")
+                .into());
         }
         if sets.is_empty() || written.seeds.is_empty() || written.metrics.is_empty() {
             return Err(wrong("the study has nothing to do".into())
@@ -134,8 +137,7 @@ impl Study {
 
     /// Reads the inputs of one set.
     pub fn load(&self, place: usize, budget: &Budget) -> Result<Set> {
-        let (name, paths, about) =
-            self.sets.get(place).ok_or_else(|| Error::Bug(format!("no set number {place}")))?;
+        let (name, paths, about) = self.sets.get(place).ok_or_else(|| Error::Bug(format!("no set number {place}")))?;
         let mut set = Set::new(name, paths.load(&self.base, Finite::Refuse, budget)?);
         set.about.extend(about.clone());
         Ok(set)

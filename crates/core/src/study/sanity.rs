@@ -38,11 +38,13 @@ pub fn sanity_sets(
 ) -> Result<Vec<Set>> {
     let missing = |what: &str| Complaint::new(format!("the sanity check needs {what}"));
     let codes = inputs.codes.as_deref().ok_or_else(|| missing("the codes under test"))?;
-    let store = inputs.embeddings.as_deref().ok_or_else(|| missing("the embeddings, to run untrained dictionaries on"))?;
+    let store =
+        inputs.embeddings.as_deref().ok_or_else(|| missing("the embeddings, to run untrained dictionaries on"))?;
     inputs.check()?;
     let mean = codes.entries() as f64 / codes.rows().max(1) as f64;
     let k = options.k.unwrap_or((mean.round() as usize).max(1)).min(codes.latents());
-    let encode = |dictionary: &Linear, store: &ActivationStore| encode_store(dictionary, store, progress, cancel).map(Arc::new);
+    let encode =
+        |dictionary: &Linear, store: &ActivationStore| encode_store(dictionary, store, progress, cancel).map(Arc::new);
     let nulls = (1..=options.nulls as u64)
         .map(|offset| encode(&untrained(store, codes.latents(), k, options.seed + offset)?, store))
         .collect::<Result<Vec<Arc<Codes>>>>()?;
@@ -52,7 +54,10 @@ pub fn sanity_sets(
     let dictionary = untrained(store, codes.latents(), k, options.seed)?;
     let mut plain = Inputs {
         codes: Some(encode(&dictionary, store)?),
-        directions: Some(Arc::new(ActivationStore::from_rows(dictionary.directions().to_vec(), dictionary.card().width)?)),
+        directions: Some(Arc::new(ActivationStore::from_rows(
+            dictionary.directions().to_vec(),
+            dictionary.card().width,
+        )?)),
         ..trained.clone()
     };
     let mut random = Inputs {

@@ -358,7 +358,8 @@ fn the_rows_of_the_short_batch_are_lost_in_reference_only() {
     // 7 rows in batches of 3: row 6 overwrites row 2, and place 6 stays empty. The latent fires in rows 2 and 6, the concept
     // is in row 2 only: in truth F1 = 2·1/(1 + 2) = 2/3, as placed the concept has no row left.
     let rows: &[&[u8]] = &[&[0], &[0], &[1], &[0], &[0], &[0], &[1]];
-    let inputs = Inputs { codes: Some(codes(rows, 1).into()), labels: Some(labels(&["nnynnnn"]).into()), ..Inputs::default() };
+    let inputs =
+        Inputs { codes: Some(codes(rows, 1).into()), labels: Some(labels(&["nnynnnn"]).into()), ..Inputs::default() };
     let paper = run_on(&inputs, &[], Profile::Paper, 1);
     assert_eq!(paper.value("match_score"), Some(2.0 / 3.0));
     let reference = run_on(&inputs, &[("reference_batch", "3")], Profile::Reference, 1);
@@ -371,7 +372,11 @@ fn the_rows_of_the_short_batch_are_lost_in_reference_only() {
 #[test]
 fn the_matched_sets_of_reference_end_at_the_best_step_of_the_whole_run() {
     let rows: &[&[u8]] = &[&[1, 0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 0]];
-    let inputs = Inputs { codes: Some(codes(rows, 3).into()), labels: Some(labels(&["yynn", "nnnn"]).into()), ..Inputs::default() };
+    let inputs = Inputs {
+        codes: Some(codes(rows, 3).into()),
+        labels: Some(labels(&["yynn", "nnnn"]).into()),
+        ..Inputs::default()
+    };
     let given = BTreeMap::from([("matcher".to_string(), "naive,nnomp".to_string())]);
     let params = CARD.params(Profile::Reference, &given).unwrap();
     let budget = Budget::new(1 << 20);

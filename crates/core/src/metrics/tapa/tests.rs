@@ -62,13 +62,16 @@ pub(in crate::metrics) fn pairs_of(changes: &[(Option<u32>, Option<u32>)]) -> Pa
 
 fn inputs() -> Inputs {
     Inputs {
-        pairs: Some(pairs_of(&[
-            (Some(0), Some(1)),
-            (Some(0), Some(1)),
-            (Some(3), Some(2)),
-            (Some(2), Some(3)),
-            (Some(4), Some(1)),
-        ]).into()),
+        pairs: Some(
+            pairs_of(&[
+                (Some(0), Some(1)),
+                (Some(0), Some(1)),
+                (Some(3), Some(2)),
+                (Some(2), Some(3)),
+                (Some(4), Some(1)),
+            ])
+            .into(),
+        ),
         pair_codes: Some(codes_of(&[&[1], &[0], &[0, 1], &[0, 1], &[2], &[3], &[3], &[2], &[1], &[1]]).into()),
         ..matched_rows()
     }
@@ -196,7 +199,9 @@ pub(in crate::metrics) fn noisy() -> Inputs {
     Inputs {
         codes: Some(Codes::from_dense(&values, 12).unwrap().into()),
         labels: Some(Annotations::new((0..6).map(|c| format!("c{c}")).collect(), 300, label).unwrap().into()),
-        pairs: Some(PairSet { pairs: (0..299).filter(|&row| concepts[row] != concepts[row + 1]).map(pair).collect() }.into()),
+        pairs: Some(
+            PairSet { pairs: (0..299).filter(|&row| concepts[row] != concepts[row + 1]).map(pair).collect() }.into(),
+        ),
         ..Inputs::default()
     }
 }
