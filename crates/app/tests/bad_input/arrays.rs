@@ -154,7 +154,7 @@ pub fn cases() -> Vec<Case> {
         case(
             "embeddings: NaN and infinity, in place",
             |room| embedded(room, "x.npy", spoilt(&[(6, f32::NAN), (13, f32::INFINITY), (30, f32::NEG_INFINITY)])),
-            &["3 values are NaN or infinite", "row 1, column 2", "--nan drop-rows", "file: x.npy"],
+            &["not finite", "NaN; 3 such values in rows 0 to 7", "row 1, column 2", "--nan drop-rows", "file: x.npy"],
         ),
         case(
             "embeddings: infinity, in float64",
@@ -163,7 +163,7 @@ pub fn cases() -> Vec<Case> {
                 data[80..88].copy_from_slice(&1e300f64.to_le_bytes());
                 embedded(room, "x.npy", npy("<f8", false, "(8, 4)", &data))
             },
-            &["1 values are NaN or infinite", "row 2, column 2", "beyond 3.4e38", "file: x.npy"],
+            &["1 value is NaN or infinite", "row 2, column 2", "beyond 3.4e38", "file: x.npy"],
         ),
         case(
             "store: NaN",

@@ -160,6 +160,11 @@ pub fn cases() -> Vec<Case> {
             &["leads out", "image 1", "file: cub/images.txt"],
         ),
         case(
+            "cub: two attributes of the same name",
+            |room| cub(room, "attributes/attributes.txt", Some("1 red\n2 red\n")),
+            &["two concepts have the same name", "`red`", "file: cub/attributes/attributes.txt"],
+        ),
+        case(
             "syncub: no metadata",
             |room| {
                 let arguments = syncub(room, "wren", "wren");

@@ -148,10 +148,10 @@ pub fn cases() -> Vec<Case> {
         case(
             "codes: cut latents",
             |room| {
-                codes(room, "indices.u32", cut);
+                codes(room, "latents.u32", cut);
                 USE_CODES.into()
             },
-            &["damaged", "file: z/indices.u32"],
+            &["damaged", "file: z/latents.u32"],
         ),
         case(
             "codes: a newer version",

@@ -78,7 +78,7 @@ pub fn cases() -> Vec<Case> {
         case(
             "labels and pair labels",
             |room| {
-                room.write("py.csv", "round,red\n1,0\n");
+                room.write("py.csv", "round,red\n".to_string() + &"1,0\n".repeat(8));
                 "eval stay --codes codes.npy --labels labels.csv --pairs pairs.csv --pair-codes codes.npy \
                  --pair-labels py.csv --out out.json"
                     .into()

@@ -66,7 +66,6 @@ pub fn cases() -> Vec<Case> {
         ),
         case("a million threads", |_| format!("{MATCH} --threads 1000000"), &["--threads", "1000000"]),
         case("threads that are no number", |_| format!("{MATCH} --threads two"), &["--threads", "two"]),
-        case("no command", |_| String::new(), &["Usage"]),
         case("no such command", |_| "evaluate".into(), &["evaluate", "eval"]),
         case("both names of the embeddings", |_| format!("{MATCH} --store x.npy --embeddings y.npy"), &["--store"]),
         case(

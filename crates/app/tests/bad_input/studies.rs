@@ -43,7 +43,7 @@ pub fn cases() -> Vec<Case> {
         case(
             "not TOML",
             |room| study(room, "metrics = [\"match\"", ""),
-            &["cannot be understood", "line 2", "file: s.toml"],
+            &["cannot be understood", "missing comma", "line 3", "file: s.toml"],
         ),
         case(
             "an unknown key",

@@ -17,7 +17,7 @@ fn pairs(room: &Room, name: &str, text: impl AsRef<[u8]>) -> String {
 pub fn cases() -> Vec<Case> {
     vec![
         case("csv: empty", |room| labels(room, "y.csv", ""), &["the file is empty", "file: y.csv"]),
-        case("csv: only line ends", |room| labels(room, "y.csv", "\n\n\n"), &["labels", "file: y.csv"]),
+        case("csv: only line ends", |room| labels(room, "y.csv", "\n\n\n"), &["names no concept", "file: y.csv"]),
         case(
             "csv: no rows",
             |room| labels(room, "y.csv", "red,round\n"),

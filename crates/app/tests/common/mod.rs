@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// The longest that any command of these tests may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The program with some arguments, deaf to the environment of the person who runs the tests.
 pub fn etalon<A: AsRef<str>>(directory: &Path, arguments: &[A]) -> Command {
@@ -40,8 +40,8 @@ impl Said {
     }
 }
 
-/// Runs a command to its end, and no longer than our patience.
-pub fn finish(mut command: Command) -> Said {
+/// Runs a command to its end, or for as long as we have patience.
+pub fn finish(mut command: Command, patience: Duration) -> Said {
     let directory = tempfile::tempdir().unwrap();
     let (out, err) = (directory.path().join("out"), directory.path().join("err"));
     // Files and not pipes, because a full pipe would make the program wait for us.
@@ -52,9 +52,11 @@ pub fn finish(mut command: Command) -> Said {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > patience {
             child.kill().unwrap();
-            panic!("still running after {PATIENCE:?}: {command:?}");
+            let status = child.wait().unwrap();
+            fs::write(&err, format!("still running after {patience:?}")).unwrap();
+            break status;
         }
         std::thread::sleep(Duration::from_millis(2));
     };
@@ -115,7 +117,12 @@ impl Room {
 
     /// Runs the program here; arguments are separated by spaces.
     pub fn run(&self, arguments: &str) -> Said {
-        finish(etalon(self.directory.path(), &words(arguments)))
+        self.run_for(arguments, PATIENCE)
+    }
+
+    /// Runs it, but not for long.
+    pub fn run_for(&self, arguments: &str, patience: Duration) -> Said {
+        finish(etalon(self.directory.path(), &words(arguments)), patience)
     }
 
     /// Runs it and insists on success.
