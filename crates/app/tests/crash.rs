@@ -114,7 +114,7 @@ fn a_world_survives_a_crash_anywhere() {
 }
 
 #[test]
-fn a_study_survives_kill_9() {
+fn kill_9_is_no_worse_than_a_crash() {
     let whole = study_room();
     whole.done("run study.toml");
     let expected: Vec<_> = content(&whole).into_iter().filter(|(name, _)| name.starts_with("results/")).collect();
