@@ -1,5 +1,4 @@
 //! Stored activations and codes, from outside: import, reading, damage, crashes.
-#![allow(clippy::unwrap_used, clippy::panic)]
 #![expect(clippy::single_range_in_vec_init, reason = "a split of one range is a list of one range")]
 
 use std::collections::BTreeMap;

@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use etalon::budget::Budget;
 use etalon::codes::Codes;
 use etalon::error::{Error, Result};
 use etalon::kernel::random::{index, permutation, stream, unit};
 use etalon::labels::{Annotations, Concept, Label, Pair, PairSet};
-use etalon::metrics::{METRICS, Metric, evaluate, recipe};
-use etalon::progress::Silent;
+use etalon::metrics::{METRICS, Metric};
 use etalon::results::{Profile, Recipe, ResultFile};
-use etalon::run::{Column, Engine, Inputs, Job, Next, Rows, Tally, Truth};
+use etalon::run::{Column, Inputs, Job, Next, Rows, Tally, Truth};
 use etalon::store::ActivationStore;
 
 /// Headline numbers that depend on which rows a random split takes, so that the order of rows matters.
@@ -131,12 +129,7 @@ fn worlds() -> Vec<(&'static str, Small)> {
 }
 
 fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile, seed: u64, threads: usize) -> Result<ResultFile> {
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(threads, Budget::new(256 << 20), &Silent, &cancel)?;
-    let recipe = recipe(metric, inputs, &BTreeMap::new(), profile, seed)?;
-    let mut result = evaluate(metric, inputs, recipe, &engine)?;
-    result.seconds = 0.0;
-    Ok(result)
+    crate::run(metric, inputs, &[], profile, seed, threads)
 }
 
 fn for_every_metric(law: impl Fn(&'static dyn Metric, Profile)) {
