@@ -3,6 +3,8 @@
 //! Weights agree to 1e-4: scikit-learn stops its own search at about that distance, and it fits `f64` rows where ours are
 //! `f32`. The stump is exact.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 
 use etalon::codes::{Codes, Latent};
