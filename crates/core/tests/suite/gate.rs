@@ -565,7 +565,7 @@ proptest::proptest! {
 }
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/checkpoints").join(name)
+    crate::golden("checkpoints").join(name)
 }
 
 #[test]

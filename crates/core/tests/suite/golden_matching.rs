@@ -4,6 +4,7 @@ use etalon::codes::Latent;
 use etalon::kernel::nnls;
 use etalon::labels::Concept;
 use etalon::results::{Cells, Profile, Scores};
+use etalon::run::Inputs;
 use serde_json::Value;
 
 use crate::{golden_json, matching_inputs};
@@ -109,7 +110,7 @@ fn naive_coalitions_agree_where_scores_do_not_tie() {
     let golden = number_lists(&golden_json("matching/expected.json")["naive_top10"]["f1_by_size"]);
     let found = steps(&scores(&[("matcher", "naive"), ("k", "10")]));
     let mut compared = 0;
-    for (concept, clear) in unambiguous(&inputs()).into_iter().enumerate() {
+    for (concept, clear) in unambiguous(&matching_inputs()).into_iter().enumerate() {
         for size in (0..10).filter(|&size| clear[size]) {
             let (a, b) = (found[concept][size], golden[concept][size]);
             assert!((a - b).abs() <= 1e-12, "concept {concept}, {} latents: {a} instead of {b}", size + 1);
