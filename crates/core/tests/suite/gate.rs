@@ -1,6 +1,5 @@
 //! The gate, from outside: good files in every dress come out right, and bad ones are refused without a panic.
 
-
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

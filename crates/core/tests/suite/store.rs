@@ -459,7 +459,11 @@ fn child() {
 
 fn start(work: &str, out: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "store::child", "--nocapture"]).env(WORK, work).env(OUT, out).env_remove("ETALON_CRASH_AT");
+    command
+        .args(["--exact", "store::child", "--nocapture"])
+        .env(WORK, work)
+        .env(OUT, out)
+        .env_remove("ETALON_CRASH_AT");
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
