@@ -1,6 +1,7 @@
 //! Dictionaries: what turns activations into codes and back.
 
 mod baseline;
+pub mod checkpoint;
 mod encode;
 mod linear;
 mod normalise;
