@@ -154,7 +154,7 @@ impl Linear {
         list("decoder", &self.decoder);
         list("bias", &self.bias);
         list(if self.subtract_bias { "centred" } else { "as it is" }, &[]);
-        list(&format!("{:?}", self.input), &[]);
+        list(self.input.name(), &[]);
         match &self.activation {
             Activation::Relu => list("relu", &[]),
             Activation::Signed => list("signed", &[]),

@@ -94,9 +94,9 @@ pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
     });
     let mut notes = Vec::new();
     let class = Class::of(&config, &weights, &mut notes)?;
-    let mut parts = read_parts(class, &mut weights, &config.section("trainer"), &mut notes).in_file(&found.weights)?;
-    if class == Class::Relu && fold::unit_directions(&mut parts) > 1e-5 {
-        notes.push("directions were made unit vectors, as dictionary_learning does on loading".into());
+    let parts = read_parts(class, &mut weights, &config.section("trainer"), &mut notes).in_file(&found.weights)?;
+    if class == Class::Relu && fold::farthest_from_unit(&parts) > 1e-3 {
+        notes.push("directions are not unit vectors; codes are in the units of the file".into());
     }
     let mut loaded = Loaded::new("dictionary_learning", Linear::new(parts).in_file(&found.weights)?);
     loaded.notes = notes;

@@ -3,17 +3,14 @@
 use super::super::{Activation, Parts};
 
 /// Makes every direction a unit vector without changing a reconstruction: what the direction loses, the latent gains.
-/// A direction of zeros stays. Returns the largest distance of a norm from 1.
-pub(super) fn unit_directions(parts: &mut Parts) -> f64 {
+/// A direction of zeros stays, and its latent falls silent.
+pub(super) fn unit_directions(parts: &mut Parts) {
     let width = parts.bias.len();
-    let mut farthest = 0.0f64;
     for (latent, direction) in parts.decoder.chunks_exact_mut(width).enumerate() {
-        let norm = direction.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
-        farthest = farthest.max((norm - 1.0).abs());
-        if norm == 0.0 {
-            continue;
+        let norm = norm(direction);
+        if norm > 0.0 {
+            direction.iter_mut().for_each(|value| *value = (f64::from(*value) / norm) as f32);
         }
-        direction.iter_mut().for_each(|value| *value = (f64::from(*value) / norm) as f32);
         let times = |value: &mut f32| *value = (f64::from(*value) * norm) as f32;
         parts.encoder[latent * width..][..width].iter_mut().for_each(times);
         times(&mut parts.encoder_bias[latent]);
@@ -26,7 +23,15 @@ pub(super) fn unit_directions(parts: &mut Parts) -> f64 {
             _ => {}
         }
     }
-    farthest
+}
+
+fn norm(direction: &[f32]) -> f64 {
+    direction.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt()
+}
+
+/// The largest distance of the norm of a direction from 1.
+pub(super) fn farthest_from_unit(parts: &Parts) -> f64 {
+    parts.decoder.chunks_exact(parts.bias.len()).map(|direction| (norm(direction) - 1.0).abs()).fold(0.0, f64::max)
 }
 
 /// The dictionary was made for activations that are multiplied by a constant; now it does that itself.

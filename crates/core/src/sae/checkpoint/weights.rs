@@ -10,12 +10,15 @@ use crate::input::{Tensor, Tensors, read_tensors};
 pub(super) struct Weights {
     file: PathBuf,
     tensors: Tensors,
+    /// The names in the file, also of those that were taken.
+    names: Vec<String>,
 }
 
 impl Weights {
     /// Reads every tensor of a file.
     pub fn read(file: &Path, budget: &Budget) -> Result<Weights> {
-        Ok(Weights { file: file.to_path_buf(), tensors: read_tensors(file, budget)? })
+        let tensors = read_tensors(file, budget)?;
+        Ok(Weights { file: file.to_path_buf(), names: tensors.keys().cloned().collect(), tensors })
     }
 
     /// The file, for messages.
@@ -41,8 +44,8 @@ impl Weights {
     }
 
     fn missing(&self, name: &str) -> Complaint {
-        let mut names: Vec<&str> = self.tensors.keys().map(String::as_str).take(20).collect();
-        if self.tensors.len() > names.len() {
+        let mut names: Vec<&str> = self.names.iter().map(String::as_str).take(20).collect();
+        if self.names.len() > names.len() {
             names.push("…");
         }
         Complaint::new("a tensor is missing")
