@@ -8,7 +8,7 @@ mod normalise;
 mod sieve;
 
 pub use baseline::{random_codes, untrained};
-pub use encode::encode_store;
+pub use encode::{Encoded, encode_store, encode_to_disk};
 pub use linear::{Activation, Linear, Parts};
 pub use normalise::Normalisation;
 
