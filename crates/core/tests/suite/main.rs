@@ -5,6 +5,7 @@
 
 mod battery;
 mod gate;
+mod golden_checkpoints;
 mod golden_cknna;
 mod golden_matching;
 mod golden_monosemanticity;

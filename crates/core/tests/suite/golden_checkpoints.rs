@@ -30,7 +30,7 @@ const GOLDEN: [(&str, &str, &str); 13] = [
 ];
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/checkpoints").join(name)
+    crate::golden("checkpoints").join(name)
 }
 
 fn budget() -> Budget {
