@@ -26,6 +26,9 @@ pub struct Session {
     json: bool,
 }
 
+/// Every thread has a stack, so a slip of the hand would fill the machine.
+const MOST_THREADS: usize = 1024;
+
 static CANCEL: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 impl Session {
@@ -46,6 +49,12 @@ impl Session {
         listening.map_err(|error| Error::Bug(format!("cannot listen for Ctrl-C: {error}")))?;
         let bar = Bar::new(common.quiet || common.json);
         let threads = common.threads.unwrap_or(0);
+        if threads > MOST_THREADS {
+            return Err(Complaint::new("`--threads` is more than any machine has")
+                .expected(format!("at most {MOST_THREADS}; 0 for one per core"))
+                .found(threads)
+                .into());
+        }
         Ok(Session { budget, cancel, bar, threads, quiet: common.quiet, json: common.json })
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
-use etalon::error::{Complaint, Result};
+use etalon::error::{Complaint, InFile, Result};
 use etalon::input::{self, Source};
 use etalon::labels::worlds::{self, WORLDS};
 use etalon::store::{self, ImportOptions};
@@ -31,13 +31,12 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
         list(session);
         return Ok(ExitCode::SUCCESS);
     };
+    let given = given_settings(matches);
     if let Some(maker) = worlds::find(name) {
-        let mut given = BTreeMap::new();
-        for setting in WORLDS.iter().flat_map(|world| world.card().settings) {
-            let value = matches.and_then(|matches| matches.try_get_one::<String>(setting.name).ok().flatten());
-            if let Some(value) = value {
-                given.insert(setting.name.to_string(), value.clone());
-            }
+        if args.from.is_some() {
+            return Err(Complaint::new(format!("the world `{name}` is made, not converted"))
+                .advice("leave out --from")
+                .into());
         }
         let world = worlds::make(maker.card().name, &given, args.seed, &session.budget)?;
         study::save_world(&world, &given, args.seed, out, &session.budget, session.progress(), &session.cancel)?;
@@ -55,6 +54,11 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
             .advice("`etalon data --list` describes them")
             .into());
     }
+    if let Some(setting) = given.keys().next() {
+        return Err(Complaint::new(format!("the data set `{name}` has no setting `{setting}`"))
+            .advice("settings belong to worlds; `etalon data --list` shows which")
+            .into());
+    }
     let from = args.from.as_deref().ok_or_else(|| {
         Complaint::new(format!("`{name}` is converted from files")).advice("name its directory or file with --from")
     })?;
@@ -62,6 +66,18 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
         "array" => import_array(from, out, &args.nan, session),
         _ => convert(name, from, out, session),
     }
+}
+
+/// The settings of worlds that were given.
+fn given_settings(matches: Option<&ArgMatches>) -> BTreeMap<String, String> {
+    let mut given = BTreeMap::new();
+    for setting in WORLDS.iter().flat_map(|world| world.card().settings) {
+        let value = matches.and_then(|matches| matches.try_get_one::<String>(setting.name).ok().flatten());
+        if let Some(value) = value {
+            given.insert(setting.name.to_string(), value.clone());
+        }
+    }
+    given
 }
 
 fn list(session: &Session) {
@@ -83,7 +99,8 @@ fn import_array(from: &Path, out: &Path, nan: &str, session: &Session) -> Result
     let mut reader = input::open_rows(&source, &session.budget)?;
     session.say(format!("reading {}", reader.kind()));
     let options = ImportOptions { finite: finite(nan), ..ImportOptions::default() };
-    let store = store::import(reader.as_mut(), out, &options, &session.budget, session.progress(), &session.cancel)?;
+    let store = store::import(reader.as_mut(), out, &options, &session.budget, session.progress(), &session.cancel)
+        .in_file(&source.path)?;
     session.answer(
         format!("store: {} ({} rows of {})", out.display(), store.rows(), store.width()),
         || json!({"store": out, "rows": store.rows(), "width": store.width()}),

@@ -19,6 +19,9 @@ use crate::session::Session;
 pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) -> Result<ExitCode> {
     let metrics = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
     let given = given_params(&metrics, matches)?;
+    if let Some(out) = args.out.as_deref().filter(|out| out.is_dir()) {
+        return Err(Complaint::new("the result is one file").found("a directory of that name").file(out).into());
+    }
     let engine = session.engine()?;
     let inputs = load_inputs(&args.inputs.paths(), finite(&args.nan), &engine, session)?;
     // Every complaint about options and inputs comes before the first long computation.
@@ -57,10 +60,13 @@ fn given_params(metrics: &[&'static dyn Metric], matches: Option<&ArgMatches>) -
     for param in METRICS.iter().flat_map(|metric| metric.card().params) {
         let Some(value) = matches.try_get_one::<String>(param.name).ok().flatten() else { continue };
         if !metrics.iter().any(|metric| declares(*metric, param.name)) {
+            let owners: Vec<&str> =
+                METRICS.iter().filter(|metric| declares(**metric, param.name)).map(|m| m.card().name).collect();
             return Err(Complaint::new(format!(
                 "no metric of this evaluation has `--{}`",
                 param.name.replace('_', "-")
             ))
+            .expected(format!("the option only with {}", owners.join(", ")))
             .advice("`etalon metrics NAME` lists the options of a metric")
             .into());
         }

@@ -35,12 +35,12 @@ impl Codes {
 /// before [`CodesWriter::finish`]; dropped before that, it leaves nothing.
 #[derive(Debug)]
 pub struct CodesWriter {
+    /// Offsets, latents, values. Before the output, so that they go first when all is dropped.
+    files: [ShardWriter; 3],
     output: Output,
     latents: usize,
     rows: usize,
     entries: usize,
-    /// Offsets, latents, values.
-    files: [ShardWriter; 3],
 }
 
 impl CodesWriter {

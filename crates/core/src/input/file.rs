@@ -49,6 +49,11 @@ impl Regular {
     }
 }
 
+/// Opens a regular file that is not empty and says how long it is: for the lists and settings of other rooms.
+pub fn open_regular(path: &Path) -> Result<(File, u64)> {
+    Regular::open(path).map(|file| (file.file, file.length))
+}
+
 /// What a failed read means: an end that comes too early and damage are the file's fault, the rest is the machine's.
 pub(super) fn failed(error: std::io::Error, path: &Path) -> Error {
     match error.kind() {

@@ -47,12 +47,15 @@ impl Census {
     pub fn refuse(&self, kind: &str) -> Result<()> {
         let Some((place, value)) = self.first else { return Ok(()) };
         let wide = if kind.contains("float64") { "; float64 beyond 3.4e38 is infinite as float32" } else { "" };
-        Err(Complaint::new(format!("{} values are NaN or infinite", self.count))
-            .expected("finite numbers")
-            .found(format!("{value} in {kind}{wide}"))
-            .at(format!("first at row {}, column {}", place / self.width, place % self.width))
-            .advice("mend the array, or leave those rows out with --nan drop-rows")
-            .into())
+        Err(Complaint::new(match self.count {
+            1 => "1 value is NaN or infinite".to_string(),
+            count => format!("{count} values are NaN or infinite"),
+        })
+        .expected("finite numbers")
+        .found(format!("{value} in {kind}{wide}"))
+        .at(format!("first at row {}, column {}", place / self.width, place % self.width))
+        .advice("mend the array, or leave those rows out with --nan drop-rows")
+        .into())
     }
 }
 

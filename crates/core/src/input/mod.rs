@@ -36,6 +36,7 @@ use crate::budget::{Budget, Taken};
 use crate::error::{Complaint, Error, InFile, Result};
 use format::Format;
 
+pub use file::open_regular;
 pub use finite::{Census, Finite};
 pub use shape::Shape;
 pub use source::Source;

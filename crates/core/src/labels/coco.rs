@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -12,7 +11,8 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use super::Annotations;
 use super::dataset::{DataSet, check_inside};
 use crate::budget::Budget;
-use crate::error::{Complaint, Error, InFile, Result};
+use crate::error::{Complaint, InFile, Result};
+use crate::input::open_regular;
 use crate::kernel::bits::Bits;
 
 /// Reads an instances file: images with at least one annotation, by ascending id; categories by ascending id.
@@ -20,9 +20,8 @@ use crate::kernel::bits::Bits;
 /// Crowds count. Boxes without width or height and objects with an empty outline do not (an image that has nothing else
 /// stays, without concepts). The outlines, nearly all of the file, are passed over and never held in memory.
 pub fn read_coco(instances: &Path, budget: &Budget) -> Result<DataSet> {
-    let file = File::open(instances).map_err(Error::io("read the instances", instances))?;
+    let (file, length) = open_regular(instances)?;
     // Every kept image and annotation is longer as text than in memory.
-    let length = file.metadata().map_err(Error::io("read the instances", instances))?.len();
     let _taken = budget.take(length.saturating_mul(2).min(2 << 30), "the instances of COCO")?;
     let parsed: Instances = serde_json::from_reader(BufReader::with_capacity(1 << 18, file)).map_err(|error| {
         Complaint::new("this is not an instances file of COCO")

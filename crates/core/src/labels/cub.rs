@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::dataset::{Classes, DataSet, check_inside, each_line, numbered_names};
 use super::{Annotations, Label, Splits};
 use crate::budget::Budget;
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Complaint, Error, InFile, Result};
 
 /// Reads the directory that holds `images.txt` and `attributes/`.
 ///
@@ -18,14 +18,16 @@ pub fn read_cub(root: &Path, certainty: u8, budget: &Budget) -> Result<DataSet> 
     let images = numbered_names(&list)?;
     let images: Vec<String> = images.into_iter().map(|name| format!("images/{name}")).collect();
     for (place, image) in images.iter().enumerate() {
-        check_inside(image, &format!("image {}", place + 1))?;
+        check_inside(image, &format!("image {}", place + 1)).in_file(&list)?;
     }
-    let attributes = numbered_names(&find_attributes(root)?)?;
+    let attributes_list = find_attributes(root)?;
+    let attributes = numbered_names(&attributes_list)?;
     let class_names = numbered_names(&root.join("classes.txt"))?;
     let of_image = one_per_image(&root.join("image_class_labels.txt"), images.len(), 1, class_names.len())?;
     let split = one_per_image(&root.join("train_test_split.txt"), images.len(), 0, 1)?;
     let mut notes = Vec::new();
-    let labels = read_labels(root, attributes, images.len(), certainty, budget, &mut notes)?;
+    let labels =
+        read_labels(root, attributes, images.len(), certainty, budget, &mut notes).in_file(&attributes_list)?;
     let splits = Splits::new(
         vec!["test".into(), "train".into()],
         split.into_iter().map(|is_training| Some(is_training as u32)).collect(),

@@ -1,13 +1,13 @@
 //! A data set as its loader hands it over, and the checks that loaders share.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Component, Path};
 
 use super::read::cell;
 use super::{Annotations, PairSet, Splits};
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Complaint, Error, InFile, Result};
+use crate::input::open_regular;
 
 /// Images with what is known about them, all in the same order.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub struct Classes {
 
 /// Calls a function with every line of a text file and its number, from 1. The file need not fit in memory.
 pub(super) fn each_line(path: &Path, mut line: impl FnMut(usize, &str) -> Result<()>) -> Result<()> {
-    let mut reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(Error::io("read a list", path))?);
+    let mut reader = BufReader::with_capacity(1 << 18, open_regular(path)?.0);
     let mut bytes = Vec::new();
     for number in 1.. {
         bytes.clear();
@@ -103,7 +103,7 @@ pub(super) fn check_pair_images(root: &Path, images: &[String], metadata: &Path)
     let mut named = BTreeSet::new();
     for (place, image) in images.iter().enumerate() {
         let at = cell(place / 2, if place % 2 == 0 { "orig_image" } else { "syn_image" });
-        check_inside(image, &at)?;
+        check_inside(image, &at).in_file(metadata)?;
         if !named.insert(image.as_str()) {
             return Err(Complaint::new("an image is used twice")
                 .expected("every image in one pair")

@@ -51,6 +51,13 @@ impl Annotations {
                 .at(format!("the header, column {}", place + first + 1))
                 .into());
         }
+        if names.is_empty() {
+            return Err(Complaint::new("the table names no concept")
+                .expected("a header with the name of a concept above every column")
+                .found(if first == 1 { format!("only `{}`", table.header[0]) } else { "no columns".to_string() })
+                .at("the header")
+                .into());
+        }
         let ids = (first == 1).then(|| unique_ids(table)).transpose()?;
         let mut cells = Vec::with_capacity(table.cells.len().saturating_mul(names.len()));
         for (row, found) in table.cells.iter().enumerate() {

@@ -19,13 +19,15 @@ const CLASSES: usize = 200;
 /// old. Classes that no pair names are called by their number.
 pub fn read_syncub(root: &Path, budget: &Budget) -> Result<DataSet> {
     let metadata = root.join("metadata.csv");
-    let attributes = numbered_names(&root.join("attributes.txt"))?;
+    let attributes_list = root.join("attributes.txt");
+    let attributes = numbered_names(&attributes_list)?;
     let table = read_table(&metadata, budget)?;
     let pairs = read_pairs(&table, &attributes).in_file(&metadata)?;
     check_pair_images(root, &pairs.images, &metadata)?;
     let labels = Annotations::new(attributes, pairs.images.len(), |row, concept| {
         if pairs.concepts[row].contains(&concept) { Label::Yes } else { Label::No }
-    })?;
+    })
+    .in_file(&attributes_list)?;
     let names = pairs.class_names.into_iter().enumerate();
     let names = names.map(|(place, name)| name.unwrap_or_else(|| format!("class_{}", place + 1))).collect();
     Ok(DataSet {

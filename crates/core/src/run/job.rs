@@ -100,6 +100,11 @@ impl Inputs {
         let dictionary = "encode both with the same dictionary";
         let pair_codes = self.pair_codes.as_deref();
         same("pair codes and codes differ in latents", latents, pair_codes.map(Codes::latents), "latents", dictionary)?;
+        let pair_rows = pair_codes.map(Codes::rows);
+        let pair_labels = self.pair_labels.as_deref().map(Annotations::rows);
+        same("pair labels and pair codes differ in rows", pair_rows, pair_labels, "rows", split)?;
+        let pair_embeddings = self.pair_embeddings.as_deref().map(ActivationStore::rows);
+        same("pair embeddings and pair codes differ in rows", pair_rows, pair_embeddings, "rows", split)?;
         for null in &self.nulls {
             same("null codes and codes differ in rows", rows, Some(null.rows()), "rows", split)?;
         }
@@ -115,12 +120,15 @@ impl Inputs {
                 .found(format!("{} concepts", pair_labels.concepts()))
                 .into());
         }
-        if let Some(pairs) = &self.pairs {
-            let rows = pair_codes.map(Codes::rows).or(rows);
-            let concepts = labels.or(self.pair_labels.as_deref()).map(Annotations::concepts);
-            pairs.check(rows.unwrap_or(usize::MAX), concepts.unwrap_or(usize::MAX))?;
-        }
-        Ok(())
+        self.check_pairs()
+    }
+
+    /// Makes sure that pairs point at rows and concepts that there are.
+    pub fn check_pairs(&self) -> Result<()> {
+        let Some(pairs) = &self.pairs else { return Ok(()) };
+        let rows = self.codes_of_pairs().map_or(usize::MAX, Codes::rows);
+        let labels = self.labels.as_deref().or(self.pair_labels.as_deref());
+        pairs.check(rows, labels.map_or(usize::MAX, Annotations::concepts))
     }
 
     /// The codes that pairs point into.

@@ -11,12 +11,7 @@ use crate::store::ActivationStore;
 /// An untrained TopK dictionary: random unit directions, tied encoder, and the mean of the data as its bias, so that it
 /// has the architecture and the sparsity of a trained one and differs only in what was learnt.
 pub fn untrained(store: &ActivationStore, latents: usize, k: usize, seed: u64) -> Result<Linear> {
-    if k == 0 || k > latents {
-        return Err(Complaint::new("an untrained dictionary cannot keep that many latents per row")
-            .expected(format!("k from 1 to {latents}"))
-            .found(k)
-            .into());
-    }
+    check_size(latents, k)?;
     let width = store.width();
     let mut directions = Vec::with_capacity(latents * width);
     let mut random = stream(seed, "untrained dictionary", 0);
@@ -37,12 +32,32 @@ pub fn untrained(store: &ActivationStore, latents: usize, k: usize, seed: u64) -
     })
 }
 
+/// More latents than any dictionary has; beyond that a slip of the hand would fill the memory.
+const MOST_LATENTS: usize = 1 << 24;
+
+fn check_size(latents: usize, k: usize) -> Result<()> {
+    if !(1..=MOST_LATENTS).contains(&latents) {
+        return Err(Complaint::new("a baseline cannot have that many latents")
+            .expected(format!("from 1 to {MOST_LATENTS} latents"))
+            .found(latents)
+            .into());
+    }
+    if !(1..=latents).contains(&k) {
+        return Err(Complaint::new("a baseline cannot have that many active latents per row")
+            .expected(format!("k from 1 to {latents}, the number of latents"))
+            .found(k)
+            .into());
+    }
+    Ok(())
+}
+
 /// Codes with `k` latents per row, drawn without looking at the data.
 pub fn random_codes(rows: usize, latents: usize, k: usize, seed: u64) -> Result<Codes> {
+    check_size(latents, k)?;
     let mut random = stream(seed, "random codes", 0);
     let mut builder = CodesBuilder::new(latents);
     for _ in 0..rows {
-        let mut chosen = choose(latents, k.min(latents), &mut random);
+        let mut chosen = choose(latents, k, &mut random);
         chosen.sort_unstable();
         let values: Vec<f32> = chosen
             .iter()

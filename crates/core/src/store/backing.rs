@@ -116,10 +116,10 @@ pub fn check_finite(values: &[f32], first_row: usize, width: usize) -> Result<()
         return Ok(());
     }
     let place = values.iter().position(|value| !value.is_finite()).unwrap_or(0);
-    let rows = values.len() / width;
+    let last_row = first_row + (values.len() / width).saturating_sub(1);
     Err(Complaint::new("activations hold a value that is not finite")
         .expected("finite numbers")
-        .found(format!("{}; {bad} such values in rows {first_row} to {}", values[place], first_row + rows))
+        .found(format!("{}; {bad} such values in rows {first_row} to {last_row}", values[place]))
         .at(format!("row {}, column {}", first_row + place / width, place % width))
         .advice("look for an overflow where they were made, or import them with `--nan drop-rows`")
         .into())

@@ -20,6 +20,8 @@ pub const NAME: &str = ".lock";
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
+    /// The directory was not there before: if nothing comes to lie in it, it goes again.
+    made: bool,
     /// Locked until it is closed.
     _file: File,
 }
@@ -27,6 +29,7 @@ pub struct Lock {
 impl Lock {
     /// Takes the lock, making the directory if need be, and removes what dead writers left half-written.
     pub fn take(directory: &Path) -> Result<Lock> {
+        let made = !directory.exists();
         disk::make_directory(directory)?;
         let path = directory.join(NAME);
         loop {
@@ -48,7 +51,7 @@ impl Lock {
                 let text = format!("process {} on {}", std::process::id(), host.trim());
                 let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
                 written.map_err(Error::io("lock a directory", &path))?;
-                let lock = Lock { path, _file: file };
+                let lock = Lock { path, made, _file: file };
                 remove_orphans(directory)?;
                 return Ok(lock);
             }
@@ -60,6 +63,10 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // Before it is unlocked, so that nobody locks a file that is about to go. Left behind, it does no harm.
         let _ = disk::remove(&self.path);
+        if let Some(directory) = self.path.parent().filter(|_| self.made) {
+            // Refused by the system unless it is empty.
+            let _ = fs::remove_dir(directory);
+        }
     }
 }
 

@@ -28,6 +28,13 @@ impl Output {
     /// Claims a directory that is new, empty, unfinished or finished with the same format; refuses any other, so that
     /// nothing of others is ever overwritten. `is_ours` knows the names of data files.
     pub fn claim(directory: &Path, format: Format, is_ours: fn(&str) -> bool) -> Result<Output> {
+        if directory.exists() && !directory.is_dir() {
+            return Err(Complaint::new("the output is a directory")
+                .found("a file of that name")
+                .advice("choose another name")
+                .file(directory)
+                .into());
+        }
         for name in lock::names(directory)? {
             let known = name == lock::NAME || name == manifest::NAME || disk::owner(&name).is_some();
             if !known && !is_ours(&name) {

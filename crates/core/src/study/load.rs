@@ -82,7 +82,8 @@ impl Paths {
         let found = Paths {
             embeddings: part("activations"),
             labels: part("labels.csv"),
-            pairs: part("pairs.csv"),
+            // They point into rows of their own, of which somebody has to bring the codes.
+            pairs: self.pair_codes.as_ref().and_then(|_| part("pairs.csv")),
             pair_embeddings: part("pair-activations"),
             pair_labels: part("pair-labels.csv"),
             truth: Some(world.clone()),
@@ -110,12 +111,13 @@ impl Paths {
             truth: paths.truth.as_ref().map(|text| load_truth(&at(text), budget).map(Arc::new)).transpose()?,
             ..Inputs::default()
         };
+        inputs.check()?;
         if let Some(file) = paths.pairs.as_ref().map(at) {
             let names = inputs.labels.as_ref().or(inputs.pair_labels.as_ref()).map(|labels| labels.names().to_vec());
             let table = input::read_table(&file, budget)?;
             inputs.pairs = Some(Arc::new(PairSet::from_table(&table, names.as_deref()).in_file(&file)?));
+            inputs.check_pairs().in_file(&file)?;
         }
-        inputs.check()?;
         Ok(inputs)
     }
 }

@@ -1,6 +1,7 @@
 //! `STUDY.toml`: what to evaluate, written down.
 
 use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -11,10 +12,13 @@ use super::grid::Set;
 use super::load::Paths;
 use crate::budget::Budget;
 use crate::error::{Complaint, Error, InFile, Result};
-use crate::input::Finite;
+use crate::input::{self, Finite};
 use crate::metrics::{self, METRICS, Metric};
 use crate::progress::Progress;
 use crate::results::Profile;
+
+/// Far more bytes than anybody writes by hand.
+const LONGEST: u64 = 16 << 20;
 
 /// A study as it is written.
 #[derive(Debug, Deserialize)]
@@ -31,7 +35,7 @@ struct Written {
     params: BTreeMap<String, BTreeMap<String, toml::Value>>,
     #[serde(default)]
     inputs: Paths,
-    #[serde(rename = "set")]
+    #[serde(rename = "set", default)]
     sets: Vec<toml::Table>,
 }
 
@@ -79,9 +83,16 @@ pub struct Study {
 impl Study {
     /// Reads and checks a study file.
     pub fn read(file: &Path) -> Result<Study> {
-        let text = std::fs::read_to_string(file).map_err(Error::io("read the study", file))?;
+        let (opened, _) = input::open_regular(file)?;
+        let mut text = String::new();
+        opened.take(LONGEST).read_to_string(&mut text).map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => {
+                Complaint::new("the study is not UTF-8 text").advice("save it as UTF-8").file(file).into()
+            }
+            _ => Error::io("read the study", file)(error),
+        })?;
         let written: Written = toml::from_str(&text).map_err(|error| {
-            let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+            let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
             let complaint = Complaint::new("the study cannot be understood").found(error.message().trim()).file(file);
             match line {
                 Some(line) => complaint.at(format!("line {line}")),
@@ -98,7 +109,10 @@ impl Study {
                 wrong(format!("there is no metric `{name}`")).expected(known.join(", ")).at("key `metrics`")
             })?;
             let given = written.params.get(name).map(given_params).unwrap_or_default();
-            metric.card().params(written.profile, &given)?;
+            metric.card().params(written.profile, &given).in_file(file)?;
+            if chosen.iter().any(|(other, _): &(&dyn Metric, _)| other.card().name == name) {
+                return Err(wrong(format!("the metric `{name}` is named twice")).at("key `metrics`").into());
+            }
             chosen.push((metric, given));
         }
         if let Some(name) = written.params.keys().find(|name| !written.metrics.contains(name)) {

@@ -36,10 +36,20 @@ pub fn sanity_sets(
     progress: &dyn Progress,
     cancel: &AtomicBool,
 ) -> Result<Vec<Set>> {
-    let missing = |what: &str| Complaint::new(format!("the sanity check needs {what}"));
-    let codes = inputs.codes.as_deref().ok_or_else(|| missing("the codes under test"))?;
-    let store =
-        inputs.embeddings.as_deref().ok_or_else(|| missing("the embeddings, to run untrained dictionaries on"))?;
+    let missing = |what: &str, option: &str| {
+        Complaint::new(format!("the sanity check needs {what}")).advice(format!("add {option} FILE"))
+    };
+    let codes = inputs.codes.as_deref().ok_or_else(|| missing("the codes under test", "--codes"))?;
+    let store = inputs
+        .embeddings
+        .as_deref()
+        .ok_or_else(|| missing("the embeddings, to run untrained dictionaries on", "--embeddings"))?;
+    if ["untrained", "random"].contains(&name) {
+        return Err(Complaint::new("the codes under test need another name than the baselines")
+            .found(format!("`{name}`"))
+            .advice("choose one with --name")
+            .into());
+    }
     inputs.check()?;
     let mean = codes.entries() as f64 / codes.rows().max(1) as f64;
     let k = options.k.unwrap_or((mean.round() as usize).max(1)).min(codes.latents());

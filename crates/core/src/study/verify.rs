@@ -20,6 +20,13 @@ pub struct Checked {
 
 /// Checks a directory and those below it; the error names the first bad place.
 pub fn verify(directory: &Path) -> Result<Checked> {
+    if !directory.is_dir() {
+        return Err(Complaint::new("there is no such directory")
+            .expected("a store, codes, a world or a results directory")
+            .found(if directory.exists() { "a file" } else { "nothing" })
+            .file(directory)
+            .into());
+    }
     let mut checked = Checked::default();
     visit(directory, &mut checked)?;
     if checked.files == 0 {
@@ -41,8 +48,15 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
         checked.kinds.push(found.format);
         return Ok(());
     }
+    if directory.join("world.json").is_file() {
+        let (files, bytes) = super::world_dir::verify_tables(directory)?;
+        checked.files += files;
+        checked.bytes += bytes;
+        checked.kinds.push("world".into());
+    }
     if directory.join("results").is_dir() {
-        let (whole, damaged) = Archive::open(directory)?.read_all()?;
+        let archive = Archive::open(directory)?;
+        let (whole, damaged) = archive.read_all()?;
         if let Some(damaged) = damaged.first() {
             return Err(Complaint::new("a result is damaged")
                 .found(&damaged.reason)
@@ -51,6 +65,10 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
                 .into());
         }
         checked.files += whole.len();
+        for stored in &whole {
+            let path = archive.path(&stored.id);
+            checked.bytes += fs::metadata(&path).map_err(Error::io("look at a result", &path))?.len();
+        }
         if !whole.is_empty() {
             checked.kinds.push("results".into());
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::budget::Budget;
@@ -23,18 +24,23 @@ pub fn save_world(
     progress: &dyn Progress,
     cancel: &AtomicBool,
 ) -> Result<()> {
+    claim(out)?;
     let store = |name: &str, store: &ActivationStore| {
         import(&mut store.reader(), &out.join(name), &ImportOptions::default(), budget, progress, cancel).map(|_| ())
     };
-    let text = |name: &str, text: String| disk::write(&out.join(name), text.as_bytes());
+    let mut tables = BTreeMap::new();
+    let mut table = |name: &'static str, text: String| {
+        tables.insert(name, format!("blake3:{}", blake3::hash(text.as_bytes()).to_hex()));
+        disk::write(&out.join(name), text.as_bytes())
+    };
     store("activations", &world.activations)?;
     world.codes.save(&out.join("codes"))?;
-    text("labels.csv", world.labels.to_csv(None)?)?;
+    table("labels.csv", world.labels.to_csv(None)?)?;
     if let Some(directions) = &world.directions {
         store("directions", directions)?;
     }
     if let Some(pairs) = &world.pairs {
-        text("pairs.csv", pairs.to_csv(Some(world.labels.names()))?)?;
+        table("pairs.csv", pairs.to_csv(Some(world.labels.names()))?)?;
     }
     if let Some(activations) = &world.pair_activations {
         store("pair-activations", activations)?;
@@ -43,10 +49,84 @@ pub fn save_world(
         codes.save(&out.join("pair-codes"))?;
     }
     if let Some(labels) = &world.pair_labels {
-        text("pair-labels.csv", labels.to_csv(None)?)?;
+        table("pair-labels.csv", labels.to_csv(None)?)?;
     }
-    let about = json!({"world": world.name, "settings": given, "seed": seed, "rows": world.activations.rows()});
-    text("world.json", format!("{about:#}\n"))
+    let parts = STORES.iter().filter(|name| out.join(name).is_dir()).collect::<Vec<_>>();
+    let about = json!({
+        "world": world.name, "settings": given, "seed": seed, "rows": world.activations.rows(),
+        "parts": parts, "tables": tables,
+    });
+    disk::write(&out.join(ABOUT), format!("{about:#}\n").as_bytes())
+}
+
+/// What says that a world is whole.
+const ABOUT: &str = "world.json";
+
+/// The parts of a world that are directories, the first of which is written first.
+const STORES: [&str; 5] = ["activations", "codes", "directions", "pair-activations", "pair-codes"];
+
+/// The parts of a world that are tables.
+const TABLES: [&str; 3] = ["labels.csv", "pairs.csv", "pair-labels.csv"];
+
+/// Makes sure that a world is written where nothing is, or where it was begun.
+fn claim(out: &Path) -> Result<()> {
+    let taken = |found: String| {
+        Complaint::new("the world needs a directory of its own")
+            .expected("a new or empty directory, or the same world, begun earlier")
+            .found(found)
+            .advice("choose another directory")
+            .file(out)
+    };
+    if !out.exists() {
+        return Ok(());
+    }
+    if !out.is_dir() {
+        return Err(taken("a file".into()).into());
+    }
+    let begun = out.join(STORES[0]).is_dir();
+    for entry in std::fs::read_dir(out).map_err(Error::io("list a directory", out))? {
+        let name = entry.map_err(Error::io("list a directory", out))?.file_name().to_string_lossy().into_owned();
+        let ours = STORES.contains(&name.as_str()) || TABLES.contains(&name.as_str()) || name == ABOUT;
+        if !(begun && (ours || name.ends_with(".tmp"))) {
+            return Err(taken(format!("`{name}`")).into());
+        }
+    }
+    Ok(())
+}
+
+/// Checks that every part of a world is there, and every byte of its tables. How many files and bytes that was.
+pub(super) fn verify_tables(directory: &Path) -> Result<(usize, u64)> {
+    let path = directory.join(ABOUT);
+    let about = std::fs::read(&path).map_err(Error::io("read a world", &path))?;
+    let damaged = |what: &str| Complaint::new(what).advice("delete the world and make it again");
+    let about: Written = serde_json::from_slice(&about)
+        .map_err(|error| damaged("the description of a world is damaged").found(error).file(&path))?;
+    for name in STORES.iter().filter(|name| about.parts.iter().any(|part| part == *name)) {
+        if !directory.join(name).is_dir() {
+            return Err(damaged("a part of a world is missing").file(&directory.join(name)).into());
+        }
+    }
+    let (mut files, mut bytes) = (1, 0);
+    for name in TABLES {
+        let Some(expected) = about.tables.get(name) else { continue };
+        let table = directory.join(name);
+        let text = std::fs::read(&table).map_err(Error::io("read a table of a world", &table))?;
+        let found = format!("blake3:{}", blake3::hash(&text).to_hex());
+        if found != *expected {
+            return Err(damaged("a table of a world is damaged").expected(expected).found(found).file(&table).into());
+        }
+        (files, bytes) = (files + 1, bytes + text.len() as u64);
+    }
+    Ok((files, bytes))
+}
+
+/// What a world says of its parts.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    parts: Vec<String>,
+    #[serde(default)]
+    tables: BTreeMap<String, String>,
 }
 
 /// What a conversion wrote.
@@ -61,6 +141,9 @@ pub struct Converted {
 
 /// Converts a data set to `labels.csv` (first column `image`), and where it has them `pairs.csv` and `splits.csv`.
 pub fn convert_data_set(name: &str, from: &Path, out: &Path, budget: &Budget) -> Result<Converted> {
+    if out.exists() && !out.is_dir() {
+        return Err(Complaint::new("the output is a directory").found("a file of that name").file(out).into());
+    }
     let data: DataSet = match name {
         "cub" => read_cub(from, 0, budget)?,
         "coco" => read_coco(from, budget)?,
@@ -71,7 +154,18 @@ pub fn convert_data_set(name: &str, from: &Path, out: &Path, budget: &Budget) ->
     if out.join("labels.csv").exists() {
         return Err(Complaint::new("there is a data set already").advice("name another directory").file(out).into());
     }
-    let write = |name: &str, text: String| disk::write(&out.join(name), text.as_bytes());
+    let write = |name: &str, text: String| {
+        let path = out.join(name);
+        match std::fs::read(&path) {
+            // What an earlier run began is taken over; anything else is not ours.
+            Ok(there) if there == text.as_bytes() => Ok(()),
+            Ok(_) => Err(Complaint::new("there is another file of that name")
+                .advice("name another directory")
+                .file(&path)
+                .into()),
+            Err(_) => disk::write(&path, text.as_bytes()),
+        }
+    };
     if let Some(pairs) = &data.pairs {
         write("pairs.csv", pairs.to_csv(Some(data.labels.names()))?)?;
     }

@@ -1,0 +1,109 @@
+//! Wrong input from outside: whatever is given, the program says what is wrong and where, and leaves nothing behind.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod accepted;
+mod arrays;
+mod data_sets;
+mod directories;
+mod disagreement;
+mod options;
+mod studies;
+mod tables;
+
+use std::time::Duration;
+
+use common::Room;
+
+/// A way to be wrong.
+struct Case {
+    /// What is wrong, in a few words.
+    name: &'static str,
+    /// Makes the files and gives the command line. What it would write goes to `out`, or `out.json`.
+    make: fn(&Room) -> String,
+    /// What the message must contain.
+    says: &'static [&'static str],
+}
+
+fn case(name: &'static str, make: fn(&Room) -> String, says: &'static [&'static str]) -> Case {
+    Case { name, make, says }
+}
+
+/// Whatever is wrong is small, so the answer comes at once, also on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Runs every case in a room of its own and lists all that went wrong.
+fn check(cases: Vec<Case>) {
+    let wrong: Vec<String> = cases.iter().filter_map(|case| complaint(case).err()).collect();
+    assert!(wrong.is_empty(), "{} of {} cases\n\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+fn complaint(case: &Case) -> Result<(), String> {
+    let room = Room::furnished();
+    let arguments = (case.make)(&room);
+    let said = room.run_for(&arguments, SOON);
+    let mut wrong = Vec::new();
+    if said.code != Some(2) {
+        wrong.push(format!("exit code {:?}", said.code));
+    }
+    if !said.err.lines().any(|line| line.starts_with("error: ")) {
+        wrong.push("no line starts with `error: `".into());
+    }
+    if said.err.contains("panicked") || said.err.contains("internal error") {
+        wrong.push("our bug".into());
+    }
+    wrong
+        .extend(case.says.iter().filter(|text| !said.err.contains(*text)).map(|text| format!("does not say `{text}`")));
+    for name in ["out", "out.json"] {
+        if room.path(name).symlink_metadata().is_ok() {
+            wrong.push(format!("left `{name}` behind: {:?}", room.files(name)));
+        }
+    }
+    wrong.extend(room.leftovers().into_iter().map(|name| format!("left `{name}` behind")));
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(format!("== {}\netalon {arguments}\n{}{}-- {}\n", case.name, said.out, said.err, wrong.join("\n-- ")))
+}
+
+#[test]
+fn arrays() {
+    check(arrays::cases());
+}
+
+#[test]
+fn archives() {
+    check(arrays::archives());
+}
+
+#[test]
+fn tables() {
+    check(tables::cases());
+}
+
+#[test]
+fn disagreement() {
+    check(disagreement::cases());
+}
+
+#[test]
+fn options() {
+    check(options::cases());
+}
+
+#[test]
+fn studies() {
+    check(studies::cases());
+}
+
+#[test]
+fn directories() {
+    check(directories::cases());
+}
+
+#[test]
+fn data_sets() {
+    check(data_sets::cases());
+}

@@ -1,0 +1,109 @@
+//! Foreign files byte by byte, so that every byte of them can be wrong.
+
+/// A numpy array with any header.
+pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
+    let order = if fortran { "True" } else { "False" };
+    npy_header(&format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}"), data)
+}
+
+/// A numpy array whose header is this text.
+pub fn npy_header(text: &str, data: &[u8]) -> Vec<u8> {
+    let mut header = text.to_string();
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+/// Dimensions as numpy writes them.
+pub fn shape(dimensions: &[usize]) -> String {
+    dimensions.iter().fold(String::from("("), |text, size| format!("{text}{size}, ")) + ")"
+}
+
+/// An honest array of `f32`.
+pub fn npy_f32(dimensions: &[usize], values: &[f32]) -> Vec<u8> {
+    npy("<f4", false, &shape(dimensions), &le(values))
+}
+
+/// Numbers as bytes.
+pub fn le(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// Whole numbers as an array.
+pub fn npy_i64(values: &[i64]) -> Vec<u8> {
+    let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    npy("<i8", false, &shape(&[values.len()]), &data)
+}
+
+/// A safetensors file with this header.
+pub fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+/// A zip archive of entries that are not packed.
+pub fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let lengths: Vec<u32> = entries.iter().map(|(_, data)| data.len() as u32).collect();
+    zip_claiming(entries, &lengths)
+}
+
+/// The same with a directory that claims other lengths.
+pub fn zip_claiming(entries: &[(&str, &[u8])], lengths: &[u32]) -> Vec<u8> {
+    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    for ((name, data), claimed) in entries.iter().zip(lengths) {
+        let place = bytes.len() as u32;
+        let fields = |unpacked: u32| {
+            let mut fields = Vec::new();
+            fields.extend([20u16, 0, 0, 0, 0x21].map(u16::to_le_bytes).concat());
+            fields.extend(crc32(data).to_le_bytes());
+            fields.extend((data.len() as u32).to_le_bytes());
+            fields.extend(unpacked.to_le_bytes());
+            fields.extend((name.len() as u16).to_le_bytes());
+            fields.extend(0u16.to_le_bytes());
+            fields
+        };
+        bytes.extend(b"PK\x03\x04");
+        bytes.extend(fields(data.len() as u32));
+        bytes.extend(name.as_bytes());
+        bytes.extend(*data);
+        directory.extend(b"PK\x01\x02\x14\x00");
+        directory.extend(fields(*claimed));
+        directory.extend([0; 10]);
+        directory.extend(place.to_le_bytes());
+        directory.extend(name.as_bytes());
+    }
+    let (start, count) = (bytes.len() as u32, entries.len() as u16);
+    bytes.extend(&directory);
+    bytes.extend(b"PK\x05\x06\0\0\0\0");
+    bytes.extend([count, count].map(u16::to_le_bytes).concat());
+    bytes.extend((directory.len() as u32).to_le_bytes());
+    bytes.extend(start.to_le_bytes());
+    bytes.extend([0; 2]);
+    bytes
+}
+
+/// A matrix in the layout of `scipy.sparse.save_npz`.
+pub fn scipy(rows: i64, columns: i64, starts: &[i64], indices: &[i64], data: &[f32]) -> Vec<u8> {
+    zip(&[
+        ("indices.npy", &npy_i64(indices)),
+        ("indptr.npy", &npy_i64(starts)),
+        ("format.npy", &npy("|S3", false, "()", b"csr")),
+        ("shape.npy", &npy_i64(&[rows, columns])),
+        ("data.npy", &npy_f32(&[data.len()], data)),
+    ])
+}
+
+/// The check of zip archives, bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 })
+    })
+}

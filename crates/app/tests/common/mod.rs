@@ -1,0 +1,193 @@
+//! A room of its own for every test: the program, files made by hand, and what it said.
+#![allow(dead_code, reason = "every test program uses another part of this")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+pub mod files;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The longest that any command of these tests may take.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The program with some arguments, deaf to the environment of the person who runs the tests.
+pub fn etalon<A: AsRef<str>>(directory: &Path, arguments: &[A]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_etalon"));
+    command.args(arguments.iter().map(AsRef::as_ref)).current_dir(directory);
+    command.env_remove("ETALON_CRASH_AT").env_remove("RUST_BACKTRACE").stdin(Stdio::null());
+    command
+}
+
+/// What the program said.
+#[derive(Debug)]
+pub struct Said {
+    /// The exit code; nothing if a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Said {
+    /// The answer of `--json`.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("not JSON: {error}\n{self:#?}"))
+    }
+}
+
+/// Runs a command to its end, or for as long as we have patience.
+pub fn finish(mut command: Command, patience: Duration) -> Said {
+    let directory = tempfile::tempdir().unwrap();
+    let (out, err) = (directory.path().join("out"), directory.path().join("err"));
+    // Files and not pipes, because a full pipe would make the program wait for us.
+    command.stdout(fs::File::create(&out).unwrap()).stderr(fs::File::create(&err).unwrap());
+    let mut child = command.spawn().unwrap();
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if began.elapsed() > patience {
+            child.kill().unwrap();
+            let status = child.wait().unwrap();
+            fs::write(&err, format!("still running after {patience:?}")).unwrap();
+            break status;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let text = |path: &Path| String::from_utf8(fs::read(path).unwrap()).expect("the program speaks UTF-8");
+    Said { code: status.code(), out: text(&out), err: text(&err) }
+}
+
+/// A temporary directory in which the program runs.
+pub struct Room {
+    directory: tempfile::TempDir,
+}
+
+impl Room {
+    /// An empty room.
+    pub fn new() -> Room {
+        Room { directory: tempfile::tempdir().unwrap() }
+    }
+
+    /// A room with small inputs that fit together: 8 rows, 3 latents, 2 concepts, embeddings of width 4, 4 pairs.
+    pub fn furnished() -> Room {
+        let room = Room::new();
+        room.write("codes.npy", files::npy_f32(&[8, 3], &CODES));
+        room.write("labels.csv", LABELS);
+        room.write("embeddings.npy", files::npy_f32(&[8, 4], &embeddings()));
+        room.write("pairs.csv", "before,after,added,removed\n0,4,red,\n5,1,,red\n2,4,round,\n6,7,red,round\n");
+        room
+    }
+
+    /// A place in the room.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file, with the directories above it.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// The text of a file.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// A JSON file.
+    pub fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.read(name)).unwrap()
+    }
+
+    /// Changes the bytes of a file.
+    pub fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = fs::read(self.path(name)).unwrap();
+        change(&mut bytes);
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    /// Runs the program here; arguments are separated by spaces.
+    pub fn run(&self, arguments: &str) -> Said {
+        self.run_for(arguments, PATIENCE)
+    }
+
+    /// Runs it, but not for long.
+    pub fn run_for(&self, arguments: &str, patience: Duration) -> Said {
+        finish(etalon(self.directory.path(), &words(arguments)), patience)
+    }
+
+    /// Runs it and insists on success.
+    pub fn done(&self, arguments: &str) -> Said {
+        let said = self.run(arguments);
+        assert_eq!(said.code, Some(0), "etalon {arguments}\n{}{}", said.out, said.err);
+        said
+    }
+
+    /// Every file in the room, or in a directory of it, by its path from there.
+    pub fn files(&self, below: &str) -> Vec<String> {
+        let base = self.path(below);
+        let mut found = Vec::new();
+        let mut left = vec![base.clone()];
+        while let Some(directory) = left.pop() {
+            for entry in fs::read_dir(&directory).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                if path.is_dir() && !path.is_symlink() {
+                    left.push(path);
+                } else {
+                    found.push(path.strip_prefix(&base).unwrap().to_string_lossy().into_owned());
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// Temporary and lock files anywhere in the room.
+    pub fn leftovers(&self) -> Vec<String> {
+        self.files(".").into_iter().filter(|name| is_leftover(name)).collect()
+    }
+}
+
+/// Is this the name of a file that only unfinished work has?
+pub fn is_leftover(name: &str) -> bool {
+    name.ends_with(".tmp") || name.ends_with(".lock")
+}
+
+/// Words of a command line without quotes.
+pub fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+/// Latent 0 fires with `red`, latent 1 with `round` but for one row, latent 2 at random.
+pub const CODES: [f32; 24] = [
+    0.0, 0.0, 0.5, //
+    1.0, 0.0, 0.0, //
+    0.0, 2.0, 0.0, //
+    1.5, 1.0, 0.0, //
+    1.0, 0.0, 0.3, //
+    0.0, 0.0, 0.0, //
+    0.0, 1.0, 0.0, //
+    2.0, 0.0, 0.7,
+];
+
+/// What people said of the same rows.
+pub const LABELS: &str = "red,round\n0,0\n1,0\n0,1\n1,1\n1,1\n0,0\n0,1\n1,0\n";
+
+/// Something finite and not constant.
+pub fn embeddings() -> Vec<f32> {
+    (0..32).map(|place| ((place * 7) % 11) as f32 / 10.0 - 0.3).collect()
+}
+
+/// The text of a result without the time it took.
+pub fn without_seconds(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("\"seconds\":")).collect::<Vec<_>>().join("\n")
+}
