@@ -187,6 +187,12 @@ pub struct InputArgs {
     /// A world, for everything it has that is not named otherwise
     #[arg(long, value_name = "WORLD")]
     pub world: Option<String>,
+    /// Rows are tokens: make one row per sample of them, by this rule; embeddings become their mean
+    #[arg(long, value_name = "RULE", value_parser = ["max", "mean", "sum"])]
+    pub pool: Option<String>,
+    /// The sample of each row, as an array of whole numbers [default: what the store of embeddings says]
+    #[arg(long, value_name = "S", requires = "pool")]
+    pub samples: Option<String>,
 }
 
 impl InputArgs {
@@ -205,6 +211,8 @@ impl InputArgs {
             directions: self.directions.clone(),
             truth: self.truth.clone(),
             world: self.world.clone(),
+            samples: self.samples.clone(),
+            pool: self.pool.clone(),
         }
     }
 }

@@ -49,10 +49,9 @@ fn find_metric(name: &str) -> Result<&'static dyn Metric> {
 
 /// Reads the inputs that are named, and encodes them if a dictionary is.
 fn load_inputs(paths: &Paths, finite: Finite, engine: &Engine<'_>, session: &Session) -> Result<Inputs> {
-    let here = Path::new("");
-    let mut inputs = paths.load(here, finite, &session.budget)?;
-    let encode = || paths.encode(here, &mut inputs, &session.budget, session.progress(), &session.cancel);
-    say_recognised(engine.install(encode)?.as_ref(), session);
+    let open = || paths.open(Path::new(""), finite, &session.budget, session.progress(), &session.cancel);
+    let (inputs, recognised) = engine.install(open)?;
+    say_recognised(recognised.as_ref(), session);
     Ok(inputs)
 }
 

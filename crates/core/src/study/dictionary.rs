@@ -55,7 +55,6 @@ impl Paths {
             let directions = ActivationStore::from_rows(dictionary.directions().to_vec(), store.width())?;
             inputs.directions = Some(Arc::new(directions));
         }
-        inputs.check()?;
         Ok(Some(Recognised { text: recognised, notes }))
     }
 }

@@ -4,6 +4,7 @@ mod dictionary;
 mod grid;
 mod load;
 mod plan_file;
+mod rows;
 mod sanity;
 mod verify;
 mod world_dir;

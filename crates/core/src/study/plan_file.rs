@@ -161,8 +161,7 @@ impl Study {
         cancel: &AtomicBool,
     ) -> Result<(Set, Option<Recognised>)> {
         let (name, paths, about) = self.sets.get(place).ok_or_else(|| Error::Bug(format!("no set number {place}")))?;
-        let mut inputs = paths.load(&self.base, Finite::Refuse, budget)?;
-        let recognised = paths.encode(&self.base, &mut inputs, budget, progress, cancel)?;
+        let (inputs, recognised) = paths.open(&self.base, Finite::Refuse, budget, progress, cancel)?;
         let mut set = Set::new(name, inputs);
         set.about.extend(about.clone());
         Ok((set, recognised))
