@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::steps::{output, root};
 
@@ -34,12 +35,12 @@ fn etalon(arguments: &[&str]) -> Result<String> {
 
 fn pages() -> Result<Vec<(PathBuf, String)>> {
     let mut pages = Vec::new();
-    let list = etalon(&["metrics"])?;
+    let cards: Vec<Value> = serde_json::from_str(&etalon(&["metrics", "--json"])?)?;
     let mut index = String::from("# Metrics\n\nMade from the cards of the program by `cargo xtask docs`.\n\n");
-    for line in list.lines().take_while(|line| !line.is_empty()) {
-        let (name, summary) = line.split_once(' ').context("a line of `etalon metrics` has two parts")?;
-        index += &format!("- [{name}]({name}.md): {}\n", summary.trim());
-        pages.push((PathBuf::from(format!("docs/metrics/{name}.md")), card(&etalon(&["metrics", name])?)));
+    for card in &cards {
+        let name = word(card, "name");
+        index += &format!("- [{name}]({name}.md): {}\n", word(card, "summary"));
+        pages.push((PathBuf::from(format!("docs/metrics/{name}.md")), page(card)));
     }
     pages.push((PathBuf::from("docs/metrics/README.md"), index));
     let mut commands = format!("# Commands\n\nMade by `cargo xtask docs`.\n\n```text\n{}```\n", etalon(&["--help"])?);
@@ -50,17 +51,48 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
     Ok(pages)
 }
 
-/// A card as Markdown: its five headings become sections.
-fn card(text: &str) -> String {
-    let mut page = String::new();
-    for (number, line) in text.lines().enumerate() {
-        let markdown = match line.strip_prefix("  ") {
-            _ if number == 0 => format!("# {line}\n"),
-            Some(body) => body.to_string(),
-            None if number > 1 && !line.is_empty() => format!("## {line}\n"),
-            None => line.to_string(),
-        };
-        page += &format!("{markdown}\n");
+fn word<'a>(card: &'a Value, key: &str) -> &'a str {
+    card[key].as_str().unwrap_or_default()
+}
+
+fn items<'a>(card: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    card[key].as_array().into_iter().flatten()
+}
+
+/// A card as Markdown: the five headings, every line of the card a paragraph of its own.
+fn page(card: &Value) -> String {
+    let paragraphs = |key: &str| word(card, key).lines().map(str::trim).collect::<Vec<_>>().join("\n\n");
+    let list = |key: &str| items(card, key).filter_map(Value::as_str).collect::<Vec<_>>().join("`, `");
+    let mut inputs = format!("Needs `{}`.", list("needs"));
+    if items(card, "uses").next().is_some() {
+        inputs += &format!(" Uses `{}` if given.", list("uses"));
     }
-    page
+    inputs += "\n\n| option | meaning | values | default |\n|---|---|---|---|\n";
+    for param in items(card, "params") {
+        let several = if param["several"] == true { ", several with commas" } else { "" };
+        let reference = param["reference_default"].as_str().map(|value| format!(" (reference: {value})"));
+        let values = word(param, "values").replace('|', "\\|");
+        inputs += &format!(
+            "| `--{}` | {} | {values}{several} | {}{} |\n",
+            word(param, "name").replace('_', "-"),
+            word(param, "doc"),
+            word(param, "default"),
+            reference.unwrap_or_default(),
+        );
+    }
+    inputs += "\n| headline | meaning | better |\n|---|---|---|\n";
+    for output in items(card, "headline") {
+        inputs += &format!("| `{}` | {} | {} |\n", word(output, "key"), word(output, "doc"), word(output, "better"));
+    }
+    format!(
+        "# {} (`{}`)\n\n{}\n\n## What it measures\n\n{}\n\n## Definition\n\n{}\n\nInterval: {}\n\n## Inputs\n\n{inputs}\n## Cost\n\n{}\n\n## Source\n\n{}\n",
+        word(card, "title"),
+        word(card, "name"),
+        word(card, "summary"),
+        paragraphs("measures"),
+        paragraphs("definition"),
+        word(card, "interval"),
+        paragraphs("cost"),
+        paragraphs("source"),
+    )
 }

@@ -87,7 +87,6 @@ impl Session {
 }
 
 /// Prints to standard output; a closed pipe ends the program quietly, as it should in `etalon … | head`.
-#[expect(clippy::print_stdout, reason = "the one place that prints an answer")]
 fn print_line(text: &str) {
     use std::io::Write;
     if writeln!(std::io::stdout(), "{text}").is_err() {

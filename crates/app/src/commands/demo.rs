@@ -36,7 +36,7 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
         let mut sets =
             engine.install(|| sanity_sets("oracle", &inputs, &options, session.progress(), &session.cancel))?;
         for set in &mut sets {
-            set.about.insert("group".into(), json!(name));
+            set.about.insert("data".into(), json!(name));
         }
         let grid = Grid {
             metrics: Grid::all_metrics(),

@@ -1,7 +1,6 @@
 //! `etalon eval`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -12,7 +11,7 @@ use etalon::results::{ResultFile, Stored};
 use etalon::store::disk;
 use serde_json::Value;
 
-use super::{find_metric, finite, profile};
+use super::{find_metric, finite, load_inputs, profile};
 use crate::cli;
 use crate::session::Session;
 
@@ -23,7 +22,8 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
     if let Some(out) = args.out.as_deref().filter(|out| out.is_dir()) {
         return Err(Complaint::new("the result is one file").found("a directory of that name").file(out).into());
     }
-    let inputs = args.inputs.paths().load(Path::new(""), finite(&args.nan), &session.budget)?;
+    let engine = session.engine()?;
+    let inputs = load_inputs(&args.inputs.paths(), finite(&args.nan), &engine, session)?;
     // Every complaint about options and inputs comes before the first long computation.
     let recipes = metrics
         .iter()
@@ -33,7 +33,6 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
             recipe(*metric, &inputs, &mine, profile(&args.profile), args.seed)
         })
         .collect::<Result<Vec<_>>>()?;
-    let engine = session.engine()?;
     let mut results = Vec::new();
     for (metric, recipe) in metrics.iter().zip(recipes) {
         results.push(evaluate(*metric, &inputs, recipe, &engine)?);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Codes, CodesBuilder};
-use crate::error::{Complaint, Result};
+use crate::error::{Complaint, Error, Result};
 
 /// How the rows of a sample become one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,22 @@ pub enum Pool {
     Mean,
     /// The sum.
     Sum,
+}
+
+impl std::str::FromStr for Pool {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Pool> {
+        match name {
+            "max" => Ok(Pool::Max),
+            "mean" => Ok(Pool::Mean),
+            "sum" => Ok(Pool::Sum),
+            other => {
+                let wrong = Complaint::new("there is no such way to pool").expected("max, mean or sum");
+                Err(wrong.found(format!("`{other}`")).into())
+            }
+        }
+    }
 }
 
 impl Codes {

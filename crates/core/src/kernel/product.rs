@@ -40,7 +40,7 @@ pub fn rows_by_rows<T: Number>(a: &[T], b: &[T], inner: usize, out: &mut [T]) {
 
 /// `out[i, j] = Σ_k a[i, k] · b[k, j]`, all row-major.
 pub fn rows_by_columns<T: Number>(a: &[T], b: &[T], inner: usize, columns: usize, out: &mut [T]) {
-    let rows = if inner == 0 { 0 } else { a.len() / inner };
+    let rows = a.len().checked_div(inner).unwrap_or(0);
     assert!(
         a.len() == rows * inner && b.len() == inner * columns && out.len() == rows * columns,
         "product shapes differ"

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use super::card::{Better, Card, Need, Output, Param};
 
+/// How wide a card is on a terminal, without its indent.
+const COLUMNS: usize = 98;
+
 impl Card {
     /// The card for people: five headings, always in this order.
     pub fn to_text(&self) -> String {
@@ -18,7 +21,7 @@ impl Card {
             ("Source", self.source),
         ] {
             text += &format!("\n{heading}\n");
-            body.trim().lines().for_each(|line| text += &format!("  {}\n", line.trim()));
+            body.trim().lines().for_each(|line| text += &wrapped(line.trim()));
         }
         text.trim_end().to_string()
     }
@@ -52,6 +55,24 @@ impl Card {
             })).collect::<Vec<_>>(),
         })
     }
+}
+
+/// A line of a card, indented and broken between words.
+fn wrapped(line: &str) -> String {
+    let mut text = String::new();
+    let mut length = 0;
+    for word in line.split(' ') {
+        let letters = word.chars().count();
+        if length > 0 && length + 1 + letters > COLUMNS {
+            text.push('\n');
+            length = 0;
+        }
+        text.push_str(if length == 0 { "  " } else { " " });
+        text.push_str(word);
+        length += 1 + letters;
+    }
+    text.push('\n');
+    text
 }
 
 fn bounds(output: &Output) -> [Option<f64>; 2] {

@@ -432,7 +432,9 @@ mod tests {
         let dense: Vec<f32> =
             (0..60 * 200).map(|_| (random.next_u32() % 8) as f32 * (random.next_u32() % 2) as f32).collect();
         let truth: Vec<Vec<Label>> = (0..12)
-            .map(|_| (0..60).map(|_| if random.next_u32() % 2 == 0 { Label::Yes } else { Label::No }).collect())
+            .map(|_| {
+                (0..60).map(|_| if random.next_u32().is_multiple_of(2) { Label::Yes } else { Label::No }).collect()
+            })
             .collect();
         let scores = run(Codes::from_dense(&dense, 200).unwrap(), &truth, Profile::Paper, &[], 2).unwrap();
         let held = scores.value("fms_held_out").unwrap();

@@ -45,6 +45,15 @@ impl Design<'_> {
         }
     }
 
+    /// The sum of the squares of all values.
+    pub fn sum_of_squares(&self) -> f64 {
+        let square = |&value: &f32| f64::from(value) * f64::from(value);
+        match self {
+            Design::Dense { values, .. } => values.iter().map(square).sum(),
+            Design::Sparse { codes, .. } => codes.iter().flat_map(|(_, _, values)| values).map(square).sum(),
+        }
+    }
+
     /// `probes × rows`: every row under every probe's weights (`probes × width`), in `f64`.
     pub fn scores(&self, weights: &[f64], probes: usize) -> Vec<f64> {
         let rows = self.rows();

@@ -4,4 +4,5 @@ pub mod adam;
 pub mod design;
 pub mod levels;
 pub mod logistic;
+pub mod spectrum;
 pub mod tree;

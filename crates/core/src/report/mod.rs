@@ -1,6 +1,7 @@
 //! What people see: tables, figures and the page around them. The same results give the same bytes.
 
 mod csv;
+mod data;
 mod figure;
 mod gather;
 mod page;
@@ -13,7 +14,7 @@ mod words;
 mod tests;
 
 pub use csv::csv;
-pub use page::{Options, page};
+pub use page::{Options, overview, page};
 pub use table::text_table;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Result;
 use crate::results::Stored;
 use crate::store::disk;
+use data::by_data;
 use gather::Gathered;
 use plots::Album;
 
@@ -30,15 +32,28 @@ pub fn figures(results: &[Stored]) -> Vec<(String, String)> {
 }
 
 /// Writes `report/index.html`, `report/figures/*.svg` and `report/results.csv` below a directory; gives the page.
+/// With several data sets the index is an overview, and each has a page and a folder of figures of its own.
 pub fn write(directory: &Path, title: &str, results: &[Stored]) -> Result<PathBuf> {
     let directory = directory.join("report");
-    for (name, svg) in figures(results) {
-        disk::write(&directory.join("figures").join(format!("{name}.svg")), svg.as_bytes())?;
-    }
-    disk::write(&directory.join("results.csv"), csv(results).as_bytes())?;
-    // The page comes last, since it points to the others.
-    let index = directory.join("index.html");
+    let write = |name: &str, text: &str| disk::write(&directory.join(name), text.as_bytes());
+    let parts = by_data(results);
     let options = Options { beside: true, ..Options::default() };
-    disk::write(&index, page(title, results, &options)?.as_bytes())?;
-    Ok(index)
+    write("results.csv", &csv(results))?;
+    if parts.len() < 2 {
+        for (name, svg) in figures(results) {
+            write(&format!("figures/{name}.svg"), &svg)?;
+        }
+        // The page comes last, since it points to the others.
+        write("index.html", &page(title, results, &options)?)?;
+        return Ok(directory.join("index.html"));
+    }
+    for part in &parts {
+        let options = Options { figures: Some(part.slug.clone()), ..options.clone() };
+        for (name, svg) in figures(&part.results) {
+            write(&format!("{}/{name}.svg", options.folder()), &svg)?;
+        }
+        write(&format!("{}.html", part.slug), &page(&format!("{title}: {}", part.name), &part.results, &options)?)?;
+    }
+    write("index.html", &overview(title, &parts)?)?;
+    Ok(directory.join("index.html"))
 }

@@ -1,5 +1,6 @@
 //! The summary as plain text, for a terminal of 100 columns.
 
+use super::data::{OnData, by_data};
 use super::gather::{Cell, Gathered};
 use super::standing::{Standing, standings};
 use super::words::{UNDEFINED, plain, short, shorten};
@@ -9,11 +10,20 @@ use crate::results::Stored;
 /// The widest line.
 const WIDTH: usize = 100;
 
-/// One row per input set, one column per measure; more columns than fit go into further tables.
+/// One row per input set, one column per measure; more columns than fit go into further tables. Data sets stand apart.
 pub fn text_table(results: &[Stored]) -> String {
     if results.is_empty() {
         return "no results\n".into();
     }
+    let parts = by_data(results);
+    if parts.len() > 1 {
+        let titled = |part: &OnData| format!("{}\n\n{}", part.name, one_table(&part.results));
+        return parts.iter().map(titled).collect::<Vec<_>>().join("\n");
+    }
+    one_table(results)
+}
+
+fn one_table(results: &[Stored]) -> String {
     let gathered = Gathered::of(results);
     let labels: Vec<String> = gathered.sets.iter().map(|set| shorten(&set.label, 32)).collect();
     let mut first = vec![("input set".to_string(), labels, false)];

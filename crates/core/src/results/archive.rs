@@ -67,7 +67,7 @@ impl Stored {
     /// The id that a result of this recipe will have under this name.
     pub fn id_of(recipe: &Recipe, about: &About) -> Result<String> {
         let name = |key: &str| about.get(key).map(Value::to_string).unwrap_or_default();
-        let mark = crc32c::crc32c(format!("{}\n{}", name("inputs"), name("group")).as_bytes());
+        let mark = crc32c::crc32c(format!("{}\n{}", name("inputs"), name("data")).as_bytes());
         Ok(format!("{}-{mark:08x}", recipe.id()?))
     }
 

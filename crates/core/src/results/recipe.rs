@@ -106,7 +106,9 @@ impl ResultFile {
 
     /// Reads the JSON form back.
     pub fn from_json(value: &Value) -> Result<ResultFile> {
-        let wrong = |field: &str| Complaint::new("this is not a result file of Etalon").at(format!("field `{field}`"));
+        let wrong = |field: &str| -> Error {
+            Complaint::new("this is not a result file of Etalon").at(format!("field `{field}`")).into()
+        };
         let field = |name: &str| value.get(name).ok_or_else(|| wrong(name));
         fn parse<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
             serde_json::from_value(value.clone()).map_err(|error| {

@@ -2,14 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
 
+use super::dictionary::Recognised;
+use super::rows;
 use crate::budget::Budget;
 use crate::codes::{Codes, CodesBuilder};
 use crate::error::{Complaint, InFile, Result};
 use crate::input::{self, Finite, Source};
 use crate::labels::{Annotations, PairSet};
+use crate::progress::Progress;
 use crate::run::{Inputs, Truth};
 use crate::store::ActivationStore;
 
@@ -19,6 +23,8 @@ use crate::store::ActivationStore;
 pub struct Paths {
     /// Codes of the rows.
     pub codes: Option<String>,
+    /// A dictionary that makes the codes, and those of the pairs, from embeddings: see [`Paths::encode`].
+    pub sae: Option<String>,
     /// Embeddings of the rows.
     pub embeddings: Option<String>,
     /// Concepts × rows.
@@ -40,13 +46,23 @@ pub struct Paths {
     pub truth: Option<String>,
     /// A world, for everything it has that is not named otherwise.
     pub world: Option<String>,
+    /// The sample of each row, where rows are tokens and the embeddings do not say it.
+    pub samples: Option<String>,
+    /// How the rows of a sample become one: `max`, `mean` or `sum`.
+    pub pool: Option<String>,
 }
 
 impl Paths {
     /// Fields of `self` where they are given, else those of `other`.
     pub fn or(self, other: &Paths) -> Paths {
+        // Codes of one's own come before a dictionary of the other, and the other way round.
+        let (codes, sae) = match (&self.codes, &self.sae) {
+            (None, None) => (other.codes.clone(), other.sae.clone()),
+            _ => (self.codes, self.sae),
+        };
         Paths {
-            codes: self.codes.or(other.codes.clone()),
+            codes,
+            sae,
             embeddings: self.embeddings.or(other.embeddings.clone()),
             labels: self.labels.or(other.labels.clone()),
             pairs: self.pairs.or(other.pairs.clone()),
@@ -57,6 +73,8 @@ impl Paths {
             directions: self.directions.or(other.directions.clone()),
             truth: self.truth.or(other.truth.clone()),
             world: self.world.or(other.world.clone()),
+            samples: self.samples.or(other.samples.clone()),
+            pool: self.pool.or(other.pool.clone()),
         }
     }
 
@@ -84,7 +102,33 @@ impl Paths {
         Ok(self.or(&found))
     }
 
-    /// Reads everything that is named, relative to a base directory, and checks that it fits together.
+    /// Reads everything that is named, relative to a base directory, encodes it if a dictionary is named, and pools
+    /// tokens if that is wanted. Call it on the threads that should do the work.
+    pub fn open(
+        &self,
+        base: &Path,
+        finite: Finite,
+        budget: &Budget,
+        progress: &dyn Progress,
+        cancel: &AtomicBool,
+    ) -> Result<(Inputs, Option<Recognised>)> {
+        let mut inputs = self.load(base, finite, budget)?;
+        let recognised = self.encode(base, &mut inputs, budget, progress, cancel)?;
+        match (&self.pool, &self.samples) {
+            (Some(pool), samples) => {
+                let samples = samples.as_ref().map(|text| load_samples(&base.join(text), budget)).transpose()?;
+                rows::pool(&mut inputs, pool.parse()?, samples)?;
+            }
+            (None, Some(_)) => {
+                return Err(Complaint::new("samples are given, and no way to pool them").expected("`pool`").into());
+            }
+            (None, None) => {}
+        }
+        inputs.check()?;
+        Ok((inputs, recognised))
+    }
+
+    /// Reads everything that is named, as it is; checks that it fits together, unless tokens are to be pooled first.
     pub fn load(&self, base: &Path, finite: Finite, budget: &Budget) -> Result<Inputs> {
         let paths = self.clone().with_world(base)?;
         let at = |text: &String| base.join(text);
@@ -93,7 +137,6 @@ impl Paths {
         let labels = |text: &String| load_labels(&at(text), budget).map(Arc::new);
         let mut inputs = Inputs {
             codes: paths.codes.as_ref().map(codes).transpose()?,
-            embeddings: paths.embeddings.as_ref().map(activations).transpose()?,
             labels: paths.labels.as_ref().map(labels).transpose()?,
             pair_codes: paths.pair_codes.as_ref().map(codes).transpose()?,
             pair_embeddings: paths.pair_embeddings.as_ref().map(activations).transpose()?,
@@ -103,7 +146,14 @@ impl Paths {
             truth: paths.truth.as_ref().map(|text| load_truth(&at(text), budget).map(Arc::new)).transpose()?,
             ..Inputs::default()
         };
-        inputs.check()?;
+        if let Some(file) = paths.embeddings.as_ref().map(at) {
+            let (embeddings, dropped) = load_finite(&file, finite, budget)?;
+            inputs.embeddings = Some(Arc::new(embeddings));
+            rows::leave_out(&mut inputs, &dropped)?;
+        }
+        if paths.pool.is_none() {
+            inputs.check()?;
+        }
         if let Some(file) = paths.pairs.as_ref().map(at) {
             let names = inputs.labels.as_ref().or(inputs.pair_labels.as_ref()).map(|labels| labels.names().to_vec());
             let table = input::read_table(&file, budget)?;
@@ -120,16 +170,52 @@ fn source(path: &Path) -> Result<Source> {
 
 /// Activations from a store directory or an array file; a plain `f32` file is used in place.
 pub fn load_activations(path: &Path, finite: Finite, budget: &Budget) -> Result<ActivationStore> {
+    load_finite(path, finite, budget).map(|(store, _)| store)
+}
+
+/// The same, with the rows that were left out.
+fn load_finite(path: &Path, finite: Finite, budget: &Budget) -> Result<(ActivationStore, Vec<usize>)> {
     if path.is_dir() {
-        return ActivationStore::open(path);
+        return Ok((ActivationStore::open(path)?, Vec::new()));
     }
     let source = source(path)?;
     if let (Finite::Refuse, Some((bytes, shape))) = (finite, input::plain_f32(&source)?) {
-        return ActivationStore::mapped(&source.path, bytes, shape.width);
+        let store = ActivationStore::mapped(&source.path, bytes, shape.width)?;
+        return Ok((with_samples(store, shape.rows_per_sample)?, Vec::new()));
     }
     let rows = input::read_rows(&source, finite, budget)?;
     rows.memory.for_good();
-    ActivationStore::from_rows(rows.values, rows.width).in_file(&source.path)
+    let store = ActivationStore::from_rows(rows.values, rows.width).in_file(&source.path)?;
+    Ok((with_samples(store, rows.rows_per_sample)?, rows.dropped))
+}
+
+/// Rows of a three-dimensional array know their sample.
+fn with_samples(store: ActivationStore, rows_per_sample: Option<usize>) -> Result<ActivationStore> {
+    match rows_per_sample {
+        Some(each) if each > 1 => {
+            let samples = (0..store.rows()).map(|row| (row / each) as u32).collect();
+            store.with_samples(samples)
+        }
+        _ => Ok(store),
+    }
+}
+
+/// The largest whole number that an array of `f32` holds exactly with all below it.
+const LARGEST_SAMPLE: f32 = 16_777_215.0;
+
+fn load_samples(path: &Path, budget: &Budget) -> Result<Vec<u32>> {
+    let source = source(path)?;
+    let rows = input::read_rows(&source, Finite::Refuse, budget)?;
+    let whole = |value: f32| (0.0..=LARGEST_SAMPLE).contains(&value) && value.fract() == 0.0;
+    match rows.values.iter().position(|&value| rows.width != 1 || !whole(value)) {
+        None => Ok(rows.values.iter().map(|&value| value as u32).collect()),
+        Some(place) => Err(Complaint::new("these are not the samples of rows")
+            .expected(format!("one whole number from 0 to {LARGEST_SAMPLE} per row"))
+            .found(format!("width {}, value {}", rows.width, rows.values[place]))
+            .at(format!("value {place}"))
+            .file(&source.path)
+            .into()),
+    }
 }
 
 /// Values of a dense array that are turned into codes at a time.

@@ -9,6 +9,7 @@ mod trends;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::data::OnData;
 use super::figure::Figure;
 use super::gather::Gathered;
 use super::plots::Album;
@@ -23,6 +24,15 @@ pub struct Options {
     pub pinned: Option<String>,
     /// Do `figures/*.svg` and `results.csv` lie beside the page?
     pub beside: bool,
+    /// The folder below `figures` that this page's figures lie in, if it shares them with other pages.
+    pub figures: Option<String>,
+}
+
+impl Options {
+    /// Where the figures lie, seen from the page.
+    pub fn folder(&self) -> String {
+        self.figures.as_ref().map_or("figures".into(), |part| format!("figures/{part}"))
+    }
 }
 
 /// What the sections of a page are made from.
@@ -31,6 +41,10 @@ struct Content<'a> {
     album: Album,
     pinned: Option<usize>,
     beside: bool,
+    /// Where the figures lie.
+    folder: String,
+    /// The page that links lead to; empty on that page itself.
+    home: String,
 }
 
 /// The report as a page.
@@ -50,8 +64,39 @@ pub fn page(title: &str, results: &[Stored], options: &Options) -> Result<String
         }
     };
     let album = Album::of(&gathered);
-    let content = Content { gathered, album, pinned, beside: options.beside };
+    let (folder, home) = (options.folder(), String::new());
+    let content = Content { gathered, album, pinned, beside: options.beside, folder, home };
     Ok(document(&tidy(title), if results.is_empty() { nothing() } else { content.body() }).into_string())
+}
+
+/// The first page of a report on several data sets: the summary of each, with a way to its own page.
+pub fn overview(title: &str, parts: &[OnData]) -> Result<String> {
+    let contents: Vec<(&OnData, Content<'_>)> = parts
+        .iter()
+        .map(|part| {
+            let gathered = Gathered::of(&part.results);
+            let (album, options) =
+                (Album::of(&gathered), Options { figures: Some(part.slug.clone()), ..Options::default() });
+            let (folder, home) = (options.folder(), format!("{}.html", part.slug));
+            (part, Content { gathered, album, pinned: None, beside: true, folder, home })
+        })
+        .collect();
+    let body = html! {
+        nav aria-label="Contents" {
+            ul { @for part in parts { li { a href=(format!("#data-{}", part.slug)) { (part.name) } } } }
+        }
+        main id="main" {
+            @if let Some((_, content)) = contents.first() { (content.introduction()) }
+            @for (part, content) in &contents {
+                section id=(format!("data-{}", part.slug)) {
+                    h2 { "Data: " (part.name) }
+                    p { a href=(content.home.as_str()) { "All tables, figures and recipes on " (part.name) } }
+                    (content.summary())
+                }
+            }
+        }
+    };
+    Ok(document(&tidy(title), body).into_string())
 }
 
 fn document(title: &str, body: Markup) -> Markup {
@@ -118,7 +163,7 @@ impl Content<'_> {
                 div.canvas tabindex="0" role="region" aria-label=(figure.title) { (PreEscaped(figure.inline())) }
                 figcaption {
                     strong { (figure.title) "." } " " (caption)
-                    @if self.beside { " " a href=(format!("figures/{}.svg", figure.name)) { "SVG" } }
+                    @if self.beside { " " a href=(format!("{}/{}.svg", self.folder, figure.name)) { "SVG" } }
                 }
             }
         }

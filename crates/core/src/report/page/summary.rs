@@ -18,8 +18,8 @@ impl Content<'_> {
         let tables = measures.len().div_ceil(COLUMNS).max(1);
         let each = measures.len().div_ceil(tables).max(1);
         html! {
-            section id="summary" {
-                h2 { "Summary" }
+            section id=[self.home.is_empty().then_some("summary")] {
+                @if self.home.is_empty() { h2 { "Summary" } }
                 @for (place, measures) in measures.chunks(each).enumerate() {
                     @let caption = if tables == 1 {
                         "The main number of every measure".to_string()
@@ -63,7 +63,7 @@ impl Content<'_> {
                         @for &measure in measures {
                             @let about = &gathered.measures[measure];
                             th.number scope="col" {
-                                a href=(format!("#measure-{}", about.slug)) { (about.title) }
+                                a href=(format!("{}#measure-{}", self.home, about.slug)) { (about.title) }
                                 @if let Some(key) = about.keys.first() {
                                     span.under { code { (tidy(key)) } (arrow(about.better(key))) }
                                 }
@@ -118,7 +118,7 @@ impl Content<'_> {
         html! {
             span.value.dash aria-label="undefined" { (UNDEFINED) }
             @if let Some(note) = self.gathered.explanation(measure, set) {
-                sup { a href=(format!("#note-{}", note + 1)) aria-label=(format!("note {}", note + 1)) { (note + 1) } }
+                sup { a href=(format!("{}#note-{}", self.home, note + 1)) aria-label=(format!("note {}", note + 1)) { (note + 1) } }
             }
         }
     }

@@ -1,7 +1,5 @@
 //! The gate, from outside: good files in every dress come out right, and bad ones are refused without a panic.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -566,7 +564,7 @@ proptest::proptest! {
 }
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/checkpoints").join(name)
+    crate::golden("checkpoints").join(name)
 }
 
 #[test]

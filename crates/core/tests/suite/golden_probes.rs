@@ -3,8 +3,6 @@
 //! Weights agree to 1e-4: scikit-learn stops its own search at about that distance, and it fits `f64` rows where ours are
 //! `f32`. The stump is exact.
 
-use std::path::Path;
-
 use etalon::codes::{Codes, Latent};
 use etalon::kernel::bits::Bits;
 use etalon::probe::design::Design;
@@ -21,8 +19,7 @@ struct Golden {
 const WIDTH: usize = 12;
 
 fn golden() -> Golden {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/probes.json");
-    let json: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let json = crate::golden_json("probes.json");
     let numbers =
         |value: &Value| -> Vec<f64> { value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect() };
     let values = json["x"].as_array().unwrap().iter().flat_map(numbers).map(|value| value as f32).collect();

@@ -1,5 +1,4 @@
 //! Stored activations and codes, from outside: import, reading, damage, crashes.
-#![allow(clippy::unwrap_used, clippy::panic)]
 #![expect(clippy::single_range_in_vec_init, reason = "a split of one range is a list of one range")]
 
 use std::collections::BTreeMap;
@@ -460,7 +459,11 @@ fn child() {
 
 fn start(work: &str, out: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child", "--nocapture"]).env(WORK, work).env(OUT, out).env_remove("ETALON_CRASH_AT");
+    command
+        .args(["--exact", "store::child", "--nocapture"])
+        .env(WORK, work)
+        .env(OUT, out)
+        .env_remove("ETALON_CRASH_AT");
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }

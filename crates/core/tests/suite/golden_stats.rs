@@ -1,14 +1,11 @@
 //! Kernels against the numbers of SciPy and scikit-learn in `tests/golden/stats.json`.
 
-#![allow(clippy::unwrap_used)]
-
 use etalon::kernel::assignment::assign;
 use etalon::kernel::statistics::{area_under_curve, pearson, spearman};
 use serde_json::Value;
 
 fn golden(section: &str) -> Value {
-    let all: Value = serde_json::from_str(include_str!("../../../tests/golden/stats.json")).unwrap();
-    all[section].clone()
+    crate::golden_json("stats.json")[section].clone()
 }
 
 fn list(value: &Value) -> Vec<f64> {

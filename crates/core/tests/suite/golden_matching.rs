@@ -1,58 +1,16 @@
 //! The matchers in profile `reference` against the released program of the paper; see `tests/golden/matching/README.md`.
 
-// A test stops at the first surprise.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-
-use etalon::budget::Budget;
-use etalon::codes::{Codes, Latent};
+use etalon::codes::Latent;
 use etalon::kernel::nnls;
-use etalon::labels::{Annotations, Concept, Label};
-use etalon::metrics::{evaluate, find, recipe};
-use etalon::progress::Silent;
+use etalon::labels::Concept;
 use etalon::results::{Cells, Profile, Scores};
-use etalon::run::{Engine, Inputs};
+use etalon::run::Inputs;
 use serde_json::Value;
 
-fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
-}
-
-fn array<T: npyz::Deserialize>(name: &str) -> (Vec<T>, usize) {
-    let file = npyz::NpyFile::new(std::fs::File::open(golden(name)).unwrap()).unwrap();
-    let width = file.shape()[1] as usize;
-    (file.into_vec().unwrap(), width)
-}
-
-fn expected(name: &str) -> Value {
-    serde_json::from_slice(&std::fs::read(golden(name)).unwrap()).unwrap()
-}
-
-fn inputs() -> Inputs {
-    let (codes, latents) = array::<f32>("matching/codes.npy");
-    let (labels, concepts) = array::<u8>("matching/labels.npy");
-    let names = (0..concepts).map(|concept| format!("concept {concept}")).collect();
-    let label = |row: usize, concept: usize| match labels[row * concepts + concept] {
-        0 => Label::No,
-        _ => Label::Yes,
-    };
-    Inputs {
-        codes: Some(Codes::from_dense(&codes, latents).unwrap().into()),
-        labels: Some(Annotations::new(names, labels.len() / concepts, label).unwrap().into()),
-        ..Inputs::default()
-    }
-}
+use crate::{golden_json, matching_inputs};
 
 fn scores(params: &[(&str, &str)]) -> Scores {
-    let (inputs, cancel) = (inputs(), AtomicBool::new(false));
-    let given: BTreeMap<String, String> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let metric = find("match").unwrap();
-    let recipe = recipe(metric, &inputs, &given, Profile::Reference, 0).unwrap();
-    let engine = Engine::new(2, Budget::new(1 << 30), &Silent, &cancel).unwrap();
-    evaluate(metric, &inputs, recipe, &engine).unwrap().scores
+    crate::scores("match", &matching_inputs(), params, Profile::Reference)
 }
 
 fn coalitions(scores: &Scores) -> Vec<Vec<i64>> {
@@ -89,7 +47,7 @@ fn assert_close(found: &[Vec<f64>], expected: &[Vec<f64>], tolerance: f64) {
 
 #[test]
 fn binary_pursuit_agrees_in_every_choice_and_every_step() {
-    let golden = expected("matching/expected.json");
+    let golden = golden_json("matching/expected.json");
     for beta in ["0.25", "0.5", "1.0"] {
         let expected = &golden[format!("fbmp_beta_{beta}")];
         let scores = scores(&[("matcher", "fbmp"), ("beta", beta), ("k", "20")]);
@@ -100,7 +58,7 @@ fn binary_pursuit_agrees_in_every_choice_and_every_step() {
 
 #[test]
 fn cutting_one_run_gives_every_k() {
-    let golden = &expected("matching/expected.json")["fbmp_beta_0.5"];
+    let golden = &golden_json("matching/expected.json")["fbmp_beta_0.5"];
     let scores = scores(&[("k", "1,3,20")]);
     let by_step = number_lists(&golden["f1_by_step"]);
     let table = scores.table("strategy").unwrap();
@@ -112,7 +70,7 @@ fn cutting_one_run_gives_every_k() {
 
 #[test]
 fn non_negative_pursuit_agrees_in_every_choice_and_every_step() {
-    let golden = &expected("matching/expected.json")["nnomp"];
+    let golden = &golden_json("matching/expected.json")["nnomp"];
     let scores = scores(&[("matcher", "nnomp"), ("k", "20")]);
     assert_eq!(coalitions(&scores), whole_lists(&golden["coalition"]));
     assert_close(&steps(&scores), &number_lists(&golden["f1_by_step"]), 1e-9);
@@ -120,7 +78,7 @@ fn non_negative_pursuit_agrees_in_every_choice_and_every_step() {
 
 #[test]
 fn one_to_one_agrees() {
-    let golden = &expected("matching/expected.json")["f1_eps"];
+    let golden = &golden_json("matching/expected.json")["f1_eps"];
     let scores = scores(&[("matcher", "one-to-one")]);
     let latents: Vec<i64> = serde_json::from_value(golden["latent"].clone()).unwrap();
     let expected: Vec<f64> = serde_json::from_value(golden["score"].clone()).unwrap();
@@ -149,10 +107,10 @@ fn unambiguous(inputs: &Inputs) -> Vec<Vec<bool>> {
 
 #[test]
 fn naive_coalitions_agree_where_scores_do_not_tie() {
-    let golden = number_lists(&expected("matching/expected.json")["naive_top10"]["f1_by_size"]);
+    let golden = number_lists(&golden_json("matching/expected.json")["naive_top10"]["f1_by_size"]);
     let found = steps(&scores(&[("matcher", "naive"), ("k", "10")]));
     let mut compared = 0;
-    for (concept, clear) in unambiguous(&inputs()).into_iter().enumerate() {
+    for (concept, clear) in unambiguous(&matching_inputs()).into_iter().enumerate() {
         for size in (0..10).filter(|&size| clear[size]) {
             let (a, b) = (found[concept][size], golden[concept][size]);
             assert!((a - b).abs() <= 1e-12, "concept {concept}, {} latents: {a} instead of {b}", size + 1);
@@ -164,7 +122,7 @@ fn naive_coalitions_agree_where_scores_do_not_tie() {
 
 #[test]
 fn least_squares_agree() {
-    let golden = &expected("stats.json")["nnls"];
+    let golden = &golden_json("stats.json")["nnls"];
     let rows = number_lists(&golden["a"]);
     let b: Vec<f64> = serde_json::from_value(golden["b"].clone()).unwrap();
     let x: Vec<f64> = serde_json::from_value(golden["x"].clone()).unwrap();

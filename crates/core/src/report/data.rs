@@ -1,0 +1,64 @@
+//! Results about different data are never compared with each other: each data set has its own tables and its own page.
+
+use super::words::{natural, slug, tidy};
+use crate::results::Stored;
+
+/// The results about one data set.
+pub struct OnData {
+    /// What the data are called; empty when nobody said.
+    pub name: String,
+    /// The name of their page and figures.
+    pub slug: String,
+    /// The results.
+    pub results: Vec<Stored>,
+}
+
+/// Results by the field `data` of what is known about them, in the order of names.
+pub fn by_data(results: &[Stored]) -> Vec<OnData> {
+    let mut parts: Vec<OnData> = Vec::new();
+    for stored in results {
+        let name = stored.about.get("data").and_then(|value| value.as_str()).map(tidy).unwrap_or_default();
+        match parts.iter_mut().find(|part| part.name == name) {
+            Some(part) => part.results.push(stored.clone()),
+            None => parts.push(OnData { slug: slug(&name), name, results: vec![stored.clone()] }),
+        }
+    }
+    parts.sort_by(|a, b| natural(&a.name, &b.name).then_with(|| a.name.cmp(&b.name)));
+    // Two names may give one slug.
+    for place in 1..parts.len() {
+        if parts[..place].iter().any(|part| part.slug == parts[place].slug) {
+            parts[place].slug = format!("{}-{place}", parts[place].slug);
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::results::{About, Profile, Recipe, ResultFile, Scores};
+
+    #[test]
+    fn every_data_set_stands_apart_and_has_its_own_page() {
+        let stored = |data: &str| {
+            let recipe = Recipe {
+                metric: "match".into(),
+                version: 1,
+                profile: Profile::Paper,
+                seed: 0,
+                params: BTreeMap::new(),
+                inputs: BTreeMap::new(),
+            };
+            let result = ResultFile { etalon: "0".into(), recipe, scores: Scores::default(), seconds: 0.0 };
+            Stored::new(result, About::from([("data".into(), json!(data))])).unwrap()
+        };
+        let parts = by_data(&[stored("b"), stored("a!"), stored("b"), stored("a?")]);
+        let names: Vec<(&str, usize)> = parts.iter().map(|part| (part.name.as_str(), part.results.len())).collect();
+        assert_eq!(names, [("a!", 1), ("a?", 1), ("b", 2)]);
+        assert_ne!(parts[0].slug, parts[1].slug);
+    }
+}

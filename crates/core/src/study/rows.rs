@@ -1,0 +1,112 @@
+//! Rows that are left out, and rows that become one: whatever happens to the rows happens to all inputs alike.
+
+use std::sync::Arc;
+
+use crate::codes::{Codes, Pool};
+use crate::error::{Complaint, Result};
+use crate::run::{Inputs, Truth};
+use crate::store::ActivationStore;
+
+/// Leaves out rows of everything that is about the rows, except the embeddings, which lost them already.
+pub fn leave_out(inputs: &mut Inputs, dropped: &[usize]) -> Result<()> {
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    if inputs.pairs.is_some() && inputs.pair_codes.is_none() && inputs.pair_embeddings.is_none() {
+        return Err(Complaint::new("rows cannot be left out while pairs point at them")
+            .expected("pairs with codes of their own (`pair-codes`), or embeddings without NaN and infinity")
+            .found(format!("{} rows to leave out", dropped.len()))
+            .into());
+    }
+    let kept = |rows: usize| (0..rows).filter(|row| dropped.binary_search(row).is_err()).collect::<Vec<_>>();
+    let select = |codes: &Arc<Codes>| codes.select(&kept(codes.rows())).map(Arc::new);
+    inputs.codes = inputs.codes.as_ref().map(select).transpose()?;
+    inputs.nulls = inputs.nulls.iter().map(select).collect::<Result<_>>()?;
+    inputs.labels = inputs.labels.as_ref().map(|labels| Arc::new(labels.select(&kept(labels.rows()))));
+    if let Some(truth) = &inputs.truth {
+        let (codes, directions) = (select(&truth.codes)?, truth.directions.clone());
+        inputs.truth = Some(Arc::new(Truth { codes, directions }));
+    }
+    Ok(())
+}
+
+/// Makes one row per sample of codes, nulls and true codes; embeddings become their mean.
+pub fn pool(inputs: &mut Inputs, pool: Pool, samples: Option<Vec<u32>>) -> Result<()> {
+    let of_store = inputs.embeddings.as_ref().and_then(|store| store.samples().map(<[u32]>::to_vec));
+    let samples = samples.or(of_store).ok_or_else(|| {
+        Complaint::new("nothing says which rows belong to one sample")
+            .expected("a store or a three-dimensional array of embeddings, or `samples` with a number per row")
+            .advice("leave out `pool` if every row is a sample")
+    })?;
+    let largest = samples.iter().max().map_or(0, |&sample| sample as usize + 1);
+    // Labels are per sample and may speak of samples that have no row.
+    let count = inputs.labels.as_ref().map_or(largest, |labels| labels.rows().max(largest));
+    let pooled = |codes: &Arc<Codes>| codes.pooled(&samples, count, pool).map(Arc::new);
+    inputs.codes = inputs.codes.as_ref().map(pooled).transpose()?;
+    inputs.nulls = inputs.nulls.iter().map(pooled).collect::<Result<_>>()?;
+    if let Some(truth) = &inputs.truth {
+        let (codes, directions) = (pooled(&truth.codes)?, truth.directions.clone());
+        inputs.truth = Some(Arc::new(Truth { codes, directions }));
+    }
+    inputs.embeddings =
+        inputs.embeddings.as_ref().map(|store| mean_rows(store, &samples, count).map(Arc::new)).transpose()?;
+    Ok(())
+}
+
+/// The mean row of every sample; a sample without rows is zero.
+fn mean_rows(store: &ActivationStore, samples: &[u32], count: usize) -> Result<ActivationStore> {
+    if samples.len() != store.rows() {
+        return Err(Complaint::new("sample numbers do not cover the embeddings")
+            .expected(format!("{} numbers, one per row", store.rows()))
+            .found(samples.len())
+            .into());
+    }
+    let width = store.width();
+    let (mut sums, mut rows) = (vec![0.0f64; count * width], vec![0usize; count]);
+    for first in (0..store.rows()).step_by(4096) {
+        let tile = store.tile(first..(first + 4096).min(store.rows()))?;
+        for (place, row) in tile.values.chunks_exact(width).enumerate() {
+            let sample = samples[first + place] as usize;
+            rows[sample] += 1;
+            sums[sample * width..][..width].iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
+        }
+    }
+    let mean = |(place, sum): (usize, &f64)| (sum / rows[place / width].max(1) as f64) as f32;
+    ActivationStore::from_rows(sums.iter().enumerate().map(mean).collect(), width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::labels::{Annotations, Label};
+
+    fn inputs() -> Inputs {
+        let labels = Annotations::new(vec!["a".into()], 3, |row, _| if row == 1 { Label::Yes } else { Label::No });
+        Inputs {
+            codes: Some(Codes::from_dense(&[1.0, 0.0, 2.0, 0.0, 0.0, 3.0], 2).unwrap().into()),
+            embeddings: Some(ActivationStore::from_rows(vec![1.0, 3.0, 5.0], 1).unwrap().into()),
+            labels: Some(labels.unwrap().into()),
+            ..Inputs::default()
+        }
+    }
+
+    #[test]
+    fn all_inputs_lose_the_same_rows() {
+        let mut inputs = inputs();
+        leave_out(&mut inputs, &[0]).unwrap();
+        assert_eq!(inputs.codes.unwrap().all().unwrap().row(0), (&[0u32][..], &[2.0f32][..]));
+        assert_eq!(inputs.labels.unwrap().label(0, crate::labels::Concept(0)), Label::Yes);
+    }
+
+    #[test]
+    fn tokens_become_samples() {
+        // Rows 0 and 2 are sample 0; sample 1 is row 1; sample 2 has a label and no row.
+        let mut inputs = inputs();
+        pool(&mut inputs, Pool::Max, Some(vec![0, 1, 0])).unwrap();
+        let codes = inputs.codes.unwrap();
+        assert_eq!(codes.rows(), 3);
+        assert_eq!(codes.all().unwrap().row(0), (&[0u32, 1][..], &[1.0f32, 3.0][..]));
+        assert_eq!(&*inputs.embeddings.unwrap().tile(0..3).unwrap().values, &[3.0, 3.0, 0.0]);
+        assert!(pool(&mut self::inputs(), Pool::Max, None).is_err());
+    }
+}
