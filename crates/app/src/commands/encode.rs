@@ -51,7 +51,7 @@ pub fn run(args: &cli::Encode, session: &Session) -> Result<ExitCode> {
 /// Decodes a few rows at a time straight into the file.
 fn save_reconstruction(dictionary: &dyn Dictionary, codes: &Codes, path: &Path) -> Result<()> {
     store::write_npy(path, codes.rows(), dictionary.card().width, |row, into| {
-        dictionary.decode(&codes.view(row..row + 1)?, into)
+        dictionary.decode(&codes.view(row..row + 1)?, None, into)
     })
 }
 

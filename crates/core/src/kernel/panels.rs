@@ -41,6 +41,16 @@ impl Panels {
         panels
     }
 
+    /// The vectors, one after the other again.
+    pub fn unpack(&self) -> Vec<f32> {
+        let mut vectors = vec![0.0; self.columns * self.inner];
+        for (column, vector) in vectors.chunks_exact_mut(self.inner.max(1)).enumerate() {
+            let panel = &self.values[column / PANEL * self.panel_size()..];
+            vector.iter_mut().enumerate().for_each(|(k, value)| *value = panel[k * PANEL + column % PANEL]);
+        }
+        vectors
+    }
+
     /// How many vectors there are.
     pub fn columns(&self) -> usize {
         self.columns
@@ -210,6 +220,7 @@ mod tests {
             let vectors: Vec<f32> = (0..columns * inner).map(|i| ((i * 7919 % 1013) as f32 - 500.0) / 317.0).collect();
             let rows: Vec<f32> = (0..TILE_ROWS * inner).map(|i| ((i * 104_729 % 997) as f32 - 490.0) / 211.0).collect();
             let panels = Panels::pack(&vectors, inner);
+            assert_eq!(panels.unpack(), vectors);
             let mut tile = [0.0; TILE_ROWS * PANEL];
             for panel in 0..panels.panels() {
                 panels.product(&rows, panel, &mut tile);

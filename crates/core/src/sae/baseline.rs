@@ -2,7 +2,7 @@
 
 use rand_distr::{Distribution, StandardNormal};
 
-use super::linear::{Activation, Linear};
+use super::{Activation, Linear, Normalisation, Parts};
 use crate::codes::{Codes, CodesBuilder};
 use crate::error::{Complaint, Result};
 use crate::kernel::random::{ChaCha8Rng, index, stream};
@@ -25,8 +25,16 @@ pub fn untrained(store: &ActivationStore, latents: usize, k: usize, seed: u64) -
         let norm = row.iter().map(|v| v * v).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
         directions.extend(row.iter().map(|v| (v / norm) as f32));
     }
-    let bias = mean_row(store)?;
-    Linear::new("untrained", directions.clone(), vec![0.0; latents], directions, bias, Activation::TopK(k))
+    Linear::new(Parts {
+        arch: "untrained".into(),
+        encoder: directions.clone(),
+        encoder_bias: vec![0.0; latents],
+        decoder: directions,
+        bias: mean_row(store)?,
+        subtract_bias: true,
+        input: Normalisation::None,
+        activation: Activation::TopK(k),
+    })
 }
 
 /// Codes with `k` latents per row, drawn without looking at the data.

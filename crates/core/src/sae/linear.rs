@@ -1,10 +1,10 @@
 //! Dictionaries with one encoder matrix: everything between the product and the codes is an [`Activation`].
 
-use super::{Dictionary, SaeCard};
+use super::sieve::Sieve;
+use super::{Dictionary, Normalisation, SaeCard};
 use crate::codes::{CodesBuilder, CodesView, Latent};
 use crate::error::{Complaint, Error, Result};
-use crate::kernel::product::rows_by_rows;
-use crate::kernel::top::largest;
+use crate::kernel::panels::{PANEL, Panels, TILE_ROWS};
 use crate::store::Tile;
 
 /// What becomes of the pre-activations of a row.
@@ -12,48 +12,118 @@ use crate::store::Tile;
 pub enum Activation {
     /// Positive values stay.
     Relu,
-    /// The k largest stay, if they are positive.
+    /// The k largest stay, if they are positive; among equals the lower latent.
     TopK(usize),
+    /// Positive values above the threshold of their latent stay (JumpReLU, and BatchTopK when it is not training).
+    Threshold(Vec<f32>),
+    /// A latent fires where `p + gate_bias` is positive, with the value `p · magnitude_scale + magnitude_bias` if that
+    /// is positive.
+    Gated {
+        /// Added before the gate.
+        gate_bias: Vec<f32>,
+        /// Multiplies the pre-activation.
+        magnitude_scale: Vec<f32>,
+        /// Added after that.
+        magnitude_bias: Vec<f32>,
+    },
+    /// Everything stays, negative values too (PCA, neurons).
+    Signed,
 }
 
-/// `codes = activation((x − bias) · Wᵀ + encoder_bias)`, `x̂ = codes · D + bias`.
+/// What a [`Linear`] is made of. All matrices have one row per latent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parts {
+    /// The name of the architecture.
+    pub arch: String,
+    /// Latents × width.
+    pub encoder: Vec<f32>,
+    /// One value per latent.
+    pub encoder_bias: Vec<f32>,
+    /// Latents × width.
+    pub decoder: Vec<f32>,
+    /// One value per input: added to the reconstruction.
+    pub bias: Vec<f32>,
+    /// Is the bias subtracted before encoding?
+    pub subtract_bias: bool,
+    /// What is done to a row before everything else.
+    pub input: Normalisation,
+    /// What becomes of the pre-activations.
+    pub activation: Activation,
+}
+
+/// `codes = activation((n(x) − bias) · Wᵀ + encoder_bias)`, `x̂ = n⁻¹(codes · D + bias)`, where `n` is the
+/// normalisation and `bias` is subtracted only by some architectures.
 #[derive(Debug)]
 pub struct Linear {
     card: SaeCard,
-    /// One row per latent.
-    encoder: Vec<f32>,
+    encoder: Panels,
     encoder_bias: Vec<f32>,
-    /// One row per latent.
     decoder: Vec<f32>,
     bias: Vec<f32>,
+    subtract_bias: bool,
+    input: Normalisation,
     activation: Activation,
 }
 
-/// Rows of one product. Tiles are cut and padded to exactly this, so that every row meets the same sequence of
-/// operations whatever stands beside it.
-const BLOCK: usize = 128;
+/// Rows that pass through all panels together: few enough to stay in the second-level cache beside a panel, enough to
+/// make up for fetching it.
+const GROUP: usize = 8 * TILE_ROWS;
 
 impl Linear {
     /// Checks that the parts fit together.
-    pub fn new(
-        arch: &str,
-        encoder: Vec<f32>,
-        encoder_bias: Vec<f32>,
-        decoder: Vec<f32>,
-        bias: Vec<f32>,
-        activation: Activation,
-    ) -> Result<Linear> {
+    pub fn new(parts: Parts) -> Result<Linear> {
+        let Parts { arch, encoder, encoder_bias, decoder, bias, subtract_bias, input, activation } = parts;
         let (latents, width) = (encoder_bias.len(), bias.len());
-        for (what, length) in [("encoder", encoder.len()), ("decoder", decoder.len())] {
-            if length != latents * width {
+        let weights = latents.checked_mul(width).ok_or_else(|| Error::Bug("a dictionary larger than memory".into()))?;
+        if width == 0 || latents == 0 || u32::try_from(latents).is_err() {
+            return Err(Complaint::new("a dictionary of this size cannot be used")
+                .expected(format!("a width of at least 1, and 1 to {} latents", u32::MAX))
+                .found(format!("width {width}, {latents} latents"))
+                .into());
+        }
+        let (mut lengths, mut k) =
+            (vec![("encoder", encoder.len(), weights), ("decoder", decoder.len(), weights)], None);
+        match &activation {
+            Activation::Relu | Activation::Signed => {}
+            Activation::TopK(keep) if (1..=latents).contains(keep) => k = Some(*keep),
+            Activation::TopK(keep) => {
+                return Err(Complaint::new("a dictionary cannot keep that many latents per row")
+                    .expected(format!("k from 1 to {latents}"))
+                    .found(keep)
+                    .into());
+            }
+            Activation::Threshold(thresholds) => lengths.push(("threshold", thresholds.len(), latents)),
+            Activation::Gated { gate_bias, magnitude_scale, magnitude_bias } => {
+                lengths.push(("bias of the gate", gate_bias.len(), latents));
+                lengths.push(("scale of the magnitude", magnitude_scale.len(), latents));
+                lengths.push(("bias of the magnitude", magnitude_bias.len(), latents));
+            }
+        }
+        for (what, length, expected) in lengths {
+            if length != expected {
                 return Err(Complaint::new(format!("the {what} does not fit the biases of this dictionary"))
-                    .expected(format!("{latents} latents × {width} = {} weights", latents * width))
+                    .expected(format!("{expected} values, for {latents} latents and width {width}"))
                     .found(length)
                     .into());
             }
         }
-        let card = SaeCard { arch: arch.into(), width, latents };
-        Ok(Linear { card, encoder, encoder_bias, decoder, bias, activation })
+        let card = SaeCard { arch, width, latents, k };
+        let encoder = Panels::pack(&encoder, width);
+        Ok(Linear { card, encoder, encoder_bias, decoder, bias, subtract_bias, input, activation })
+    }
+
+    /// What it is made of, to be changed or written.
+    pub fn parts(&self) -> Parts {
+        Parts {
+            arch: self.card.arch.clone(),
+            encoder: self.encoder.unpack(),
+            encoder_bias: self.encoder_bias.clone(),
+            decoder: self.decoder.clone(),
+            bias: self.bias.clone(),
+            subtract_bias: self.subtract_bias,
+            input: self.input,
+            activation: self.activation.clone(),
+        }
     }
 
     /// The decoder: one direction per latent.
@@ -61,16 +131,32 @@ impl Linear {
         &self.decoder
     }
 
-    fn activate(&self, row: &mut [f32], scratch: &mut Vec<(f32, u32)>, out: &mut CodesBuilder) -> Result<()> {
-        row.iter_mut().zip(&self.encoder_bias).for_each(|(value, bias)| *value = (*value + bias).max(0.0));
-        if let Activation::TopK(k) = self.activation {
-            largest(row, k, scratch);
-            scratch.sort_unstable_by_key(|entry| entry.1);
-            let (latents, values): (Vec<u32>, Vec<f32>) =
-                scratch.iter().map(|&(value, latent)| (latent, value)).unzip();
-            return out.push(&latents, &values);
+    /// What becomes of the pre-activations.
+    pub fn activation(&self) -> &Activation {
+        &self.activation
+    }
+
+    /// What is done to a row before everything else.
+    pub fn input(&self) -> Normalisation {
+        self.input
+    }
+
+    /// A row as the encoder wants it.
+    fn prepare(&self, row: &[f32], into: &mut [f32]) {
+        self.input.of(row).apply(row, into);
+        if self.subtract_bias {
+            into.iter_mut().zip(&self.bias).for_each(|(value, bias)| *value -= bias);
         }
-        out.push_dense(row)
+    }
+
+    fn check_width(&self, found: usize) -> Result<()> {
+        if found == self.card.width {
+            return Ok(());
+        }
+        Err(Complaint::new("the activations do not fit the dictionary")
+            .expected(format!("width {}", self.card.width))
+            .found(format!("width {found}"))
+            .into())
     }
 }
 
@@ -80,33 +166,37 @@ impl Dictionary for Linear {
     }
 
     fn encode(&self, tile: &Tile<'_>, out: &mut CodesBuilder) -> Result<()> {
-        let (width, latents) = (self.card.width, self.card.latents);
-        if tile.width != width {
-            return Err(Complaint::new("the activations do not fit the dictionary")
-                .expected(format!("width {width}"))
-                .found(format!("width {}", tile.width))
-                .into());
-        }
-        let (mut input, mut product, mut scratch) = (vec![0.0; BLOCK * width], vec![0.0; BLOCK * latents], Vec::new());
-        for first in (0..tile.rows()).step_by(BLOCK) {
-            let rows = BLOCK.min(tile.rows() - first);
-            input.fill(0.0);
+        self.check_width(tile.width)?;
+        let width = self.card.width;
+        let rows_at_once = GROUP.min(tile.rows().next_multiple_of(TILE_ROWS));
+        let mut input = vec![0.0; rows_at_once * width];
+        let mut product = [0.0; TILE_ROWS * PANEL];
+        let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, rows_at_once);
+        for first in (0..tile.rows()).step_by(GROUP) {
+            let rows = GROUP.min(tile.rows() - first);
             for (place, into) in input.chunks_exact_mut(width).take(rows).enumerate() {
-                let row = tile.row(first + place).iter().zip(&self.bias);
-                into.iter_mut().zip(row).for_each(|(into, (value, bias))| *into = value - bias);
+                self.prepare(tile.row(first + place), into);
             }
-            rows_by_rows(&input, &self.encoder, width, &mut product);
-            for row in product.chunks_exact_mut(latents).take(rows) {
-                self.activate(row, &mut scratch, out)?;
+            for panel in 0..self.encoder.panels() {
+                for (block, values) in input.chunks_exact(TILE_ROWS * width).take(rows.div_ceil(TILE_ROWS)).enumerate()
+                {
+                    self.encoder.product(values, panel, &mut product);
+                    let start = block * TILE_ROWS;
+                    sieve.pass(&product, panel, start..rows.min(start + TILE_ROWS));
+                }
             }
+            sieve.empty(rows, tile.first_row + first, out)?;
         }
         Ok(())
     }
 
-    fn decode(&self, codes: &CodesView<'_>, out: &mut [f32]) -> Result<()> {
+    fn decode(&self, codes: &CodesView<'_>, source: Option<&Tile<'_>>, out: &mut [f32]) -> Result<()> {
         let width = self.card.width;
-        if out.len() != codes.rows() * width {
+        if out.len() != codes.rows() * width || source.is_some_and(|source| source.rows() != codes.rows()) {
             return Err(Error::Bug("reconstruction of another shape than the codes".into()));
+        }
+        if let Some(source) = source {
+            self.check_width(source.width)?;
         }
         for (row, into) in out.chunks_exact_mut(width).enumerate() {
             into.copy_from_slice(&self.bias);
@@ -114,6 +204,13 @@ impl Dictionary for Linear {
             for (&latent, &value) in latents.iter().zip(values) {
                 let direction = self.direction(Latent(latent));
                 into.iter_mut().zip(direction).for_each(|(into, part)| *into += value * part);
+            }
+            if self.input != Normalisation::None {
+                let source = source.ok_or_else(|| {
+                    Complaint::new("codes of this dictionary cannot be decoded without the activations")
+                        .expected("the rows that were encoded, whose mean and scale are put back")
+                })?;
+                self.input.of(source.row(row)).undo(into);
             }
         }
         Ok(())
@@ -129,34 +226,169 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
+    use crate::codes::Codes;
+    use crate::kernel::random::{stream, unit};
+    use crate::kernel::top::largest;
 
     /// Two latents read the two coordinates; x − bias = (2, 1).
     fn example(activation: Activation) -> Linear {
-        let (encoder, decoder) = (vec![1.0, 0.0, 0.0, 1.0], vec![1.0, 0.0, 0.0, 2.0]);
-        Linear::new("test", encoder, vec![0.0, 0.5], decoder, vec![1.0, 1.0], activation).unwrap()
+        Linear::new(Parts {
+            arch: "test".into(),
+            encoder: vec![1.0, 0.0, 0.0, 1.0],
+            encoder_bias: vec![0.0, 0.5],
+            decoder: vec![1.0, 0.0, 0.0, 2.0],
+            bias: vec![1.0, 1.0],
+            subtract_bias: true,
+            input: Normalisation::None,
+            activation,
+        })
+        .unwrap()
+    }
+
+    fn encode(dictionary: &Linear, values: &[f32]) -> Codes {
+        let tile = Tile { first_row: 0, width: dictionary.card().width, values: Cow::Borrowed(values) };
+        let mut out = CodesBuilder::new(dictionary.card().latents);
+        dictionary.encode(&tile, &mut out).unwrap();
+        out.finish()
     }
 
     #[test]
     fn encode_and_decode_by_hand() {
-        let tile = Tile { first_row: 0, width: 2, values: Cow::Borrowed(&[3.0, 2.0, 0.0, 0.0]) };
-        let mut out = CodesBuilder::new(2);
         let dictionary = example(Activation::Relu);
-        dictionary.encode(&tile, &mut out).unwrap();
-        let codes = out.finish();
+        let codes = encode(&dictionary, &[3.0, 2.0, 0.0, 0.0]);
         let view = codes.all().unwrap();
         // (2, 1 + 0.5); the second row gives (−1, −0.5), so nothing fires.
         assert_eq!(view.row(0), (&[0u32, 1][..], &[2.0f32, 1.5][..]));
         assert_eq!(view.row(1).0.len(), 0);
         let mut back = vec![0.0; 4];
-        dictionary.decode(&view, &mut back).unwrap();
+        dictionary.decode(&view, None, &mut back).unwrap();
         assert_eq!(back, [3.0, 4.0, 1.0, 1.0]);
     }
 
     #[test]
-    fn top_k_keeps_the_largest() {
-        let tile = Tile { first_row: 0, width: 2, values: Cow::Borrowed(&[3.0, 2.0]) };
-        let mut out = CodesBuilder::new(2);
-        example(Activation::TopK(1)).encode(&tile, &mut out).unwrap();
-        assert_eq!(out.finish().all().unwrap().row(0), (&[0u32][..], &[2.0f32][..]));
+    fn every_activation_by_hand() {
+        let row = |activation| {
+            let codes = encode(&example(activation), &[3.0, 2.0, -1.0, 1.0]);
+            let all = codes.all().unwrap();
+            (0..2)
+                .map(|row| all.row(row).0.iter().copied().zip(all.row(row).1.to_vec()).collect())
+                .collect::<Vec<Vec<_>>>()
+        };
+        // Pre-activations: (2, 1.5) and (−2, 0.5).
+        assert_eq!(row(Activation::TopK(1)), [vec![(0, 2.0)], vec![(1, 0.5)]]);
+        assert_eq!(row(Activation::Threshold(vec![2.0, 1.0])), [vec![(1, 1.5)], vec![]]);
+        assert_eq!(row(Activation::Threshold(vec![-3.0, -3.0])), [vec![(0, 2.0), (1, 1.5)], vec![(1, 0.5)]]);
+        assert_eq!(row(Activation::Signed), [vec![(0, 2.0), (1, 1.5)], vec![(0, -2.0), (1, 0.5)]]);
+        let gated = Activation::Gated {
+            gate_bias: vec![0.0, -1.0],
+            magnitude_scale: vec![2.0, 2.0],
+            magnitude_bias: vec![-5.0, 1.0],
+        };
+        // Gates open at (2, 0.5 above 0) and (−2, −0.5): 2 · 2 − 5 < 0 is nothing, 2 · 1.5 + 1 = 4.
+        assert_eq!(row(gated), [vec![(1, 4.0)], vec![]]);
+    }
+
+    #[test]
+    fn parts_must_fit() {
+        let parts = example(Activation::Relu).parts();
+        let why = |change: fn(&mut Parts)| {
+            let mut parts = parts.clone();
+            change(&mut parts);
+            Linear::new(parts).unwrap_err().to_string()
+        };
+        assert!(why(|parts| parts.encoder.truncate(3)).contains("encoder"));
+        assert!(why(|parts| parts.activation = Activation::TopK(3)).contains("k from 1 to 2"));
+        assert!(why(|parts| parts.activation = Activation::TopK(0)).contains("k from 1 to 2"));
+        assert!(why(|parts| parts.activation = Activation::Threshold(vec![1.0])).contains("threshold"));
+        assert!(why(|parts| parts.bias.clear()).contains("width 0"));
+    }
+
+    #[test]
+    fn a_normalised_row_comes_back_to_its_own_scale() {
+        let mut parts = example(Activation::Signed).parts();
+        parts.input = Normalisation::ConstantNorm;
+        let dictionary = Linear::new(parts).unwrap();
+        // Norm 5 becomes √2, so that nothing of the first row is left but its direction.
+        let codes = encode(&dictionary, &[3.0, 4.0]);
+        let tile = Tile { first_row: 0, width: 2, values: Cow::Borrowed(&[3.0, 4.0][..]) };
+        let mut back = vec![0.0; 2];
+        let view = codes.all().unwrap();
+        dictionary.decode(&view, Some(&tile), &mut back).unwrap();
+        // (x − 1 + (0, 0.5)) · (1, 2) + 1 with x = (3, 4) · √2 / 5, then · 5 / √2.
+        let scale = 5.0 / 2f32.sqrt();
+        let expected = [3.0, ((4.0 / scale - 0.5) * 2.0 + 1.0) * scale];
+        assert!(back.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{back:?} {expected:?}");
+        assert!(dictionary.decode(&view, None, &mut back).unwrap_err().to_string().contains("without the activations"));
+    }
+
+    #[test]
+    fn overflow_is_refused_with_its_row() {
+        let tile = Tile { first_row: 40, width: 2, values: Cow::Borrowed(&[1.0, 1.0, f32::MAX, 0.0]) };
+        let mut parts = example(Activation::Relu).parts();
+        parts.encoder = vec![f32::MAX, 0.0, 0.0, 1.0];
+        let error = Linear::new(parts).unwrap().encode(&tile, &mut CodesBuilder::new(2)).unwrap_err().to_string();
+        assert!(error.contains("row 41, latent 0"), "{error}");
+    }
+
+    /// The whole row at once, written down as the definition says.
+    fn plain(parts: &Parts, row: &[f32]) -> Vec<f32> {
+        let chain = |weights: &[f32]| {
+            let centred = row.iter().zip(&parts.bias).map(|(value, bias)| value - bias);
+            centred.zip(weights).fold(0.0f32, |sum, (value, weight)| value.mul_add(*weight, sum))
+        };
+        let pre: Vec<f32> =
+            parts.encoder.chunks_exact(row.len()).zip(&parts.encoder_bias).map(|(w, b)| chain(w) + b).collect();
+        let each = |value: &dyn Fn(usize) -> f32| (0..pre.len()).map(value).collect::<Vec<f32>>();
+        match &parts.activation {
+            Activation::Relu => each(&|l| pre[l].max(0.0)),
+            Activation::Threshold(t) => each(&|l| if pre[l] > t[l] { pre[l].max(0.0) } else { 0.0 }),
+            Activation::Signed => pre,
+            Activation::Gated { gate_bias, magnitude_scale, magnitude_bias } => each(&|l| {
+                let open = pre[l] + gate_bias[l] > 0.0;
+                if open { (pre[l] * magnitude_scale[l] + magnitude_bias[l]).max(0.0) } else { 0.0 }
+            }),
+            Activation::TopK(k) => {
+                let (mut top, mut kept) = (Vec::new(), vec![0.0; pre.len()]);
+                largest(&pre, *k, &mut top);
+                top.iter().filter(|(value, _)| *value > 0.0).for_each(|&(value, l)| kept[l as usize] = value);
+                kept
+            }
+        }
+    }
+
+    #[test]
+    fn sifted_tiles_are_the_plain_definition_bit_for_bit() {
+        for (rows, width, latents) in [(1, 5, 3), (12, 8, 32), (13, 7, 33), (100, 16, 257)] {
+            let mut random = stream(rows as u64, "sieve test", 0);
+            // A few levels only, so that there are ties.
+            let mut draw = |count: usize| -> Vec<f32> {
+                (0..count).map(|_| (unit(&mut random) * 9.0).floor() as f32 / 4.0 - 1.0).collect()
+            };
+            let gated = Activation::Gated {
+                gate_bias: draw(latents),
+                magnitude_scale: draw(latents),
+                magnitude_bias: draw(latents),
+            };
+            let keeps = [1, 2, 5, 40].map(|k: usize| Activation::TopK(k.min(latents)));
+            let others = [Activation::Relu, Activation::Signed, Activation::Threshold(draw(latents)), gated];
+            let values = draw(rows * width);
+            for activation in keeps.into_iter().chain(others) {
+                let parts = Parts {
+                    arch: "test".into(),
+                    encoder: draw(latents * width),
+                    encoder_bias: draw(latents),
+                    decoder: draw(latents * width),
+                    bias: draw(width),
+                    subtract_bias: true,
+                    input: Normalisation::None,
+                    activation,
+                };
+                let dense: Vec<f32> = values.chunks_exact(width).flat_map(|row| plain(&parts, row)).collect();
+                let expected = Codes::from_dense(&dense, latents).unwrap().id().unwrap();
+                let dictionary = Linear::new(parts.clone()).unwrap();
+                assert_eq!(encode(&dictionary, &values).id().unwrap(), expected, "{:?}", parts.activation);
+                assert_eq!(dictionary.parts(), parts);
+            }
+        }
     }
 }

@@ -3,10 +3,13 @@
 mod baseline;
 mod encode;
 mod linear;
+mod normalise;
+mod sieve;
 
 pub use baseline::{random_codes, untrained};
 pub use encode::encode_store;
-pub use linear::{Activation, Linear};
+pub use linear::{Activation, Linear, Parts};
+pub use normalise::Normalisation;
 
 use crate::codes::{CodesBuilder, CodesView, Latent};
 use crate::error::Result;
@@ -18,8 +21,9 @@ pub trait Dictionary: Send + Sync {
     fn card(&self) -> &SaeCard;
     /// Appends one sparse row per row of the tile. A row's codes do not depend on the rows around it.
     fn encode(&self, tile: &Tile<'_>, out: &mut CodesBuilder) -> Result<()>;
-    /// Writes one reconstruction per row of codes.
-    fn decode(&self, codes: &CodesView<'_>, out: &mut [f32]) -> Result<()>;
+    /// Writes one reconstruction per row of codes. Dictionaries that normalise rows want to see the rows that were
+    /// encoded, to put their mean and scale back.
+    fn decode(&self, codes: &CodesView<'_>, source: Option<&Tile<'_>>, out: &mut [f32]) -> Result<()>;
     /// The direction that a latent adds to the reconstruction.
     fn direction(&self, latent: Latent) -> &[f32];
 }
@@ -33,4 +37,6 @@ pub struct SaeCard {
     pub width: usize,
     /// How many latents it has.
     pub latents: usize,
+    /// How many latents a row can have at most, if that is fixed.
+    pub k: Option<usize>,
 }

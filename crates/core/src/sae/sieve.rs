@@ -1,0 +1,147 @@
+//! What stays of the pre-activations. Tiles are sifted while they are in the first-level cache, so that a row of the
+//! width of the dictionary never exists.
+
+use std::ops::Range;
+
+use pulp::Arch;
+
+use super::Activation;
+use crate::codes::CodesBuilder;
+use crate::error::{Complaint, Result};
+use crate::kernel::panels::{PANEL, Tile};
+use crate::kernel::top::truncate_to_largest;
+
+/// The entries of a group of rows, while panels of latents pass in ascending order.
+pub(super) struct Sieve<'a> {
+    activation: &'a Activation,
+    encoder_bias: Vec<f32>,
+    /// Per latent, for thresholds: the threshold. For gates: bias of the gate, scale and bias of the magnitude.
+    levels: [Vec<f32>; 3],
+    rows: Vec<Kept>,
+    latents: Vec<u32>,
+    values: Vec<f32>,
+}
+
+/// What a row keeps for now.
+#[derive(Default)]
+struct Kept {
+    /// Only larger values are of interest. With top-k it rises to the k-th best so far: a later latent with that very
+    /// value would lose the tie.
+    above: f32,
+    entries: Vec<(f32, u32)>,
+}
+
+/// Values of a whole number of panels; the missing ones are 0, so that what they are compared with never fires.
+fn padded(values: &[f32]) -> Vec<f32> {
+    let mut padded = values.to_vec();
+    padded.resize(values.len().next_multiple_of(PANEL), 0.0);
+    padded
+}
+
+impl<'a> Sieve<'a> {
+    /// A sieve for groups of up to `rows` rows.
+    pub fn new(activation: &'a Activation, encoder_bias: &[f32], rows: usize) -> Sieve<'a> {
+        let levels = match activation {
+            Activation::Threshold(thresholds) => [padded(thresholds), Vec::new(), Vec::new()],
+            Activation::Gated { gate_bias, magnitude_scale, magnitude_bias } => {
+                [padded(gate_bias), padded(magnitude_scale), padded(magnitude_bias)]
+            }
+            _ => Default::default(),
+        };
+        let rows = (0..rows).map(|_| Kept::default()).collect();
+        let encoder_bias = padded(encoder_bias);
+        Sieve { activation, encoder_bias, levels, rows, latents: Vec::new(), values: Vec::new() }
+    }
+
+    /// Sifts the product of some rows with one panel.
+    pub fn pass(&mut self, tile: &Tile, panel: usize, rows: Range<usize>) {
+        let first = panel * PANEL;
+        let of = |values: &'_ [f32]| -> [f32; PANEL] {
+            let mut line = [0.0; PANEL];
+            if let Some(values) = values.get(first..first + PANEL) {
+                line.copy_from_slice(values);
+            }
+            line
+        };
+        let bias = of(&self.encoder_bias);
+        let [one, two, three] = [of(&self.levels[0]), of(&self.levels[1]), of(&self.levels[2])];
+        let (activation, kept) = (self.activation, &mut self.rows[rows]);
+        // Compiled for the widest instructions there are; the arithmetic is the same with any.
+        Arch::new().dispatch(|| {
+            for (row, product) in kept.iter_mut().zip(tile.as_chunks::<PANEL>().0) {
+                let mut line: [f32; PANEL] = std::array::from_fn(|i| product[i] + bias[i]);
+                match activation {
+                    Activation::Relu | Activation::TopK(_) => {}
+                    Activation::Threshold(_) => {
+                        line = std::array::from_fn(|i| if line[i] <= one[i] { 0.0 } else { line[i] });
+                    }
+                    Activation::Gated { .. } => {
+                        line = std::array::from_fn(|i| {
+                            if line[i] + one[i] <= 0.0 { 0.0 } else { line[i] * two[i] + three[i] }
+                        });
+                    }
+                    Activation::Signed => {
+                        row.take(&line, first, |value, _| value != 0.0);
+                        continue;
+                    }
+                }
+                // Written so that NaN stays: it must be refused, not lost.
+                #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN passes")]
+                row.take(&line, first, |value, above| !(value <= above));
+                if let Activation::TopK(k) = activation {
+                    row.tighten(*k);
+                }
+            }
+        });
+    }
+
+    /// Hands out the rows, the first of which has a number, and is empty again.
+    pub fn empty(&mut self, rows: usize, first_row: usize, out: &mut CodesBuilder) -> Result<()> {
+        for (place, row) in self.rows[..rows].iter_mut().enumerate() {
+            if let Activation::TopK(k) = self.activation {
+                truncate_to_largest(&mut row.entries, *k);
+                row.entries.sort_unstable_by_key(|entry| entry.1);
+            }
+            if let Some((value, latent)) = row.entries.iter().find(|(value, _)| !value.is_finite()) {
+                return Err(Complaint::new("the dictionary gives a value that is not finite")
+                    .expected("finite numbers")
+                    .found(value)
+                    .at(format!("row {}, latent {latent}", first_row + place))
+                    .advice("look for huge values in that row and in the weights of that latent")
+                    .into());
+            }
+            self.latents.clear();
+            self.values.clear();
+            self.latents.extend(row.entries.iter().map(|entry| entry.1));
+            self.values.extend(row.entries.iter().map(|entry| entry.0));
+            out.push(&self.latents, &self.values)?;
+            row.entries.clear();
+            row.above = 0.0;
+        }
+        Ok(())
+    }
+}
+
+impl Kept {
+    /// Adds the values of a line that pass. Most lines of most rows have none, and that is found out at once.
+    #[inline(always)]
+    fn take(&mut self, line: &[f32; PANEL], first: usize, passes: impl Fn(f32, f32) -> bool) {
+        let above = self.above;
+        if line.iter().fold(false, |any, &value| any | passes(value, above)) {
+            for (place, &value) in line.iter().enumerate() {
+                if passes(value, above) {
+                    self.entries.push((value, (first + place) as u32));
+                }
+            }
+        }
+    }
+
+    /// Drops what cannot be among the k best any more, every k entries or so.
+    #[inline(always)]
+    fn tighten(&mut self, k: usize) {
+        if self.entries.len() >= 2 * k + PANEL {
+            truncate_to_largest(&mut self.entries, k);
+            self.above = self.entries.last().map_or(0.0, |entry| entry.0);
+        }
+    }
+}
