@@ -81,15 +81,6 @@ impl Panels {
         &mut self.values
     }
 
-    /// The vectors one after the other again.
-    pub fn unpack(&self) -> Vec<f32> {
-        let mut vectors = vec![0.0; self.columns * self.inner];
-        for (column, vector) in vectors.chunks_exact_mut(self.inner.max(1)).enumerate() {
-            self.column(column, vector);
-        }
-        vectors
-    }
-
     /// Copies one vector out.
     pub fn column(&self, column: usize, into: &mut [f32]) {
         let panel = &self.values[column / PANEL * self.panel_size()..][..self.panel_size()];

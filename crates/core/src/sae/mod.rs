@@ -1,10 +1,12 @@
 //! Dictionaries: what turns activations into codes and back.
 
+pub mod arch;
 mod baseline;
 mod encode;
 mod linear;
 mod normalise;
 mod sieve;
+pub mod train;
 
 pub use baseline::{random_codes, untrained};
 pub use encode::encode_store;
