@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
 use etalon::labels::worlds::WORLDS;
 use etalon::metrics::METRICS;
+use etalon::sae::checkpoint::FORMATS;
 use etalon::study::Paths;
 
 /// Measures how well the units of a representation correspond to things that people understand.
@@ -46,6 +47,8 @@ pub enum Command {
     Data(Data),
     /// Turn activations into codes
     Encode(Encode),
+    /// Write a dictionary in another format
+    Convert(Convert),
     /// Evaluate codes with one or more metrics
     Eval(Eval),
     /// Can the metrics tell your codes from untrained and random ones? All metrics, one figure
@@ -99,7 +102,8 @@ pub struct Data {
 /// Options of `encode`.
 #[derive(Args)]
 pub struct Encode {
-    /// The dictionary: `untrained` or `random` (baselines of the size given by --latents and --k)
+    /// The dictionary: a checkpoint of Etalon, SAELens, dictionary_learning, sparsify, Gemma Scope or Llama Scope; or
+    /// `untrained` or `random` (baselines of the size given by --latents and --k)
     #[arg(long, value_name = "SAE")]
     pub sae: String,
     /// Activations: .npy, .npz[:key], .safetensors[:key], .parquet or a store
@@ -122,9 +126,31 @@ pub struct Encode {
     pub reconstruction: Option<PathBuf>,
 }
 
+/// Options of `convert`.
+#[derive(Args)]
+pub struct Convert {
+    /// The dictionary: a directory, or the file of weights in it
+    #[arg(value_name = "SAE")]
+    pub sae: PathBuf,
+    /// The format to write
+    #[arg(long, value_name = "FORMAT", value_parser = written_formats())]
+    pub to: String,
+    /// Where to write: a new directory
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// The names of the formats that dictionaries are written in.
+fn written_formats() -> Vec<&'static str> {
+    FORMATS.iter().filter(|format| format.is_written()).map(|format| format.name).collect()
+}
+
 /// Where inputs are.
 #[derive(Args)]
 pub struct InputArgs {
+    /// A dictionary that makes the codes from --store (and pair codes from --pair-embeddings), and whose directions are used
+    #[arg(long, value_name = "SAE", conflicts_with_all = ["codes", "pair_codes"])]
+    pub sae: Option<String>,
     /// Codes of the rows: .npy, .npz[:key] (dense or SciPy sparse), .safetensors[:key], .parquet or a directory
     #[arg(long, value_name = "Z")]
     pub codes: Option<String>,
@@ -143,8 +169,8 @@ pub struct InputArgs {
     /// Codes of the rows that the pairs point into [default: --codes]
     #[arg(long, value_name = "Z")]
     pub pair_codes: Option<String>,
-    /// Embeddings of the rows that the pairs point into
-    #[arg(long, value_name = "E")]
+    /// Embeddings of the rows that the pairs point into; the same as --pair-store
+    #[arg(long, value_name = "E", alias = "pair-store")]
     pub pair_embeddings: Option<String>,
     /// Labels of the rows that the pairs point into [default: --labels, when pairs point into --codes]
     #[arg(long, value_name = "Y")]
@@ -168,6 +194,7 @@ impl InputArgs {
     pub fn paths(&self) -> Paths {
         Paths {
             codes: self.codes.clone(),
+            sae: self.sae.clone(),
             embeddings: self.embeddings.clone().or(self.store.clone()),
             labels: self.labels.clone(),
             pairs: self.pairs.clone(),

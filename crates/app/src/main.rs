@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => commands::demo::run(args, &session),
         Command::Data(args) => commands::data::run(args, inner, &session),
         Command::Encode(args) => commands::encode::run(args, &session),
+        Command::Convert(args) => commands::convert::run(args, &session),
         Command::Eval(args) => commands::eval::run(args, inner, &session),
         Command::Sanity(args) => commands::sanity::run(args, &session),
         Command::Run(args) => commands::run::run(args, &session),

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use etalon::codes::Codes;
 use etalon::error::{Complaint, Result};
 use etalon::input::Finite;
-use etalon::sae::{Dictionary, encode_store, random_codes, untrained};
-use etalon::store;
+use etalon::sae::checkpoint::{self, Loaded};
+use etalon::sae::{Encoded, Linear, encode_to_disk, random_codes, untrained};
+use etalon::store::{self, ActivationStore};
 use etalon::study::load_activations;
 use serde_json::json;
 
@@ -17,42 +18,47 @@ use crate::session::Session;
 /// Turns activations into codes.
 pub fn run(args: &cli::Encode, session: &Session) -> Result<ExitCode> {
     let store = load_activations(Path::new(&args.store), Finite::Refuse, &session.budget)?;
-    let engine = session.engine()?;
-    let codes = match args.sae.as_str() {
-        "untrained" => {
-            let dictionary = untrained(&store, args.latents, args.k, args.seed)?;
-            let codes = engine.install(|| encode_store(&dictionary, &store, session.progress(), &session.cancel))?;
-            if let Some(path) = &args.reconstruction {
-                save_reconstruction(&dictionary, &codes, path)?;
-                session.wrote("reconstructions", path);
-            }
-            codes
-        }
-        "random" if args.reconstruction.is_some() => {
-            return Err(Complaint::new("random codes cannot be decoded").advice("leave out --reconstruction").into());
-        }
-        "random" => random_codes(store.rows(), args.latents, args.k, args.seed)?,
-        other => {
-            return Err(Complaint::new("this is not a dictionary that Etalon can read")
-                .expected("`untrained` or `random`")
-                .found(format!("`{other}`"))
-                .into());
+    let mut recognised = args.sae.clone();
+    let encoded = match args.sae.as_str() {
+        "random" => save_random(args, &store)?,
+        "untrained" => encode(args, &untrained(&store, args.latents, args.k, args.seed)?, &store, session)?,
+        path => {
+            let loaded: Loaded = checkpoint::load(Path::new(path), &session.budget)?;
+            session.say(format!("dictionary: {}", loaded.recognised));
+            loaded.notes.iter().for_each(|note| session.say(format!("note: {note}")));
+            recognised = loaded.recognised;
+            encode(args, &loaded.dictionary, &store, session)?
         }
     };
-    save_codes(&codes, &args.out)?;
-    let l0 = codes.entries() as f64 / codes.rows().max(1) as f64;
+    let Encoded { rows, latents, entries } = encoded;
+    let l0 = entries as f64 / rows.max(1) as f64;
     session.answer(
-        format!("codes: {} ({} rows, {} latents, {l0:.1} active)", args.out.display(), codes.rows(), codes.latents()),
-        || json!({"codes": args.out, "rows": codes.rows(), "latents": codes.latents(), "l0": l0}),
+        format!("codes: {} ({rows} rows, {latents} latents, {l0:.1} active)", args.out.display()),
+        || json!({"codes": args.out, "dictionary": recognised, "rows": rows, "latents": latents, "l0": l0}),
     );
     Ok(ExitCode::SUCCESS)
 }
 
-/// Decodes a few rows at a time straight into the file.
-fn save_reconstruction(dictionary: &dyn Dictionary, codes: &Codes, path: &Path) -> Result<()> {
-    store::write_npy(path, codes.rows(), dictionary.card().width, |row, into| {
-        dictionary.decode(&codes.view(row..row + 1)?, None, into)
-    })
+/// Encodes straight into the files.
+fn encode(args: &cli::Encode, dictionary: &Linear, store: &ActivationStore, session: &Session) -> Result<Encoded> {
+    let back = args.reconstruction.as_deref();
+    let engine = session.engine()?;
+    let encoded =
+        engine.install(|| encode_to_disk(dictionary, store, &args.out, back, session.progress(), &session.cancel))?;
+    if let Some(path) = back {
+        session.wrote("reconstructions", path);
+    }
+    Ok(encoded)
+}
+
+/// Random codes look at nothing but the number of rows.
+fn save_random(args: &cli::Encode, store: &ActivationStore) -> Result<Encoded> {
+    if args.reconstruction.is_some() {
+        return Err(Complaint::new("random codes cannot be decoded").advice("leave out --reconstruction").into());
+    }
+    let codes = random_codes(store.rows(), args.latents, args.k, args.seed)?;
+    save_codes(&codes, &args.out)?;
+    Ok(Encoded { rows: codes.rows(), latents: codes.latents(), entries: codes.entries() })
 }
 
 fn save_codes(codes: &Codes, out: &Path) -> Result<()> {

@@ -1,7 +1,6 @@
 //! `etalon eval`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -12,7 +11,7 @@ use etalon::results::{ResultFile, Stored};
 use etalon::store::disk;
 use serde_json::Value;
 
-use super::{find_metric, finite, profile};
+use super::{find_metric, finite, load_inputs, profile};
 use crate::cli;
 use crate::session::Session;
 
@@ -20,7 +19,8 @@ use crate::session::Session;
 pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) -> Result<ExitCode> {
     let metrics = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
     let given = given_params(&metrics, matches)?;
-    let inputs = args.inputs.paths().load(Path::new(""), finite(&args.nan), &session.budget)?;
+    let engine = session.engine()?;
+    let inputs = load_inputs(&args.inputs.paths(), finite(&args.nan), &engine, session)?;
     // Every complaint about options and inputs comes before the first long computation.
     let recipes = metrics
         .iter()
@@ -30,7 +30,6 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
             recipe(*metric, &inputs, &mine, profile(&args.profile), args.seed)
         })
         .collect::<Result<Vec<_>>>()?;
-    let engine = session.engine()?;
     let mut results = Vec::new();
     for (metric, recipe) in metrics.iter().zip(recipes) {
         results.push(evaluate(*metric, &inputs, recipe, &engine)?);

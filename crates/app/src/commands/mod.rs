@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod completions;
+pub mod convert;
 pub mod data;
 pub mod demo;
 pub mod encode;
@@ -11,6 +12,7 @@ pub mod run;
 pub mod sanity;
 pub mod verify;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use etalon::error::{Complaint, Result};
@@ -18,7 +20,8 @@ use etalon::input::Finite;
 use etalon::metrics::{self as catalogue, METRICS, Metric};
 use etalon::report as pages;
 use etalon::results::{Archive, Profile};
-use etalon::study::Outcome;
+use etalon::run::{Engine, Inputs};
+use etalon::study::{Outcome, Paths, Recognised};
 use serde_json::json;
 
 use crate::session::Session;
@@ -42,6 +45,23 @@ fn find_metric(name: &str) -> Result<&'static dyn Metric> {
             .advice("`etalon metrics` describes them")
             .into()
     })
+}
+
+/// Reads the inputs that are named, and encodes them if a dictionary is.
+fn load_inputs(paths: &Paths, finite: Finite, engine: &Engine<'_>, session: &Session) -> Result<Inputs> {
+    let here = Path::new("");
+    let mut inputs = paths.load(here, finite, &session.budget)?;
+    let encode = || paths.encode(here, &mut inputs, &session.budget, session.progress(), &session.cancel);
+    say_recognised(engine.install(encode)?.as_ref(), session);
+    Ok(inputs)
+}
+
+/// Says what a checkpoint turned out to be.
+fn say_recognised(recognised: Option<&Recognised>, session: &Session) {
+    if let Some(Recognised { text, notes }) = recognised {
+        session.say(format!("dictionary: {text}"));
+        notes.iter().for_each(|note| session.say(format!("note: {note}")));
+    }
 }
 
 /// Writes the report of a results directory, prints the table, and lists what failed.

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use etalon::error::Result;
+use etalon::error::{Error, Result};
 use etalon::results::Archive;
 use etalon::store::Lock;
 use etalon::study::{Failure, Grid, Outcome, Study};
 
-use super::conclude;
+use super::{conclude, say_recognised};
 use crate::cli;
 use crate::session::Session;
 
@@ -28,8 +28,12 @@ pub fn run(args: &cli::Run, session: &Session) -> Result<ExitCode> {
     let mut total = Outcome::default();
     for (place, name) in study.sets().enumerate() {
         session.say(format!("set {}: {name}", place + 1));
-        match study.load(place, &session.budget) {
-            Ok(set) => total.add(grid.run(&[set])?),
+        match engine.install(|| study.load(place, &session.budget, session.progress(), &session.cancel)) {
+            Ok((set, recognised)) => {
+                say_recognised(recognised.as_ref(), session);
+                total.add(grid.run(&[set])?);
+            }
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
             Err(error) => {
                 total.failed.push(Failure { set: name.into(), metric: "reading the inputs".into(), seed: 0, error });
             }

@@ -1,6 +1,5 @@
 //! `etalon sanity`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use etalon::error::Result;
@@ -9,16 +8,16 @@ use etalon::results::Archive;
 use etalon::store::Lock;
 use etalon::study::{Grid, Sanity, sanity_sets};
 
-use super::{conclude, find_metric, profile};
+use super::{conclude, find_metric, load_inputs, profile};
 use crate::cli;
 use crate::session::Session;
 
 /// The codes under test beside untrained and random ones, through all metrics.
 pub fn run(args: &cli::SanityArgs, session: &Session) -> Result<ExitCode> {
     let chosen = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
-    let inputs = args.inputs.paths().load(Path::new(""), Finite::Refuse, &session.budget)?;
-    let options = Sanity { k: args.k, nulls: args.nulls, seed: args.seed };
     let engine = session.engine()?;
+    let inputs = load_inputs(&args.inputs.paths(), Finite::Refuse, &engine, session)?;
+    let options = Sanity { k: args.k, nulls: args.nulls, seed: args.seed };
     let sets = engine.install(|| sanity_sets(&args.name, &inputs, &options, session.progress(), &session.cancel))?;
     let archive = Archive::open(&args.out)?;
     let _lock = Lock::take(&args.out)?;

@@ -141,6 +141,34 @@ impl Linear {
         self.input
     }
 
+    /// The content address: equal dictionaries have equal ids, however they were read.
+    pub fn id(&self) -> String {
+        let mut hash = blake3::Hasher::new_derive_key("etalon dictionary v1");
+        let mut list = |name: &str, values: &[f32]| {
+            hash.update(name.as_bytes()).update(&(values.len() as u64).to_le_bytes());
+            hash.update(bytemuck::cast_slice(values));
+        };
+        list(&self.card.arch, &[]);
+        list("encoder", &self.encoder.unpack());
+        list("encoder bias", &self.encoder_bias);
+        list("decoder", &self.decoder);
+        list("bias", &self.bias);
+        list(if self.subtract_bias { "centred" } else { "as it is" }, &[]);
+        list(self.input.name(), &[]);
+        match &self.activation {
+            Activation::Relu => list("relu", &[]),
+            Activation::Signed => list("signed", &[]),
+            Activation::TopK(k) => list(&format!("top {k}"), &[]),
+            Activation::Threshold(thresholds) => list("threshold", thresholds),
+            Activation::Gated { gate_bias, magnitude_scale, magnitude_bias } => {
+                list("gate bias", gate_bias);
+                list("magnitude scale", magnitude_scale);
+                list("magnitude bias", magnitude_bias);
+            }
+        }
+        format!("blake3:{}", hash.finalize().to_hex())
+    }
+
     /// A row as the encoder wants it.
     fn prepare(&self, row: &[f32], into: &mut [f32]) {
         self.input.of(row).apply(row, into);

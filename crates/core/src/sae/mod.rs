@@ -2,6 +2,7 @@
 
 pub mod arch;
 mod baseline;
+pub mod checkpoint;
 mod encode;
 mod linear;
 mod normalise;
@@ -9,7 +10,7 @@ mod sieve;
 pub mod train;
 
 pub use baseline::{random_codes, untrained};
-pub use encode::encode_store;
+pub use encode::{Encoded, encode_store, encode_to_disk};
 pub use linear::{Activation, Linear, Parts};
 pub use normalise::Normalisation;
 

@@ -19,6 +19,15 @@ pub enum Normalisation {
 const SMALL: f64 = 1e-5;
 
 impl Normalisation {
+    /// Its name in content addresses.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Normalisation::None => "not normalised",
+            Normalisation::LayerNorm => "layer norm",
+            Normalisation::ConstantNorm => "constant norm",
+        }
+    }
+
     /// What is to be done to this row.
     pub(super) fn of(self, row: &[f32]) -> Statistics {
         let width = row.len() as f64;

@@ -24,7 +24,7 @@ pub use activations::{ActivationStore, StoreReader, Tile};
 pub use import::{ImportOptions, import};
 pub use lock::Lock;
 pub use manifest::Format;
-pub use npy::write_npy;
+pub use npy::{NpyWriter, write_npy};
 pub(crate) use seal::BLOCK_BYTES;
 pub use splits::Splits;
 pub use verify::{KINDS, Kind, Verified, verify, verify_among};

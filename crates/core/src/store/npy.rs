@@ -3,10 +3,57 @@
 use std::path::Path;
 
 use super::disk::NewFile;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// Rows handed to the file at a time.
-const BLOCK: usize = 256;
+/// Bytes handed to the file at a time.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// An array that is written row by row and appears under its name when it is complete.
+#[derive(Debug)]
+pub struct NpyWriter {
+    file: NewFile,
+    block: Vec<u8>,
+    /// Values that are still to come.
+    missing: usize,
+}
+
+impl NpyWriter {
+    /// Starts an array of rows × width.
+    pub fn create(path: &Path, rows: usize, width: usize) -> Result<NpyWriter> {
+        let missing = rows.checked_mul(width).ok_or_else(|| Error::Bug(format!("an array of {rows} × {width}")))?;
+        let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
+        // Magic, version, length and header together fill whole blocks of 64 bytes and end with a line break.
+        let padding = (64 - (10 + header.len() + 1) % 64) % 64;
+        header.push_str(&" ".repeat(padding));
+        header.push('\n');
+        let mut file = NewFile::create(path)?;
+        file.write(b"\x93NUMPY\x01\x00")?;
+        file.write(&(header.len() as u16).to_le_bytes())?;
+        file.write(header.as_bytes())?;
+        Ok(NpyWriter { file, block: Vec::new(), missing })
+    }
+
+    /// Appends values.
+    pub fn append(&mut self, values: &[f32]) -> Result<()> {
+        self.missing =
+            self.missing.checked_sub(values.len()).ok_or_else(|| Error::Bug("an array with too many values".into()))?;
+        self.block.extend_from_slice(bytemuck::cast_slice(values));
+        if self.block.len() >= BLOCK_BYTES {
+            self.file.write(&self.block)?;
+            self.block.clear();
+        }
+        Ok(())
+    }
+
+    /// Makes the array durable and gives it its name.
+    pub fn finish(mut self) -> Result<()> {
+        if self.missing > 0 {
+            return Err(Error::Bug(format!("an array that lacks {} values", self.missing)));
+        }
+        self.file.write(&self.block)?;
+        self.file.finish()
+    }
+}
 
 /// Writes rows × width values that a function fills row by row, without holding them all.
 pub fn write_npy(
@@ -15,23 +62,12 @@ pub fn write_npy(
     width: usize,
     mut fill: impl FnMut(usize, &mut [f32]) -> Result<()>,
 ) -> Result<()> {
-    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
-    // Magic, version, length and header together fill whole blocks of 64 bytes and end with a line break.
-    let padding = (64 - (10 + header.len() + 1) % 64) % 64;
-    header.push_str(&" ".repeat(padding));
-    header.push('\n');
-    let mut file = NewFile::create(path)?;
-    file.write(b"\x93NUMPY\x01\x00")?;
-    file.write(&(header.len() as u16).to_le_bytes())?;
-    file.write(header.as_bytes())?;
-    let mut block = vec![0.0f32; BLOCK * width];
-    for first in (0..rows).step_by(BLOCK) {
-        let count = BLOCK.min(rows - first);
-        for (place, row) in block.chunks_exact_mut(width.max(1)).take(count).enumerate() {
-            row.fill(0.0);
-            fill(first + place, row)?;
-        }
-        file.write(bytemuck::cast_slice(&block[..count * width]))?;
+    let mut writer = NpyWriter::create(path, rows, width)?;
+    let mut line = vec![0.0f32; width];
+    for row in 0..rows {
+        line.fill(0.0);
+        fill(row, &mut line)?;
+        writer.append(&line)?;
     }
-    file.finish()
+    writer.finish()
 }

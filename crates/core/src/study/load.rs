@@ -19,6 +19,8 @@ use crate::store::ActivationStore;
 pub struct Paths {
     /// Codes of the rows.
     pub codes: Option<String>,
+    /// A dictionary that makes the codes, and those of the pairs, from embeddings: see [`Paths::encode`].
+    pub sae: Option<String>,
     /// Embeddings of the rows.
     pub embeddings: Option<String>,
     /// Concepts × rows.
@@ -45,8 +47,14 @@ pub struct Paths {
 impl Paths {
     /// Fields of `self` where they are given, else those of `other`.
     pub fn or(self, other: &Paths) -> Paths {
+        // Codes of one's own come before a dictionary of the other, and the other way round.
+        let (codes, sae) = match (&self.codes, &self.sae) {
+            (None, None) => (other.codes.clone(), other.sae.clone()),
+            _ => (self.codes, self.sae),
+        };
         Paths {
-            codes: self.codes.or(other.codes.clone()),
+            codes,
+            sae,
             embeddings: self.embeddings.or(other.embeddings.clone()),
             labels: self.labels.or(other.labels.clone()),
             pairs: self.pairs.or(other.pairs.clone()),

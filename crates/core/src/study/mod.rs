@@ -1,5 +1,6 @@
 //! Studies: grids of input sets × metrics × seeds, resumable, kept in one results directory.
 
+mod dictionary;
 mod grid;
 mod load;
 mod plan_file;
@@ -7,6 +8,7 @@ mod sanity;
 mod verify;
 mod world_dir;
 
+pub use dictionary::Recognised;
 pub use grid::{Failure, Grid, Outcome, Set};
 pub use load::{Paths, load_activations, load_codes, load_labels};
 pub use plan_file::Study;

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
 
+use super::dictionary::Recognised;
 use super::grid::Set;
 use super::load::Paths;
 use crate::budget::Budget;
 use crate::error::{Complaint, Error, InFile, Result};
 use crate::input::Finite;
 use crate::metrics::{self, METRICS, Metric};
+use crate::progress::Progress;
 use crate::results::Profile;
 
 /// A study as it is written.
@@ -135,12 +138,20 @@ impl Study {
         self.sets.iter().map(|(name, _, _)| name.as_str())
     }
 
-    /// Reads the inputs of one set.
-    pub fn load(&self, place: usize, budget: &Budget) -> Result<Set> {
+    /// Reads the inputs of one set, and encodes them if it names a dictionary.
+    pub fn load(
+        &self,
+        place: usize,
+        budget: &Budget,
+        progress: &dyn Progress,
+        cancel: &AtomicBool,
+    ) -> Result<(Set, Option<Recognised>)> {
         let (name, paths, about) = self.sets.get(place).ok_or_else(|| Error::Bug(format!("no set number {place}")))?;
-        let mut set = Set::new(name, paths.load(&self.base, Finite::Refuse, budget)?);
+        let mut inputs = paths.load(&self.base, Finite::Refuse, budget)?;
+        let recognised = paths.encode(&self.base, &mut inputs, budget, progress, cancel)?;
+        let mut set = Set::new(name, inputs);
         set.about.extend(about.clone());
-        Ok(set)
+        Ok((set, recognised))
     }
 }
 

@@ -1,0 +1,180 @@
+//! dictionary_learning: `ae.pt`, the state of a torch module, and `config.json`.
+
+use std::path::Path;
+
+use super::super::{Activation, Linear, Normalisation, Parts};
+use super::config::Config;
+use super::weights::Weights;
+use super::{Found, Loaded, fold};
+use crate::budget::Budget;
+use crate::error::{Complaint, InFile, Result};
+
+pub(super) fn find(path: &Path) -> Option<Found> {
+    let mut found = Found::file(path, &["ae.pt"], |name| name.ends_with(".pt"))?;
+    // Intermediate states lie in a directory of their own, one below the settings.
+    let above = found.weights.ancestors().skip(1).take(2).map(|directory| directory.join("config.json"));
+    found.config = above.into_iter().find(|config| config.is_file());
+    Some(found)
+}
+
+/// The classes of the library. Each has its own names for its tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Relu,
+    ReluWithoutCentring,
+    Gated,
+    TopK,
+    BatchTopK,
+    Matryoshka,
+    JumpRelu,
+}
+
+const CLASSES: [(&str, Class); 7] = [
+    ("AutoEncoder", Class::Relu),
+    ("AutoEncoderNew", Class::ReluWithoutCentring),
+    ("GatedAutoEncoder", Class::Gated),
+    ("AutoEncoderTopK", Class::TopK),
+    ("BatchTopKSAE", Class::BatchTopK),
+    ("MatryoshkaBatchTopKSAE", Class::Matryoshka),
+    ("JumpReluAutoEncoder", Class::JumpRelu),
+];
+
+impl Class {
+    fn arch(self) -> &'static str {
+        match self {
+            Class::Relu | Class::ReluWithoutCentring => "standard",
+            Class::Gated => "gated",
+            Class::TopK => "topk",
+            Class::BatchTopK => "batchtopk",
+            Class::Matryoshka => "matryoshka",
+            Class::JumpRelu => "jumprelu",
+        }
+    }
+
+    /// By the settings or, without them, by the tensors.
+    fn of(config: &Config, weights: &Weights, notes: &mut Vec<String>) -> Result<Class> {
+        let trainer = config.section("trainer");
+        if let Some(name) = trainer.text("dict_class")? {
+            let known = CLASSES.iter().find(|(known, _)| *known == name);
+            return known.map(|(_, class)| *class).ok_or_else(|| {
+                let names: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
+                trainer.wrong("dict_class", "this class of dictionary is not known", &names.join(", ")).into()
+            });
+        }
+        let class = if weights.has("gate_bias") {
+            Class::Gated
+        } else if weights.has("W_enc") {
+            if weights.has("group_sizes") { Class::Matryoshka } else { Class::JumpRelu }
+        } else if weights.has("decoder.bias") {
+            Class::ReluWithoutCentring
+        } else if weights.has("k") || weights.has("b_dec") {
+            notes.push("without config.json a TopK and a BatchTopK look the same: taken as TopK".into());
+            Class::TopK
+        } else if weights.has("encoder.weight") && weights.has("bias") {
+            Class::Relu
+        } else {
+            return Err(Complaint::new("the tensors are not those of a dictionary")
+                .expected("encoder.weight and bias, or W_enc, or gate_bias")
+                .advice("put config.json beside it, or convert it with SAELens first")
+                .file(weights.file())
+                .into());
+        };
+        Ok(class)
+    }
+}
+
+pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
+    let config = Config::read_if_there(found.config.as_deref())?;
+    let weights = Weights::read(&found.weights, budget)?;
+    // With backups on, the library writes {step, ae, optimizer, ..} under the same name.
+    let wrapped = weights.has("ae.encoder.weight") || weights.has("ae.W_enc");
+    let mut weights = weights.renamed(|name| match wrapped {
+        true => name.strip_prefix("ae.").map(str::to_string),
+        false => Some(name.to_string()),
+    });
+    let mut notes = Vec::new();
+    let class = Class::of(&config, &weights, &mut notes)?;
+    let parts = read_parts(class, &mut weights, &config.section("trainer"), &mut notes).in_file(&found.weights)?;
+    if class == Class::Relu && fold::farthest_from_unit(&parts) > 1e-3 {
+        notes.push("directions are not unit vectors; codes are in the units of the file".into());
+    }
+    let mut loaded = Loaded::new("dictionary_learning", Linear::new(parts).in_file(&found.weights)?);
+    loaded.notes = notes;
+    loaded.about = config.section("trainer").fields().clone();
+    Ok(loaded)
+}
+
+fn read_parts(class: Class, weights: &mut Weights, trainer: &Config, notes: &mut Vec<String>) -> Result<Parts> {
+    let matrices = matches!(class, Class::Matryoshka | Class::JumpRelu);
+    let (latents, width) = match matrices {
+        true => weights.matrix("W_enc").map(|(width, latents)| (latents, width))?,
+        false => weights.matrix("encoder.weight")?,
+    };
+    for (key, there) in [("activation_dim", width), ("dict_size", latents)] {
+        if trainer.count(key)?.is_some_and(|count| count != there) {
+            return Err(trainer.wrong(key, "the settings do not fit the encoder", &there.to_string()).into());
+        }
+    }
+    let (encoder, decoder) = match matrices {
+        true => (weights.take_transposed("W_enc", latents, width)?, weights.take("W_dec", &[latents, width])?),
+        false => (
+            weights.take("encoder.weight", &[latents, width])?,
+            weights.take_transposed("decoder.weight", latents, width)?,
+        ),
+    };
+    let encoder_bias = match class {
+        Class::Gated => vec![0.0; latents],
+        _ if matrices => weights.take("b_enc", &[latents])?,
+        _ => weights.take("encoder.bias", &[latents])?,
+    };
+    let bias = match class {
+        Class::Relu => "bias",
+        Class::ReluWithoutCentring => "decoder.bias",
+        Class::Gated => "decoder_bias",
+        // Older files have another name for it.
+        Class::TopK | Class::BatchTopK if !weights.has("b_dec") && weights.has("bias") => "bias",
+        _ => "b_dec",
+    };
+    let bias = weights.take(bias, &[width])?;
+    let activation = match class {
+        Class::Relu | Class::ReluWithoutCentring => Activation::Relu,
+        Class::JumpRelu => Activation::Threshold(weights.take("threshold", &[latents])?),
+        Class::Gated => Activation::Gated {
+            gate_bias: weights.take("gate_bias", &[latents])?,
+            magnitude_scale: weights.take("r_mag", &[latents])?.iter().map(|log| log.exp()).collect(),
+            magnitude_bias: weights.take("mag_bias", &[latents])?,
+        },
+        Class::TopK => Activation::TopK(keep(weights, trainer)?),
+        Class::BatchTopK | Class::Matryoshka => {
+            let threshold = match weights.has("threshold") {
+                true => weights.take_number("threshold")?,
+                false => -1.0,
+            };
+            if threshold >= 0.0 {
+                Activation::Threshold(vec![threshold; latents])
+            } else {
+                notes.push("the threshold was never set in training: the k largest of each row are taken".into());
+                Activation::TopK(keep(weights, trainer)?)
+            }
+        }
+    };
+    let subtract_bias = !matches!(class, Class::JumpRelu | Class::ReluWithoutCentring);
+    let (arch, input) = (class.arch().into(), Normalisation::None);
+    Ok(Parts { arch, encoder, encoder_bias, decoder, bias, subtract_bias, input, activation })
+}
+
+/// How many latents a row keeps: a tensor, or in older files only a setting.
+fn keep(weights: &mut Weights, trainer: &Config) -> Result<usize> {
+    if !weights.has("k") {
+        return trainer.needed_count("k");
+    }
+    let k = weights.take_number("k")?;
+    if k >= 1.0 && k.fract() == 0.0 && k < 1e9 {
+        return Ok(k as usize);
+    }
+    Err(Complaint::new("the number of latents to keep is not a count")
+        .expected("1, 2, ..")
+        .found(k)
+        .at("tensor `k`")
+        .into())
+}

@@ -1,0 +1,58 @@
+//! sparsify: `cfg.json` and `sae.safetensors`.
+
+use std::path::Path;
+
+use super::super::{Activation, Linear, Normalisation, Parts};
+use super::config::Config;
+use super::weights::Weights;
+use super::{Found, Loaded, transcoder};
+use crate::budget::Budget;
+use crate::error::{Complaint, InFile, Result};
+
+pub(super) fn find(path: &Path) -> Option<Found> {
+    Found::pair(path, "sae.safetensors", "cfg.json")
+}
+
+/// The k largest of `ReLU((x − b_dec) · Wᵀ + b)`.
+pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
+    let config = Config::read_if_there(found.config.as_deref())?;
+    let mut weights = Weights::read(&found.weights, budget)?;
+    if config.flag("transcode")?.unwrap_or(false)
+        || config.flag("skip_connection")?.unwrap_or(false)
+        || weights.has("W_skip")
+    {
+        return Err(transcoder(&found.weights).into());
+    }
+    if config.text("activation")?.is_some_and(|name| name != "topk") {
+        return Err(config.wrong("activation", "this activation of sparsify is not read", "topk").into());
+    }
+    if config.flag("signed")?.unwrap_or(false) {
+        return Err(Complaint::new("old dictionaries of sparsify that choose latents by absolute value are not read")
+            .expected("false")
+            .found("true")
+            .at("key `signed`")
+            .file(&found.weights)
+            .into());
+    }
+    let (latents, width) = weights.matrix("encoder.weight")?;
+    for (key, there) in [("d_in", width), ("num_latents", latents)] {
+        if config.count(key)?.is_some_and(|count| count != there && count != 0) {
+            return Err(config
+                .wrong(key, "the settings do not fit the tensor `encoder.weight`", &there.to_string())
+                .into());
+        }
+    }
+    let parts = Parts {
+        arch: "topk".into(),
+        encoder: weights.take("encoder.weight", &[latents, width])?,
+        encoder_bias: weights.take("encoder.bias", &[latents])?,
+        decoder: weights.take("W_dec", &[latents, width])?,
+        bias: weights.take("b_dec", &[width])?,
+        subtract_bias: true,
+        input: Normalisation::None,
+        activation: Activation::TopK(config.needed_count("k")?),
+    };
+    let mut loaded = Loaded::new("sparsify", Linear::new(parts).in_file(&found.weights)?);
+    loaded.about = config.fields().clone();
+    Ok(loaded)
+}

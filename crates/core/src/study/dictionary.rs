@@ -1,0 +1,121 @@
+//! Inputs that a dictionary makes: codes from embeddings, directions from its decoder.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::load::Paths;
+use crate::budget::Budget;
+use crate::error::{Complaint, Result};
+use crate::progress::Progress;
+use crate::run::Inputs;
+use crate::sae::checkpoint::{self, Loaded};
+use crate::sae::encode_store;
+use crate::store::ActivationStore;
+
+/// What a checkpoint turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recognised {
+    /// Such as "SAELens 6, jumprelu, 24 → 64".
+    pub text: String,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+impl Paths {
+    /// If a dictionary is named: encodes the embeddings, and those of the pairs, and takes its directions where none are
+    /// given. Call it on the threads that should do the work.
+    pub fn encode(
+        &self,
+        base: &Path,
+        inputs: &mut Inputs,
+        budget: &Budget,
+        progress: &dyn Progress,
+        cancel: &AtomicBool,
+    ) -> Result<Option<Recognised>> {
+        let Some(sae) = &self.sae else { return Ok(None) };
+        let path = base.join(sae);
+        if inputs.codes.is_some() || inputs.pair_codes.is_some() {
+            return Err(Complaint::new("there are codes as well as a dictionary that would make them")
+                .expected("either `sae`, or `codes` and `pair-codes`")
+                .file(&path)
+                .into());
+        }
+        let Some(store) = inputs.embeddings.clone() else {
+            return Err(Complaint::new("the dictionary has nothing to encode")
+                .expected("the activations of the rows, as `store` or `embeddings`")
+                .file(&path)
+                .into());
+        };
+        let Loaded { dictionary, recognised, notes, .. } = checkpoint::load(&path, budget)?;
+        let encode = |store: &ActivationStore| encode_store(&dictionary, store, progress, cancel).map(Arc::new);
+        inputs.codes = Some(encode(&store)?);
+        inputs.pair_codes = inputs.pair_embeddings.as_deref().map(encode).transpose()?;
+        if inputs.directions.is_none() {
+            let directions = ActivationStore::from_rows(dictionary.directions().to_vec(), store.width())?;
+            inputs.directions = Some(Arc::new(directions));
+        }
+        inputs.check()?;
+        Ok(Some(Recognised { text: recognised, notes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::Latent;
+    use crate::input::Finite;
+    use crate::progress::Silent;
+    use crate::sae::{Dictionary, untrained};
+    use crate::store::write_npy;
+
+    #[test]
+    fn a_dictionary_brings_codes_and_directions() {
+        let scratch = tempfile::tempdir().unwrap();
+        let value = |row: usize, column: usize| ((row * 7 + column * 3) % 11) as f32 - 5.0;
+        let write = |name: &str, rows: usize| {
+            write_npy(&scratch.path().join(name), rows, 4, |row, into| {
+                into.iter_mut().enumerate().for_each(|(column, into)| *into = value(row, column));
+                Ok(())
+            })
+            .unwrap();
+        };
+        write("x.npy", 20);
+        write("pairs.npy", 6);
+        let store = ActivationStore::from_rows((0..80).map(|i| value(i / 4, i % 4)).collect(), 4).unwrap();
+        let dictionary = untrained(&store, 9, 2, 0).unwrap();
+        checkpoint::save(&dictionary, &serde_json::Map::new(), "etalon", &scratch.path().join("sae")).unwrap();
+        let budget = Budget::new(1 << 24);
+        let cancel = AtomicBool::new(false);
+        let paths = Paths {
+            sae: Some("sae".into()),
+            embeddings: Some("x.npy".into()),
+            pair_embeddings: Some("pairs.npy".into()),
+            ..Paths::default()
+        };
+        let mut inputs = paths.load(scratch.path(), Finite::Refuse, &budget).unwrap();
+        let recognised = paths.encode(scratch.path(), &mut inputs, &budget, &Silent, &cancel).unwrap().unwrap();
+        assert_eq!(recognised.text, "Etalon, untrained, 4 → 9, k 2");
+        let (codes, pair_codes) = (inputs.codes.clone().unwrap(), inputs.pair_codes.clone().unwrap());
+        assert_eq!((codes.rows(), codes.latents(), pair_codes.rows()), (20, 9, 6));
+        assert_eq!(codes.view(0..6).unwrap().row(3), pair_codes.all().unwrap().row(3));
+        let directions = inputs.directions.clone().unwrap();
+        assert_eq!(directions.tile(8..9).unwrap().values[..], *dictionary.direction(Latent(8)));
+
+        // Twice is too much, and nothing to encode is too little.
+        let error = paths.encode(scratch.path(), &mut inputs, &budget, &Silent, &cancel).unwrap_err().to_string();
+        assert!(error.contains("codes as well as"), "{error}");
+        let error = paths.encode(scratch.path(), &mut Inputs::default(), &budget, &Silent, &cancel).unwrap_err();
+        assert!(error.to_string().contains("nothing to encode"));
+        assert_eq!(Paths::default().encode(scratch.path(), &mut inputs, &budget, &Silent, &cancel).unwrap(), None);
+    }
+
+    #[test]
+    fn the_nearer_of_codes_and_dictionary_wins() {
+        let sae = Paths { sae: Some("a".into()), ..Paths::default() };
+        let codes = Paths { codes: Some("b".into()), ..Paths::default() };
+        assert_eq!(codes.clone().or(&sae), codes);
+        assert_eq!(sae.clone().or(&codes), sae);
+        assert_eq!(Paths::default().or(&sae), sae);
+    }
+}
