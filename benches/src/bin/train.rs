@@ -70,7 +70,8 @@ fn main() -> Result<()> {
         extra.push((latents.to_string(), json!({"median_ms": median * 1e3, "best_ms": best * 1e3})));
         last = median;
     }
-    let extra: Vec<(&str, serde_json::Value)> = extra.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    let extra: Vec<(&str, serde_json::Value)> =
+        extra.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     answer(last, &extra);
     Ok(())
 }

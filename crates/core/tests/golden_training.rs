@@ -67,7 +67,8 @@ fn reference(tensors: &Tensors, name: &str) -> Tensor {
 
 fn check(arch: &str, folder: &str, terms: &[(&str, &str)]) {
     let budget = Budget::new(1 << 30);
-    let tensors = |file: &str| read_tensors(Path::new(&format!("{FOLDER}{folder}/{file}.safetensors")), &budget).unwrap();
+    let tensors =
+        |file: &str| read_tensors(Path::new(&format!("{FOLDER}{folder}/{file}.safetensors")), &budget).unwrap();
     let x = Source::parse(&format!("{FOLDER}x.npy")).unwrap();
     let x = read_rows(&x, Finite::Refuse, &budget).unwrap();
     let expected: Value =
@@ -113,13 +114,15 @@ fn matryoshka() {
 
 #[test]
 fn relu() {
-    let terms = [("loss", "loss"), ("mse_loss", "squared_error"), ("sparsity_loss", "sparsity"), ("l2_loss", "error_length")];
+    let terms =
+        [("loss", "loss"), ("mse_loss", "squared_error"), ("sparsity_loss", "sparsity"), ("l2_loss", "error_length")];
     check("relu", "standard", &terms);
 }
 
 #[test]
 fn relu_april() {
-    let terms = [("loss", "loss"), ("mse_loss", "squared_error"), ("sparsity_loss", "sparsity"), ("l2_loss", "error_length")];
+    let terms =
+        [("loss", "loss"), ("mse_loss", "squared_error"), ("sparsity_loss", "sparsity"), ("l2_loss", "error_length")];
     check("relu_april", "standard_april", &terms);
 }
 

@@ -50,8 +50,7 @@ impl Left<'_> {
             let mut decoded = vec![0.0; size.stride];
             gather(Rows::new(&self.weights.decoder, size.stride), &ids, &codes, &mut decoded);
             // What is left over is the row minus its reconstruction: the error with the other sign.
-            let left: Vec<f32> =
-                self.errors.row(row, size.stride).iter().map(|error| -error / self.factor).collect();
+            let left: Vec<f32> = self.errors.row(row, size.stride).iter().map(|error| -error / self.factor).collect();
             *square = f64::from(difference(&decoded, &left, 1.0, slopes));
         };
         slopes.par_chunks_mut(size.stride).zip(&mut squares).enumerate().for_each(decode);
@@ -78,7 +77,8 @@ impl Left<'_> {
             panels.set_column(place, &row);
             (bias[place], floors[place]) = (self.weights.scalars[latent as usize * size.scalars], 0.0);
         }
-        let selector = Selector { panels: &panels, bias: &bias, floors: &floors, rows: self.input, stride: size.stride };
+        let selector =
+            Selector { panels: &panels, bias: &bias, floors: &floors, rows: self.input, stride: size.stride };
         selector.select(Selection::PerRow(self.keep.min(dead.len())), &mut 0.0, picks);
         picks.par_iter_mut().flatten().for_each(|entry| entry.1 = dead[entry.1 as usize]);
     }

@@ -159,8 +159,7 @@ impl Backward<'_> {
                     let own = |from: &mut Vec<f32>| std::mem::take(from);
                     let mut kept = (own(&mut scratch.encoder), own(&mut scratch.decoder), own(&mut scratch.scalars));
                     let weights = PanelWeights { encoder: encoder.0, decoder: decoder.0, scalars: scalars.0 };
-                    let into =
-                        PanelGradient { encoder: &mut kept.0, decoder: &mut kept.1, scalars: &mut kept.2, bias };
+                    let into = PanelGradient { encoder: &mut kept.0, decoder: &mut kept.1, scalars: &mut kept.2, bias };
                     self.gradient(which, weights, into, scratch);
                     adam.step(encoder.0, encoder.1, encoder.2, &kept.0);
                     self.step_directions(adam, decoder.0, decoder.1, decoder.2, &kept.1);
@@ -171,7 +170,14 @@ impl Backward<'_> {
     }
 
     /// Adam on decoder directions, which are then brought back to unit length if they have to be.
-    fn step_directions(&self, adam: Adam, weights: &mut [f32], first: &mut [f32], second: &mut [f32], gradient: &[f32]) {
+    fn step_directions(
+        &self,
+        adam: Adam,
+        weights: &mut [f32],
+        first: &mut [f32],
+        second: &mut [f32],
+        gradient: &[f32],
+    ) {
         let stride = self.size.stride;
         let rows = weights.chunks_exact_mut(stride).zip(gradient.chunks_exact(stride));
         let moments = first.chunks_exact_mut(stride).zip(second.chunks_exact_mut(stride));

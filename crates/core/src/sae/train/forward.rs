@@ -85,7 +85,8 @@ impl Forward<'_> {
                         norms: self.norms,
                     });
                     if rules.gates {
-                        gate_squares[place] = self.decode_gates(row, &mut gates[place * stride..][..stride], &mut scratch);
+                        gate_squares[place] =
+                            self.decode_gates(row, &mut gates[place * stride..][..stride], &mut scratch);
                     }
                     add_scaled(1.0, &slopes[..stride], sums);
                 }

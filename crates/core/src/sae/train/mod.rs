@@ -8,9 +8,12 @@
 mod auxiliary;
 mod backward;
 mod columns;
+mod files;
 mod forward;
 mod median;
+mod order;
 mod resample;
+mod run;
 mod select;
 mod settings;
 mod state;
@@ -21,6 +24,8 @@ mod tests;
 
 use rayon::prelude::*;
 
+pub use order::Order;
+pub use run::{Early, Line, Log, TrainJob, TrainOptions, Trained, steps_of_epochs, train};
 pub use settings::{Constraint, Preset, Settings, ThresholdRule};
 
 use super::arch::{self, Batch, Objective, Terms};
@@ -140,6 +145,13 @@ impl Trainer {
         self.resample(batch);
         self.step += 1;
         Ok(report)
+    }
+
+    /// The mean squared error on rows that are not trained on.
+    pub fn error_on(&mut self, batch: &[f32]) -> Result<f64> {
+        let rows = self.check(batch)?;
+        self.forward(batch, rows);
+        Ok(self.buffers.errors.squared(self.objective.rules().groups.len()).last().copied().unwrap_or(0.0))
     }
 
     /// The loss on a batch, without a step.

@@ -98,7 +98,12 @@ impl Selector<'_> {
 
     /// Runs all panels over blocks of rows. After every row that gained something, `gained` may cut lists and raise
     /// floors; it is told the row and the number of entries in the block.
-    fn blocks(&self, picks: &mut [Picks], start: f32, gained: impl Fn(&mut [Picks], usize, &mut Floors, &mut usize) + Sync) {
+    fn blocks(
+        &self,
+        picks: &mut [Picks],
+        start: f32,
+        gained: impl Fn(&mut [Picks], usize, &mut Floors, &mut usize) + Sync,
+    ) {
         let block = TILES * TILE_ROWS;
         picks.par_chunks_mut(block).enumerate().for_each(|(which, picks)| {
             let first = which * block;
