@@ -44,7 +44,9 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
     }
     pages.push((PathBuf::from("docs/metrics/README.md"), index));
     let mut commands = format!("# Commands\n\nMade by `cargo xtask docs`.\n\n```text\n{}```\n", etalon(&["--help"])?);
-    for name in ["demo", "data", "convert", "encode", "eval", "sanity", "run", "report", "verify", "metrics", "completions"] {
+    for name in
+        ["demo", "data", "convert", "encode", "eval", "sanity", "run", "report", "verify", "metrics", "completions"]
+    {
         commands += &format!("\n## {name}\n\n```text\n{}```\n", etalon(&[name, "--help"])?);
     }
     pages.push((PathBuf::from("docs/commands.md"), commands));

@@ -31,7 +31,7 @@ impl Panels {
 
     /// Packs vectors that lie one after the other.
     pub fn pack(vectors: &[f32], inner: usize) -> Panels {
-        let columns = if inner == 0 { 0 } else { vectors.len() / inner };
+        let columns = vectors.len().checked_div(inner).unwrap_or(0);
         let mut panels = Panels::new(columns, inner);
         let size = panels.panel_size().max(1);
         for (panel, place) in panels.values.chunks_exact_mut(size).zip((0..).step_by(PANEL)) {
@@ -191,10 +191,10 @@ impl Product<'_> {
                         }
                     }
                 }
-                for r in 0..ROWS {
+                for (r, sums) in sums.iter().enumerate() {
                     let line = &mut self.out[(first + r) * PANEL + column..][..VECTORS * lanes];
                     let (into, _) = S::as_mut_simd_f32s(line);
-                    into.copy_from_slice(&sums[r]);
+                    into.copy_from_slice(sums);
                 }
             }
         }

@@ -200,14 +200,14 @@ impl Backward<'_> {
         let mut sums = [0.0f32; PANEL];
         let mut rows = std::mem::take(&mut scratch.rows);
         let mut any = false;
-        for lane in 0..PANEL.min(size.latents - first) {
+        for (lane, sum) in sums.iter_mut().enumerate().take(size.latents - first) {
             let row = lane * size.stride..(lane + 1) * size.stride;
             let scalars = lane * size.scalars..(lane + 1) * size.scalars;
             let direction = &weights.decoder[row.clone()];
             let (encoder, decoder) = (&mut rows[row.clone()], &mut into.decoder[row]);
             let own = (&weights.scalars[scalars.clone()], &mut into.scalars[scalars]);
-            sums[lane] = self.latent(first + lane, direction, own, encoder, decoder, scratch);
-            any |= sums[lane] != 0.0;
+            *sum = self.latent(first + lane, direction, own, encoder, decoder, scratch);
+            any |= *sum != 0.0;
         }
         transpose(&rows, size.stride, into.encoder);
         scratch.rows = rows;
