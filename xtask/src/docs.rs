@@ -55,8 +55,9 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
 /// The names that the help lists under its heading.
 fn command_names(help: &str) -> impl Iterator<Item = &str> {
     let listed = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
-    let names = listed.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| *name != "help")
+    // A summary may run over several lines; names stand two spaces in.
+    let named = listed.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
+    named.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help")
 }
 
 fn word<'a>(card: &'a Value, key: &str) -> &'a str {
