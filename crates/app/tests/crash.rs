@@ -25,11 +25,21 @@ fn content(room: &Room) -> Vec<(String, Vec<u8>)> {
         let bytes = fs::read(room.path("out").join(name)).unwrap();
         match String::from_utf8(bytes) {
             Ok(text) if name.starts_with("results/") => without_seconds(&text).into_bytes(),
+            Ok(text) if name == "report/index.html" => without_times(&text).into_bytes(),
             Ok(text) => text.into_bytes(),
             Err(error) => error.into_bytes(),
         }
     };
     names.map(|name| (name.clone(), bytes(&name))).collect()
+}
+
+/// A report without the column of seconds: the number right before the name of a result.
+fn without_times(page: &str) -> String {
+    let mut parts = page.split("</td><td><code>");
+    let first = parts.next().unwrap_or_default();
+    parts.fold(first.trim_end_matches(|letter| letter != '>').to_string(), |text, part| {
+        text + "</td><td><code>" + part.trim_end_matches(|letter| letter != '>')
+    })
 }
 
 fn study_room() -> Room {
@@ -94,14 +104,6 @@ fn a_report_survives_a_crash_anywhere() {
         let room = study_room();
         room.done("run study.toml");
         fs::remove_dir_all(room.path("out/report")).unwrap();
-        // The time is in the table of the report, so every room gets the same.
-        for name in room.files("out/results") {
-            room.change(&format!("out/results/{name}"), |bytes| {
-                let text = String::from_utf8(bytes.clone()).unwrap();
-                let line = text.lines().find(|line| line.starts_with("  \"seconds\":")).unwrap();
-                *bytes = text.replace(line, "  \"seconds\": 0.5,").into_bytes();
-            });
-        }
         room
     };
     sweep(make, "report out", 5);

@@ -45,6 +45,10 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
         session.wrote("results", out);
     }
     let stored = results.into_iter().map(|result| Stored::new(result, BTreeMap::new())).collect::<Result<Vec<_>>>()?;
+    for stored in &stored {
+        let metric = &stored.result.recipe.metric;
+        stored.result.scores.notes.iter().for_each(|note| session.say(format!("note: {metric}: {note}")));
+    }
     session.answer(report::text_table(&stored), || json);
     Ok(ExitCode::SUCCESS)
 }
