@@ -19,9 +19,7 @@ use crate::session::Session;
 pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) -> Result<ExitCode> {
     let metrics = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
     let given = given_params(&metrics, matches)?;
-    if let Some(out) = args.out.as_deref().filter(|out| out.is_dir()) {
-        return Err(Complaint::new("the result is one file").found("a directory of that name").file(out).into());
-    }
+    args.out.as_deref().map_or(Ok(()), disk::check_target)?;
     let engine = session.engine()?;
     let inputs = load_inputs(&args.inputs.paths(), finite(&args.nan), &engine, session)?;
     // Every complaint about options and inputs comes before the first long computation.

@@ -76,6 +76,23 @@ pub fn cases() -> Vec<Case> {
             },
             &["a directory", "file: folder"],
         ),
+        case(
+            "a result file that is a pipe",
+            |room| {
+                assert!(std::process::Command::new("mkfifo").arg(room.path("pipe")).status().unwrap().success());
+                MATCH.replace("out.json", "pipe")
+            },
+            &["a file cannot be written here", "a device, a pipe or a socket", "file: pipe"],
+        ),
+        case(
+            "codes as an array where a pipe is, behind a link",
+            |room| {
+                assert!(std::process::Command::new("mkfifo").arg(room.path("pipe")).status().unwrap().success());
+                std::os::unix::fs::symlink("pipe", room.path("link.npy")).unwrap();
+                encode("untrained --latents 8 --k 2").replace("--out out", "--out link.npy")
+            },
+            &["a file cannot be written here", "a device, a pipe or a socket", "file: link.npy"],
+        ),
         case("a result file below a file", |_| MATCH.replace("out.json", "labels.csv/x.json"), &["labels.csv"]),
         case(
             "no such world",

@@ -119,14 +119,16 @@ impl Grid<'_> {
         let recipe = recipe(metric, &set.inputs, given, self.profile, seed)?;
         let mut about = set.about.clone();
         about.insert("inputs".into(), json!(set.name));
+        let id = recipe.id()?;
         if self.archive.get(&Stored::id_of(&recipe, &about)?)?.is_some() {
+            // A run that was killed right after storing the result left its units behind.
+            self.engine.forget_units(&id)?;
             return Ok(false);
         }
         if let Some(twin) = self.archive.same_recipe(&recipe)? {
             self.archive.put(&twin.result, &about)?;
             return Ok(true);
         }
-        let id = recipe.id()?;
         let result = evaluate(metric, &set.inputs, recipe, self.engine)?;
         self.archive.put(&result, &about)?;
         self.engine.forget_units(&id)?;
