@@ -40,16 +40,16 @@ pub fn codes(rows: usize, latents: usize, active: usize) -> Result<Arc<Codes>> {
 /// Concepts that follow a few latents each, with noise: a matching has something to find.
 pub fn labels(codes: &Codes, concepts: usize) -> Result<Arc<Annotations>> {
     let mut random = stream(2, "bench labels", 0);
-    let mut yes = vec![vec![false; concepts]; codes.rows()];
-    for concept in 0..concepts {
+    let mut yes = vec![Vec::with_capacity(codes.rows()); concepts];
+    for yes in &mut yes {
         let followed: Vec<u32> = (0..3).map(|_| index(codes.latents(), &mut random) as u32).collect();
-        for (row, latents, _) in codes.all()?.iter() {
+        for (_, latents, _) in codes.all()?.iter() {
             let fires = followed.iter().any(|latent| latents.binary_search(latent).is_ok());
-            yes[row][concept] = unit(&mut random) < if fires { 0.8 } else { 0.08 };
+            yes.push(unit(&mut random) < if fires { 0.8 } else { 0.08 });
         }
     }
     let names = (0..concepts).map(|concept| format!("concept {concept}")).collect();
-    let label = |row: usize, concept: usize| if yes[row][concept] { Label::Yes } else { Label::No };
+    let label = |row: usize, concept: usize| if yes[concept][row] { Label::Yes } else { Label::No };
     Ok(Arc::new(Annotations::new(names, codes.rows(), label)?))
 }
 

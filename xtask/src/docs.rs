@@ -43,12 +43,21 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
         pages.push((PathBuf::from(format!("docs/metrics/{name}.md")), page(card)));
     }
     pages.push((PathBuf::from("docs/metrics/README.md"), index));
-    let mut commands = format!("# Commands\n\nMade by `cargo xtask docs`.\n\n```text\n{}```\n", etalon(&["--help"])?);
-    for name in ["demo", "data", "encode", "eval", "sanity", "run", "report", "verify", "metrics", "completions"] {
+    let help = etalon(&["--help"])?;
+    let mut commands = format!("# Commands\n\nMade by `cargo xtask docs`.\n\n```text\n{help}```\n");
+    for name in command_names(&help) {
         commands += &format!("\n## {name}\n\n```text\n{}```\n", etalon(&[name, "--help"])?);
     }
     pages.push((PathBuf::from("docs/commands.md"), commands));
     Ok(pages)
+}
+
+/// The names that the help lists under its heading.
+fn command_names(help: &str) -> impl Iterator<Item = &str> {
+    let listed = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
+    // A summary may run over several lines; names stand two spaces in.
+    let named = listed.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
+    named.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help")
 }
 
 fn word<'a>(card: &'a Value, key: &str) -> &'a str {

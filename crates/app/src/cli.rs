@@ -6,6 +6,7 @@ use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
 use etalon::labels::worlds::WORLDS;
 use etalon::metrics::METRICS;
 use etalon::sae::checkpoint::FORMATS;
+use etalon::sae::train::Preset;
 use etalon::study::Paths;
 
 /// Measures how well the units of a representation correspond to things that people understand.
@@ -45,6 +46,10 @@ pub enum Command {
     Demo(Demo),
     /// Make a world, or convert a data set
     Data(Data),
+    /// Train dictionaries on activations; run again to go on
+    Train(Box<Train>),
+    /// List the architectures, or show the card of one
+    Archs(Archs),
     /// Turn activations into codes
     Encode(Encode),
     /// Write a dictionary in another format
@@ -124,6 +129,133 @@ pub struct Encode {
     /// Also write reconstructions to this .npy file
     #[arg(long, value_name = "R")]
     pub reconstruction: Option<PathBuf>,
+}
+
+/// Options of `train`. Lists make several dictionaries, which are trained in one pass over the activations.
+#[derive(Args)]
+pub struct Train {
+    /// Activations: .npy, .npz[:key], .safetensors[:key], .parquet or a store
+    #[arg(long, value_name = "X")]
+    pub store: String,
+    /// The part of the store to train on
+    #[arg(long, value_name = "SPLIT")]
+    pub split: Option<String>,
+    /// Architectures; `etalon archs` describes them and their defaults
+    #[arg(long, value_name = "A[,A..]", required = true, value_delimiter = ',')]
+    pub arch: Vec<String>,
+    /// Latents
+    #[arg(long, value_name = "L[,L..]", required = true, value_delimiter = ',')]
+    pub latents: Vec<usize>,
+    /// Active latents per row, where the architecture fixes them
+    #[arg(long, value_name = "K[,K..]", value_delimiter = ',')]
+    pub k: Vec<usize>,
+    /// Seeds of the weights and of the order of rows (the first)
+    #[arg(long, value_name = "N[,N..]", value_delimiter = ',', default_value = "0")]
+    pub seed: Vec<u64>,
+    /// Whose conventions to follow
+    #[arg(long, value_name = "PRESET", default_value = "etalon", value_parser = Preset::NAMES.map(|(name, _)| name))]
+    pub preset: String,
+    /// Steps in all
+    #[arg(long, value_name = "N", conflicts_with = "epochs")]
+    pub steps: Option<u64>,
+    /// Times that every row is used [default: 10]
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<f64>,
+    /// Stop after this many steps, though schedules go on to --steps
+    #[arg(long, value_name = "N")]
+    pub stop_after: Option<u64>,
+    /// Rows per step
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub batch: usize,
+    /// Learning rate
+    #[arg(long, value_name = "RATE")]
+    pub lr: Option<f64>,
+    /// Steps over which the learning rate rises
+    #[arg(long, value_name = "N")]
+    pub warmup: Option<u64>,
+    /// Step from which the learning rate falls to 0
+    #[arg(long, value_name = "N")]
+    pub decay_start: Option<u64>,
+    /// Weight of the sparsity penalty
+    #[arg(long, value_name = "WEIGHT")]
+    pub l1: Option<f64>,
+    /// Steps over which the penalty rises
+    #[arg(long, value_name = "N")]
+    pub sparsity_warmup: Option<u64>,
+    /// Active latents per row that jumprelu aims at
+    #[arg(long, value_name = "N")]
+    pub target_l0: Option<f64>,
+    /// The window around jumprelu's thresholds
+    #[arg(long, value_name = "WIDTH")]
+    pub bandwidth: Option<f32>,
+    /// Shares of the latents in the groups of matryoshka
+    #[arg(long, value_name = "SHARE[,SHARE..]", value_delimiter = ',')]
+    pub groups: Vec<f64>,
+    /// Step at which p_anneal begins to lower its exponent
+    #[arg(long, value_name = "N")]
+    pub anneal_start: Option<u64>,
+    /// The first and the last exponent of p_anneal
+    #[arg(long, value_name = "START,END", value_delimiter = ',', num_args = 2)]
+    pub exponents: Vec<f64>,
+    /// Losses that p_anneal remembers
+    #[arg(long, value_name = "N")]
+    pub queue: Option<usize>,
+    /// Steps over which k falls from the width
+    #[arg(long, value_name = "N")]
+    pub k_anneal: Option<u64>,
+    /// Cut gradients to this global length; 0 does not cut
+    #[arg(long, value_name = "LENGTH")]
+    pub clip: Option<f64>,
+    /// Rows without firing after which a latent is dead
+    #[arg(long, value_name = "ROWS")]
+    pub dead_after: Option<u64>,
+    /// Steps between two resamplings of silent latents
+    #[arg(long, value_name = "N")]
+    pub resample: Option<u64>,
+    /// Divide activations by the root of their mean squared length; the dictionary is for raw ones all the same
+    #[arg(long)]
+    pub normalise: bool,
+    /// Weights to start from: tensors as Etalon or dictionary_learning name them
+    #[arg(long, value_name = "FILE")]
+    pub init: Option<PathBuf>,
+    /// The order of rows
+    #[arg(long, value_name = "ORDER", default_value = "shuffle", value_parser = ["sequential", "shuffle"])]
+    pub order: String,
+    /// Rows that are shuffled together
+    #[arg(long, value_name = "ROWS", default_value_t = 1 << 18)]
+    pub window: usize,
+    /// Write a line of JSON for every 100th step (--log-every) to this file
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub log: Option<PathBuf>,
+    /// Steps between two lines of the log
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub log_every: u64,
+    /// Steps between two states on disk, to go on from
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub checkpoint_every: u64,
+    /// Shares of the training after which a copy is kept beside the output, such as 0.01,0.1
+    #[arg(long, value_name = "SHARE[,SHARE..]", value_delimiter = ',')]
+    pub keep: Vec<f64>,
+    /// A split to look at: training stops when its error no longer falls, and the best weights are kept
+    #[arg(long, value_name = "SPLIT")]
+    pub held_out: Option<String>,
+    /// Looks without a smaller error after which training stops
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "held_out")]
+    pub patience: u32,
+    /// Steps between two looks [default: an epoch]
+    #[arg(long, value_name = "N", requires = "held_out")]
+    pub look_every: Option<u64>,
+    /// Where to write: a new directory, with one below for each dictionary if there are several
+    #[arg(long, value_name = "SAE")]
+    pub out: PathBuf,
+}
+
+/// Options of `archs`.
+#[derive(Args)]
+pub struct Archs {
+    /// The architecture whose card to show
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
 }
 
 /// Options of `convert`.

@@ -26,6 +26,8 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Demo(args) => commands::demo::run(args, &session),
         Command::Data(args) => commands::data::run(args, inner, &session),
+        Command::Train(args) => commands::train::run(args, &session),
+        Command::Archs(args) => commands::archs::run(args, &session),
         Command::Encode(args) => commands::encode::run(args, &session),
         Command::Convert(args) => commands::convert::run(args, &session),
         Command::Eval(args) => commands::eval::run(args, inner, &session),

@@ -51,9 +51,12 @@ fn demo() {
     assert!(answer["computed"].as_u64().unwrap() > 20 && answer["failed"].as_array().unwrap().is_empty());
     assert!(room.path("demo/report/index.html").is_file() && said.err.is_empty(), "{}", said.err);
     assert!(room.path("demo/report/results.csv").is_file());
-    assert!(room.files("demo/report/figures").iter().all(|name| name.ends_with(".svg")));
+    for world in ["shapes", "superposition"] {
+        assert!(room.path(&format!("demo/report/{world}.html")).is_file());
+        assert!(room.files(&format!("demo/report/figures/{world}")).iter().all(|name| name.ends_with(".svg")));
+    }
     assert!(room.leftovers().is_empty());
-    assert_eq!(room.done("verify demo --json").json()["kinds"], serde_json::json!(["results"]));
+    assert_eq!(room.done("verify demo --json").json()["kinds"], serde_json::json!(["etalon-sae", "results"]));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::session::Session;
 
 /// Writes a dictionary in another format.
 pub fn run(args: &cli::Convert, session: &Session) -> Result<ExitCode> {
-    let Loaded { dictionary, recognised, notes, about } = checkpoint::load(&args.sae, &session.budget)?;
+    let Loaded { dictionary, recognised, notes, about, .. } = checkpoint::load(&args.sae, &session.budget)?;
     session.say(format!("dictionary: {recognised}"));
     notes.iter().for_each(|note| session.say(format!("note: {note}")));
     checkpoint::save(&dictionary, &about, &args.to, &args.out)?;

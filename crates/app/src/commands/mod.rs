@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod archs;
 pub mod completions;
 pub mod convert;
 pub mod data;
@@ -10,6 +11,7 @@ pub mod metrics;
 pub mod report;
 pub mod run;
 pub mod sanity;
+pub mod train;
 pub mod verify;
 
 use std::path::Path;

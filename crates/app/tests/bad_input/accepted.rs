@@ -117,3 +117,23 @@ fn labels_that_look_like_formulas_are_only_names() {
         !room.read("s-results/report/results.csv").lines().any(|line| line.contains(",=") || line.starts_with('='))
     );
 }
+
+#[test]
+fn a_dropped_row_is_dropped_from_everything() {
+    let room = Room::furnished();
+    let mut values = embeddings();
+    let width = values.len() / 8;
+    let without: Vec<f32> = [&values[..2 * width], &values[3 * width..]].concat();
+    values[2 * width] = f32::NAN;
+    room.write("spoilt.npy", npy_f32(&[8, width], &values));
+    room.write("seven.npy", npy_f32(&[7, width], &without));
+    room.write("seven_codes.npy", npy_f32(&[7, 3], &[&CODES[..6], &CODES[9..]].concat()));
+    let score = |arguments: &str| {
+        let said = room.done(&format!("eval monosemanticity --json {arguments}"));
+        said.json()["headline"].clone()
+    };
+    assert_eq!(
+        score("--codes codes.npy --embeddings spoilt.npy --nan drop-rows"),
+        score("--codes seven_codes.npy --embeddings seven.npy"),
+    );
+}

@@ -125,6 +125,11 @@ pub fn cases() -> Vec<Case> {
             |_| "data tabular-toy --from codes.npy --out out".into(),
             &["`tabular-toy`", "--from"],
         ),
+        case(
+            "a dictionary that does not exist",
+            |_| encode("trained.pt"),
+            &["not a dictionary", "nothing of this name", "file: trained.pt"],
+        ),
         case("random codes cannot be decoded", |_| encode("random --reconstruction r.npy"), &["--reconstruction"]),
         case("no latents", |_| encode("untrained --latents 0"), &["latent", "0"]),
         case("no active latents", |_| encode("untrained --latents 8 --k 0"), &["active", "0"]),

@@ -9,7 +9,7 @@ pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
 /// A numpy array whose header is this text.
 pub fn npy_header(text: &str, data: &[u8]) -> Vec<u8> {
     let mut header = text.to_string();
-    while (10 + header.len() + 1) % 64 != 0 {
+    while !(10 + header.len() + 1).is_multiple_of(64) {
         header.push(' ');
     }
     header.push('\n');

@@ -8,3 +8,4 @@ pub mod product;
 pub mod random;
 pub mod statistics;
 pub mod top;
+pub mod vector;

@@ -31,7 +31,7 @@ impl Panels {
 
     /// Packs vectors that lie one after the other.
     pub fn pack(vectors: &[f32], inner: usize) -> Panels {
-        let columns = if inner == 0 { 0 } else { vectors.len() / inner };
+        let columns = vectors.len().checked_div(inner).unwrap_or(0);
         let mut panels = Panels::new(columns, inner);
         let size = panels.panel_size().max(1);
         for (panel, place) in panels.values.chunks_exact_mut(size).zip((0..).step_by(PANEL)) {
@@ -71,6 +71,33 @@ impl Panels {
         self.values.chunks_exact_mut(size)
     }
 
+    /// The packed numbers: panel after panel, in each the inner index first.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// The packed numbers, to be changed in place.
+    pub fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.values
+    }
+
+    /// Copies one vector out.
+    pub fn column(&self, column: usize, into: &mut [f32]) {
+        let panel = &self.values[column / PANEL * self.panel_size()..][..self.panel_size()];
+        for (into, line) in into.iter_mut().zip(panel.chunks_exact(PANEL)) {
+            *into = line[column % PANEL];
+        }
+    }
+
+    /// Copies one vector in.
+    pub fn set_column(&mut self, column: usize, vector: &[f32]) {
+        let size = self.panel_size();
+        let panel = &mut self.values[column / PANEL * size..][..size];
+        for (value, line) in vector.iter().zip(panel.chunks_exact_mut(PANEL)) {
+            line[column % PANEL] = *value;
+        }
+    }
+
     /// Twelve rows of length `inner` against one panel.
     pub fn product(&self, rows: &[f32], panel: usize, out: &mut Tile) {
         let size = self.panel_size();
@@ -84,6 +111,41 @@ pub fn fill_panel(panel: &mut [f32], vectors: &[f32], inner: usize) {
     for (column, vector) in vectors.chunks_exact(inner.max(1)).enumerate() {
         for (k, &value) in vector.iter().enumerate() {
             panel[k * PANEL + column] = value;
+        }
+    }
+}
+
+/// Adds a panel's biases to a tile and says, as a bit per row, where a value exceeds both its row's and its column's floor.
+pub fn add_and_compare(tile: &mut Tile, bias: &[f32], floors: &[f32], row_floors: &[f32; TILE_ROWS]) -> u16 {
+    let mut rows = 0;
+    Arch::new().dispatch(Compare { tile, bias: &bias[..PANEL], floors: &floors[..PANEL], row_floors, rows: &mut rows });
+    rows
+}
+
+struct Compare<'a> {
+    tile: &'a mut Tile,
+    bias: &'a [f32],
+    floors: &'a [f32],
+    row_floors: &'a [f32; TILE_ROWS],
+    rows: &'a mut u16,
+}
+
+impl WithSimd for Compare<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let ((bias, _), (floors, _)) = (S::as_simd_f32s(self.bias), S::as_simd_f32s(self.floors));
+        for (r, line) in self.tile.chunks_exact_mut(PANEL).enumerate() {
+            let floor = simd.splat_f32s(self.row_floors[r]);
+            let (line, _) = S::as_mut_simd_f32s(line);
+            let mut any = false;
+            for ((value, bias), floors) in line.iter_mut().zip(bias).zip(floors) {
+                *value = simd.add_f32s(*value, *bias);
+                let above = simd.less_than_f32s(simd.max_f32s(floor, *floors), *value);
+                any |= simd.first_true_m32s(above) < S::F32_LANES;
+            }
+            *self.rows |= u16::from(any) << r;
         }
     }
 }
@@ -129,10 +191,10 @@ impl Product<'_> {
                         }
                     }
                 }
-                for r in 0..ROWS {
+                for (r, sums) in sums.iter().enumerate() {
                     let line = &mut self.out[(first + r) * PANEL + column..][..VECTORS * lanes];
                     let (into, _) = S::as_mut_simd_f32s(line);
-                    into.copy_from_slice(&sums[r]);
+                    into.copy_from_slice(sums);
                 }
             }
         }
@@ -165,5 +227,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn vectors_come_out_as_they_went_in() {
+        let vectors: Vec<f32> = (0..33 * 5).map(|i| i as f32).collect();
+        let mut panels = Panels::pack(&vectors, 5);
+        assert_eq!(panels.unpack(), vectors);
+        panels.set_column(32, &[9.0; 5]);
+        let mut column = [0.0; 5];
+        panels.column(32, &mut column);
+        assert_eq!(column, [9.0; 5]);
+        panels.column(31, &mut column);
+        assert_eq!(column[..], vectors[31 * 5..32 * 5]);
+    }
+
+    #[test]
+    fn floors_of_rows_and_columns_both_count() {
+        let mut tile = [0.0; TILE_ROWS * PANEL];
+        (tile[3], tile[PANEL + 3], tile[2 * PANEL + 31]) = (1.0, 1.0, 1.0);
+        let (mut bias, mut floors, mut row_floors) = ([0.0; PANEL], [0.0; PANEL], [0.0; TILE_ROWS]);
+        // Row 0 stays; row 1 has a floor of its own; row 2 equals the floor of its column with its bias, which is not above.
+        (bias[31], floors[31], row_floors[1]) = (0.5, 1.5, 1.0);
+        assert_eq!(add_and_compare(&mut tile, &bias, &floors, &row_floors), 0b1);
+        assert_eq!(tile[2 * PANEL + 31], 1.5);
     }
 }

@@ -313,8 +313,8 @@ mod tests {
     fn a_table_without_rows_is_fine() {
         let (labels, ids) = Annotations::from_table(&table("id,bird\n")).unwrap();
         assert_eq!((labels.rows(), labels.concepts(), ids.unwrap().len()), (0, 1, 0));
-        let (labels, _) = Annotations::from_table(&TextTable::default()).unwrap();
-        assert_eq!((labels.rows(), labels.concepts()), (0, 0));
+        let error = Annotations::from_table(&TextTable::default()).unwrap_err().to_string();
+        assert!(error.contains("no concept"), "{error}");
     }
 
     #[test]

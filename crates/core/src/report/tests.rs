@@ -327,16 +327,3 @@ fn writing_twice_gives_the_same_bytes() {
         assert!(link.starts_with('#') || directory.path().join("report").join(link).is_file(), "{link}");
     }
 }
-
-/// Writes the reports to look at: `ETALON_REPORT=DIR cargo test -p etalon look_at -- --ignored`.
-#[test]
-#[ignore = "writes files for the eye"]
-fn look_at() {
-    let directory = std::path::PathBuf::from(std::env::var("ETALON_REPORT").unwrap());
-    let all =
-        [("demo", demo(12)), ("many", demo(120)), ("study", study()), ("hostile", hostile()), ("empty", Vec::new())];
-    for (name, results) in all {
-        write(&directory.join(name), &format!("Etalon: {name}"), &results).unwrap();
-        println!("{}", text_table(&results));
-    }
-}

@@ -102,7 +102,7 @@ pub struct Encoded {
 
 /// Where codes go: a directory of ours or a dense array.
 enum Target {
-    Directory(CodesWriter),
+    Directory(Box<CodesWriter>),
     Array(NpyWriter),
 }
 
@@ -119,7 +119,7 @@ pub fn encode_to_disk(
     let SaeCard { latents, width, .. } = *dictionary.card();
     let mut target = match out.extension().is_some_and(|end| end == "npy") {
         true => Target::Array(NpyWriter::create(out, store.rows(), latents)?),
-        false => Target::Directory(CodesWriter::create(out, latents)?),
+        false => Target::Directory(Box::new(CodesWriter::create(out, latents)?)),
     };
     let mut back = reconstruction.map(|file| NpyWriter::create(file, store.rows(), width)).transpose()?;
     let mut encoded = Encoded { rows: store.rows(), latents, entries: 0 };

@@ -1,11 +1,13 @@
 //! Dictionaries: what turns activations into codes and back.
 
+pub mod arch;
 mod baseline;
 pub mod checkpoint;
 mod encode;
 mod linear;
 mod normalise;
 mod sieve;
+pub mod train;
 
 pub use baseline::{random_codes, untrained};
 pub use encode::{Encoded, encode_store, encode_to_disk};

@@ -9,7 +9,7 @@ use super::Activation;
 use crate::codes::CodesBuilder;
 use crate::error::{Complaint, Result};
 use crate::kernel::panels::{PANEL, Tile};
-use crate::kernel::top::truncate_to_largest;
+use crate::kernel::top::by_value;
 
 /// The entries of a group of rows, while panels of latents pass in ascending order.
 pub(super) struct Sieve<'a> {
@@ -99,7 +99,7 @@ impl<'a> Sieve<'a> {
     pub fn empty(&mut self, rows: usize, first_row: usize, out: &mut CodesBuilder) -> Result<()> {
         for (place, row) in self.rows[..rows].iter_mut().enumerate() {
             if let Activation::TopK(k) = self.activation {
-                truncate_to_largest(&mut row.entries, *k);
+                row.keep_best(*k);
                 row.entries.sort_unstable_by_key(|entry| entry.1);
             }
             if let Some((value, latent)) = row.entries.iter().find(|(value, _)| !value.is_finite()) {
@@ -122,17 +122,30 @@ impl<'a> Sieve<'a> {
     }
 }
 
+/// A bit for every place of a line.
+const BITS: [u32; PANEL] = {
+    let mut bits = [0; PANEL];
+    let mut place = 0;
+    while place < PANEL {
+        bits[place] = 1 << place;
+        place += 1;
+    }
+    bits
+};
+
 impl Kept {
-    /// Adds the values of a line that pass. Most lines of most rows have none, and that is found out at once.
+    /// Adds the values of a line that pass. Most lines of most rows have none or one, so that a mask of all is made
+    /// first, without a branch, and then only those that pass are looked at.
     #[inline(always)]
     fn take(&mut self, line: &[f32; PANEL], first: usize, passes: impl Fn(f32, f32) -> bool) {
-        let above = self.above;
-        if line.iter().fold(false, |any, &value| any | passes(value, above)) {
-            for (place, &value) in line.iter().enumerate() {
-                if passes(value, above) {
-                    self.entries.push((value, (first + place) as u32));
-                }
-            }
+        let mut mask = 0;
+        for (&value, bit) in line.iter().zip(BITS) {
+            mask |= if passes(value, self.above) { bit } else { 0 };
+        }
+        while mask != 0 {
+            let place = mask.trailing_zeros() as usize;
+            self.entries.push((line[place], (first + place) as u32));
+            mask &= mask - 1;
         }
     }
 
@@ -140,8 +153,17 @@ impl Kept {
     #[inline(always)]
     fn tighten(&mut self, k: usize) {
         if self.entries.len() >= 2 * k + PANEL {
-            truncate_to_largest(&mut self.entries, k);
-            self.above = self.entries.last().map_or(0.0, |entry| entry.0);
+            self.above = self.keep_best(k);
         }
+    }
+
+    /// Keeps the k best, in no order, and says how good the worst of them is.
+    fn keep_best(&mut self, k: usize) -> f32 {
+        if self.entries.len() <= k {
+            return self.above;
+        }
+        let worst = self.entries.select_nth_unstable_by(k - 1, by_value).1.0;
+        self.entries.truncate(k);
+        worst
     }
 }

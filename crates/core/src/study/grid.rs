@@ -121,7 +121,7 @@ impl Grid<'_> {
         about.insert("inputs".into(), json!(set.name));
         let id = recipe.id()?;
         if self.archive.get(&Stored::id_of(&recipe, &about)?)?.is_some() {
-            // A run that was killed right after storing the result left its units behind.
+            // A run that was killed just after it stored the result may have left its units.
             self.engine.forget_units(&id)?;
             return Ok(false);
         }

@@ -1,10 +1,12 @@
-//! Every byte of a directory of ours: a store, codes, a world, results, or several of them together.
+//! Every byte of a directory of ours: a store, codes, a dictionary, a world, results, or several of them together.
 
 use std::fs;
 use std::path::Path;
 
+use crate::budget::Budget;
 use crate::error::{Complaint, Error, Result};
 use crate::results::Archive;
+use crate::sae::checkpoint;
 use crate::store;
 
 /// What was found to be whole.
@@ -31,7 +33,7 @@ pub fn verify(directory: &Path) -> Result<Checked> {
     visit(directory, &mut checked)?;
     if checked.files == 0 {
         return Err(Complaint::new("there is nothing here that Etalon wrote")
-            .expected("a store, codes, a world or a results directory")
+            .expected("a store, codes, a dictionary, a world or a results directory")
             .file(directory)
             .into());
     }
@@ -53,6 +55,13 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
         checked.files += files;
         checked.bytes += bytes;
         checked.kinds.push("world".into());
+    }
+    if checkpoint::is_etalon(directory) {
+        let loaded = checkpoint::load(directory, &Budget::of_machine())?;
+        checked.files += 2;
+        checked.bytes += loaded.bytes;
+        checked.kinds.push("etalon-sae".into());
+        return Ok(());
     }
     if directory.join("results").is_dir() {
         let archive = Archive::open(directory)?;

@@ -11,6 +11,7 @@ mod golden_matching;
 mod golden_monosemanticity;
 mod golden_probes;
 mod golden_stats;
+mod golden_training;
 mod layering;
 mod store;
 

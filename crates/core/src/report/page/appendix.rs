@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::super::gather::setting;
-use super::super::words::{short, tidy};
+use super::super::words::tidy;
 use super::{Content, scrolling};
 
 impl Content<'_> {
@@ -28,8 +28,7 @@ impl Content<'_> {
                         thead {
                             tr {
                                 th scope="col" { "Metric" } th scope="col" { "Input set" } th.number scope="col" { "Seed" }
-                                th scope="col" { "Profile" } th scope="col" { "Parameters" } th.number scope="col" { "Seconds" }
-                                th scope="col" { "Id" }
+                                th scope="col" { "Profile" } th scope="col" { "Parameters" } th scope="col" { "Id" }
                             }
                         }
                         tbody {
@@ -45,7 +44,6 @@ impl Content<'_> {
                                             @if place > 0 { ", " } (tidy(name)) " = " (tidy(&setting(value)))
                                         }
                                     }
-                                    td.number { (short(stored.result.seconds)) }
                                     td { code { (tidy(&stored.id)) } }
                                 }
                             }

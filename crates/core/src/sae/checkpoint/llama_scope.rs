@@ -23,7 +23,7 @@ pub(super) fn find(path: &Path) -> Option<Found> {
         directory.join("checkpoints/final.safetensors")
     };
     let config = directory.join(SETTINGS);
-    (config.is_file() && weights.is_file()).then(|| Found { weights, config: Some(config) })
+    (config.is_file() && weights.is_file()).then_some(Found { weights, config: Some(config) })
 }
 
 /// A JumpReLU on `x · √width / average norm`. The one threshold is in units of `x`, the weights are not.

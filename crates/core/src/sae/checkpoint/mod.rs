@@ -35,6 +35,8 @@ pub struct Loaded {
     pub notes: Vec<String>,
     /// What else the checkpoint says about itself.
     pub about: Map<String, Value>,
+    /// How many bytes its files have.
+    pub bytes: u64,
 }
 
 impl Loaded {
@@ -42,7 +44,7 @@ impl Loaded {
         let card = dictionary.card();
         let k = card.k.map_or(String::new(), |k| format!(", k {k}"));
         let recognised = format!("{format}, {}, {} → {}{k}", card.arch, card.width, card.latents);
-        Loaded { recognised, dictionary, notes: Vec::new(), about: Map::new() }
+        Loaded { recognised, dictionary, notes: Vec::new(), about: Map::new(), bytes: 0 }
     }
 }
 
@@ -151,11 +153,18 @@ pub const FORMATS: &[Format] = &[
 pub fn load(path: &Path, budget: &Budget) -> Result<Loaded> {
     let found = FORMATS.iter().find_map(|format| Some((format, (format.find)(path)?)));
     let Some((format, found)) = found else { return Err(unknown(path).into()) };
-    let loaded = (format.read)(&found, budget)?;
+    let mut loaded = (format.read)(&found, budget)?;
+    let files = [Some(&found.weights), found.config.as_ref()].into_iter().flatten();
+    loaded.bytes = files.filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum();
     let card = loaded.dictionary.card();
     let bytes = (card.latents as u64).saturating_mul(card.width as u64).saturating_mul(8);
     budget.take(bytes, format!("a dictionary of {} latents", card.latents))?.for_good();
     Ok(loaded)
+}
+
+/// Is this a finished dictionary of Etalon's own?
+pub fn is_etalon(directory: &Path) -> bool {
+    directory.is_dir() && etalon::find(directory).is_some()
 }
 
 /// Writes a dictionary in a format, with whatever is known about it. The directory must be new or empty, or hold this

@@ -1,0 +1,106 @@
+//! Gated: one half decides whether a latent fires, the other how strongly.
+
+use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Scalar, Selection, Terms, scaled};
+use crate::error::Result;
+use crate::sae::Activation;
+use crate::sae::train::{Preset, Settings};
+
+/// Gated.
+pub struct Gated;
+
+static CARD: ArchCard = ArchCard {
+    name: "gated",
+    summary: "a gate decides whether a latent fires, a magnitude how strongly",
+    forward: "u = W_e (x − b); gate = [u + b_g > 0]; f = gate · ReLU(e^r u + b_m); x̂ = W_d f + b",
+    loss: "mean over rows of ‖x − x̂‖² + λ s ‖ReLU(u + b_g)‖₁ + ‖x − (W_d ReLU(u + b_g) + b)‖², where W_d and b of the last \
+           term do not learn",
+    initialisation: "random unit directions, encoder their copy, biases and r 0",
+    constraint: "unit directions: gradient projected, directions renormalised",
+    defaults: "l1 0.1, lr 0.00005, Adam's first decay 0, warmup 1000, sparsity warmup 2000, no clipping",
+    presets: "saelens: decoder of the last term learns there, not here",
+    source: "Rajamanoharan et al. 2024, Improving dictionary learning with gated sparse autoencoders",
+};
+
+const SCALARS: [Scalar; 3] = [
+    Scalar { name: "gate_bias", initial: 0.0 },
+    Scalar { name: "magnitude_bias", initial: 0.0 },
+    Scalar { name: "magnitude_log_scale", initial: 0.0 },
+];
+
+impl Arch for Gated {
+    fn card(&self) -> &'static ArchCard {
+        &CARD
+    }
+
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+        let settings = Settings::new(CARD.name, width, latents).follow(preset);
+        Settings { rate: 5e-5, betas: (0.0, 0.999), ..settings }
+    }
+
+    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
+        let rules = Rules { scalars: &SCALARS, gates: true, ..Rules::plain(settings.latents) };
+        Ok(Box::new(Live { rules, penalty: settings.penalty, pull: 0.0 }))
+    }
+}
+
+struct Live {
+    rules: Rules,
+    penalty: f64,
+    /// The penalty's derivative by a gate, in this step.
+    pull: f32,
+}
+
+/// The magnitude before its ReLU, from what the gate sees.
+fn magnitude(scalars: &[f32], value: f32) -> f32 {
+    scalars[2].exp() * (value - scalars[0]) + scalars[1]
+}
+
+impl Objective for Live {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn selection(&self, _: u64) -> Selection {
+        Selection::Above
+    }
+
+    fn code(&self, scalars: &[f32], value: f32) -> f32 {
+        magnitude(scalars, value).max(0.0)
+    }
+
+    fn measure(&self, row: Row<'_>) -> [f64; 2] {
+        [row.entries.iter().map(|entry| f64::from(entry.0)).sum(), 0.0]
+    }
+
+    fn settle(&mut self, batch: &Batch<'_>) -> Terms {
+        let (error, sparsity) = (batch.squared_errors[0], batch.mean(0));
+        let weight = self.penalty * batch.sparsity;
+        self.pull = (weight / batch.rows.len() as f64) as f32;
+        let total = error + weight * sparsity + batch.gate_error;
+        vec![("loss", total), ("squared_error", error), ("sparsity", sparsity), ("gate_error", batch.gate_error)]
+    }
+
+    fn backward(&self, column: &mut Column<'_>) {
+        let scale = column.scalars[2].exp();
+        let mut sums = [0.0f64; 3];
+        for ((slope, &gate_slope), &value) in column.slopes.iter_mut().zip(column.gate_slopes).zip(column.values) {
+            let gate = gate_slope + self.pull;
+            let fires = if magnitude(column.scalars, value) > 0.0 { *slope } else { 0.0 };
+            let through = fires * scale;
+            sums[0] += f64::from(gate);
+            sums[1] += f64::from(fires);
+            sums[2] += f64::from(through * (value - column.scalars[0]));
+            *slope = gate + through;
+        }
+        column.gradient.iter_mut().zip(sums).for_each(|(into, sum)| *into = sum as f32);
+    }
+
+    fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation) {
+        let activation = Activation::Gated {
+            gate_bias: scaled(scalars, 0, 3, unit),
+            magnitude_scale: scalars.iter().skip(2).step_by(3).map(|value| value.exp()).collect(),
+            magnitude_bias: scaled(scalars, 1, 3, unit),
+        };
+        (vec![0.0; scalars.len() / 3], activation)
+    }
+}

@@ -1,0 +1,119 @@
+//! JumpReLU: a learnt threshold per latent, with pseudo-derivatives in a window around it.
+
+use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Scalar, Selection, Terms, refuse, scaled};
+use crate::error::Result;
+use crate::sae::Activation;
+use crate::sae::train::{Preset, Settings};
+
+/// JumpReLU.
+pub struct JumpRelu;
+
+static CARD: ArchCard = ArchCard {
+    name: "jumprelu",
+    summary: "pre-activations above a threshold that every latent learns",
+    forward: "p = W_e x + b_e; f = p · [p > θ]; x̂ = W_d f + b",
+    loss: "mean over rows of ‖x − x̂‖² + λ s (L0 / L0* − 1)². θ learns by pseudo-derivatives: ∂f/∂θ = −(θ/ε) [|p − θ| < ε/2], \
+           ∂L0/∂θ = −(1/ε) [|f − θ| < ε/2], where f is the code after the jump, so that silent rows count while θ < ε/2",
+    initialisation: "random unit directions, encoder their copy, biases 0, θ = 0.001",
+    constraint: "unit directions: gradient projected, gradients cut to global length 1, directions renormalised",
+    defaults: "target-l0 20, λ 1, bandwidth ε 0.001, lr 0.00007, Adam's first decay 0, warmup 1000, sparsity warmup 2000",
+    presets: "sae-concept-eval and saelens: their optimiser only; the threshold is learnt directly, not as a logarithm",
+    source: "Rajamanoharan et al. 2024, Jumping ahead; dictionary_learning for the target L0",
+};
+
+const SCALARS: [Scalar; 2] =
+    [Scalar { name: "encoder_bias", initial: 0.0 }, Scalar { name: "threshold", initial: 0.001 }];
+
+impl Arch for JumpRelu {
+    fn card(&self) -> &'static ArchCard {
+        &CARD
+    }
+
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+        let settings = Settings::top_family(CARD.name, width, latents).follow(preset);
+        Settings { rate: 7e-5, betas: (0.0, 0.999), penalty: 1.0, median: false, ..settings }
+    }
+
+    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
+        if settings.bandwidth.is_nan() || settings.bandwidth <= 0.0 {
+            refuse("the bandwidth of JumpReLU makes no sense", "a number above 0", settings.bandwidth)?;
+        }
+        if settings.target_l0.is_nan() || settings.target_l0 <= 0.0 {
+            refuse("the target L0 makes no sense", "a number above 0", settings.target_l0)?;
+        }
+        let rules = Rules { centred: false, scalars: &SCALARS, ..Rules::plain(settings.latents) };
+        Ok(Box::new(Live { rules, settings: settings.clone(), pull: 0.0 }))
+    }
+}
+
+struct Live {
+    rules: Rules,
+    settings: Settings,
+    /// The penalty's derivative by whether one latent fires in one row, in this step.
+    pull: f64,
+}
+
+impl Live {
+    /// Whether something lies in the window around a threshold.
+    fn near(&self, value: f32, threshold: f32) -> bool {
+        ((value - threshold) / self.settings.bandwidth).abs() < 0.5
+    }
+}
+
+impl Objective for Live {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn selection(&self, _: u64) -> Selection {
+        Selection::Above
+    }
+
+    fn floor(&self, scalars: &[f32]) -> f32 {
+        scalars[1] - self.settings.bandwidth / 2.0
+    }
+
+    fn code(&self, scalars: &[f32], value: f32) -> f32 {
+        if value > scalars[1] { value } else { 0.0 }
+    }
+
+    fn measure(&self, row: Row<'_>) -> [f64; 2] {
+        let fires = |&&(value, latent): &&(f32, u32)| value > row.scalars[latent as usize * 2 + 1];
+        [row.entries.iter().filter(fires).count() as f64, 0.0]
+    }
+
+    fn settle(&mut self, batch: &Batch<'_>) -> Terms {
+        let (error, l0) = (batch.squared_errors[0], batch.mean(0));
+        let (weight, target) = (self.settings.penalty * batch.sparsity, self.settings.target_l0);
+        let miss = l0 / target - 1.0;
+        self.pull = 2.0 * weight * miss / target / batch.rows.len() as f64;
+        vec![("loss", error + weight * miss * miss), ("squared_error", error), ("sparsity", miss * miss)]
+    }
+
+    fn backward(&self, column: &mut Column<'_>) {
+        let (threshold, bandwidth) = (column.scalars[1], f64::from(self.settings.bandwidth));
+        let (mut jump, mut fires, mut near) = (0.0f64, 0, 0);
+        for (slope, &value) in column.slopes.iter_mut().zip(column.values) {
+            if self.near(value, threshold) {
+                jump += f64::from(*slope);
+            }
+            if value > threshold {
+                fires += 1;
+                near += usize::from(self.near(value, threshold));
+            } else {
+                *slope = 0.0;
+            }
+        }
+        // The step sees codes after the jump: silent rows have the code 0.
+        if self.near(0.0, threshold) {
+            near += column.batch - fires;
+        }
+        column.gradient[0] = column.bias_gradient();
+        let gradient = -f64::from(threshold) * jump - self.pull * near as f64;
+        column.gradient[1] = (gradient / bandwidth) as f32;
+    }
+
+    fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation) {
+        (scaled(scalars, 0, 2, unit), Activation::Threshold(scaled(scalars, 1, 2, unit)))
+    }
+}

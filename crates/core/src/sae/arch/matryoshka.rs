@@ -1,0 +1,74 @@
+//! Matryoshka: nested dictionaries, each a prefix of the next, trained together with BatchTopK.
+
+use super::{Arch, ArchCard, Objective, Rules, batch_topk, refuse, topk};
+use crate::error::Result;
+use crate::sae::train::{Preset, Settings};
+
+/// Matryoshka BatchTopK.
+pub struct Matryoshka;
+
+static CARD: ArchCard = ArchCard {
+    name: "matryoshka",
+    summary: "nested groups of latents, every prefix of which reconstructs on its own",
+    forward: "as batch_topk, one selection over all groups",
+    loss: "mean over groups g of w_g · mean ‖x − (b + Σ_{i≤g} f_i W_i)‖² with w_g = 1 / groups, plus the auxiliary loss \
+           of topk on the last error. (w_g and the mean both divide, as in the released program: a factor that Adam \
+           does not see.)",
+    initialisation: "as topk",
+    constraint: "as topk",
+    defaults: "groups 1/32, 1/16, 1/8, 1/4, 17/32 of the latents; the rest as batch_topk",
+    presets: "as batch_topk",
+    source: "Bussmann et al. 2025, Learning multi-level features with Matryoshka sparse autoencoders",
+};
+
+/// Where groups end: shares rounded down, the last group takes what is left.
+fn ends(shares: &[f64], latents: usize) -> Result<Vec<usize>> {
+    let whole = shares.iter().sum::<f64>();
+    if shares.is_empty() || shares.iter().any(|share| share.is_nan() || *share <= 0.0) || (whole - 1.0).abs() > 1e-6 {
+        refuse("shares of groups make no sense", "positive numbers whose sum is 1", format!("{shares:?}"))?;
+    }
+    let mut ends = Vec::with_capacity(shares.len());
+    let mut end = 0;
+    for share in shares {
+        end += (share * latents as f64 + 1e-9) as usize;
+        ends.push(end);
+    }
+    if let Some(last) = ends.last_mut() {
+        *last = latents;
+    }
+    if ends.first() == Some(&0) || ends.windows(2).any(|pair| pair[0] >= pair[1]) {
+        refuse("a group of latents is empty", "at least one latent in each group", format!("{latents} latents"))?;
+    }
+    Ok(ends)
+}
+
+impl Arch for Matryoshka {
+    fn card(&self) -> &'static ArchCard {
+        &CARD
+    }
+
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+        topk::settings(CARD.name, preset, width, latents)
+    }
+
+    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
+        topk::check(settings)?;
+        let groups = ends(&settings.groups, settings.latents)?;
+        let count = groups.len();
+        let group_weights = vec![1.0 / (count * count) as f32; count];
+        let rules = Rules { auxiliary: true, groups, group_weights, ..Rules::plain(settings.latents) };
+        Ok(Box::new(batch_topk::Live::new(rules, settings)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_cover_all_latents() {
+        assert_eq!(ends(&[0.25, 0.25, 0.5], 48).unwrap(), [12, 24, 48]);
+        assert_eq!(ends(&[1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0], 10).unwrap(), [3, 6, 10]);
+        assert!(ends(&[0.01, 0.99], 10).is_err() && ends(&[0.5], 10).is_err() && ends(&[], 10).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! P-anneal: a ReLU whose penalty moves from L1 towards L0.
+
+use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Selection, Terms, refuse, relu, scaled};
+use crate::error::Result;
+use crate::sae::Activation;
+use crate::sae::train::{Preset, Settings};
+
+/// P-anneal.
+pub struct PAnneal;
+
+static CARD: ArchCard = ArchCard {
+    name: "p_anneal",
+    summary: "positive pre-activations, with a penalty Σ fᵖ whose exponent falls during training",
+    forward: "f = ReLU(W_e (x − b) + b_e); x̂ = W_d f + b",
+    loss: "mean over rows of ‖x − x̂‖² + α s Σ fᵖ. The exponent p takes 10 even steps from its start to its end, at even \
+           steps of training from anneal-start on; α is multiplied so that the penalty keeps its size over the last 10 steps",
+    initialisation: "as relu",
+    constraint: "as relu",
+    defaults: "α 0.1 (--l1), p from 1 to 0, anneal-start 15,000; the rest as relu",
+    presets: "dictionary-learning: b_e starts uniform in ±1/√width",
+    source: "Karvonen et al. 2024, Measuring progress in dictionary learning",
+};
+
+impl Arch for PAnneal {
+    fn card(&self) -> &'static ArchCard {
+        &CARD
+    }
+
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+        relu::settings(CARD.name, preset, width, latents)
+    }
+
+    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
+        let (start, end) = settings.exponents;
+        let fine = |p: f64| (0.0..=2.0).contains(&p);
+        if !fine(start) || !fine(end) || (settings.rooted && (start == 0.0 || end == 0.0)) {
+            refuse("the exponents of p-annealing make no sense", "numbers from 0 to 2", format!("{start} to {end}"))?;
+        }
+        if settings.exponent_updates < 2 || settings.queue == 0 {
+            refuse("p-annealing needs updates and a memory", "at least 2 updates and 1 loss", settings.queue)?;
+        }
+        Ok(Box::new(Live {
+            rules: Rules::plain(settings.latents),
+            weight: settings.penalty,
+            exponent: start,
+            penalised: start,
+            next: None,
+            updates: 0,
+            losses: Vec::new(),
+            pull: 0.0,
+            roots: Vec::new(),
+            settings: settings.clone(),
+        }))
+    }
+}
+
+struct Live {
+    rules: Rules,
+    settings: Settings,
+    /// What the penalty weighs now.
+    weight: f64,
+    /// The exponent of the coming step.
+    exponent: f64,
+    /// The exponent of the step under way.
+    penalised: f64,
+    next: Option<f64>,
+    updates: usize,
+    /// The last penalties with the present exponent and with the next.
+    losses: Vec<[f64; 2]>,
+    /// The penalty's derivative by fᵖ, in this step.
+    pull: f32,
+    /// What each row multiplies that with, when the penalty has a root.
+    roots: Vec<f32>,
+}
+
+impl Live {
+    fn size(&self, sum: f64, exponent: f64) -> f64 {
+        if self.settings.rooted { sum.powf(1.0 / exponent) } else { sum }
+    }
+
+    fn point(&self, from: f64, to: f64, place: usize) -> f64 {
+        from + (to - from) * place as f64 / (self.settings.exponent_updates - 1) as f64
+    }
+
+    /// Moves the exponent on when its step has come; the penalty keeps its size.
+    fn anneal(&mut self, step: u64) {
+        let (count, (start, end)) = (self.settings.exponent_updates, self.settings.exponents);
+        if self.updates >= count {
+            return;
+        }
+        let due = self.point(self.settings.anneal_start as f64, self.settings.steps as f64, self.updates) as u64;
+        if step != due {
+            return;
+        }
+        if self.next.is_some() {
+            let sum = |which: usize| self.losses.iter().map(|pair| pair[which]).sum::<f64>();
+            if sum(1) > 0.0 {
+                self.weight *= sum(0) / sum(1);
+            }
+        }
+        self.exponent = self.point(start, end, self.updates);
+        self.next = Some(if self.updates + 1 < count { self.point(start, end, self.updates + 1) } else { end });
+        self.updates += 1;
+    }
+}
+
+/// fᵖ, exact where it is often asked for.
+fn power(value: f32, exponent: f64) -> f64 {
+    if exponent == 1.0 { f64::from(value) } else { f64::from(value).powf(exponent) }
+}
+
+impl Objective for Live {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn selection(&self, _: u64) -> Selection {
+        Selection::Above
+    }
+
+    /// The sums with the present exponent and with the next.
+    fn measure(&self, row: Row<'_>) -> [f64; 2] {
+        let sum = |exponent: f64| row.entries.iter().map(|entry| power(entry.0, exponent)).sum::<f64>();
+        [sum(self.exponent), self.next.map_or(0.0, sum)]
+    }
+
+    fn settle(&mut self, batch: &Batch<'_>) -> Terms {
+        let (error, exponent, rows) = (batch.squared_errors[0], self.exponent, batch.rows.len() as f64);
+        let mean = |live: &Live, which: usize, exponent: f64| {
+            batch.rows.iter().map(|row| live.size(row[which], exponent)).sum::<f64>() / rows
+        };
+        let sparsity = mean(self, 0, exponent);
+        let weight = self.weight * batch.sparsity;
+        self.pull = (weight * if self.settings.rooted { 1.0 } else { exponent } / rows) as f32;
+        self.penalised = exponent;
+        self.roots.clear();
+        if self.settings.rooted {
+            let root = |row: &[f64; 2]| if row[0] > 0.0 { row[0].powf(1.0 / exponent - 1.0) as f32 } else { 0.0 };
+            self.roots.extend(batch.rows.iter().map(root));
+        }
+        if let Some(next) = self.next {
+            let pair = [sparsity, mean(self, 1, next)];
+            self.losses.push(pair);
+            let old = self.losses.len().saturating_sub(self.settings.queue);
+            self.losses.drain(..old);
+        }
+        self.anneal(batch.step);
+        vec![("loss", error + weight * sparsity), ("squared_error", error), ("sparsity", sparsity)]
+    }
+
+    fn backward(&self, column: &mut Column<'_>) {
+        let exponent = self.penalised - 1.0;
+        for ((slope, &value), &row) in column.slopes.iter_mut().zip(column.values).zip(column.rows) {
+            let root = self.roots.get(row as usize).copied().unwrap_or(1.0);
+            let steep = if exponent == 0.0 { 1.0 } else { value.powf(exponent as f32) };
+            *slope += self.pull * root * steep;
+        }
+        column.gradient[0] = column.bias_gradient();
+    }
+
+    fn save(&self) -> Vec<f64> {
+        let mut saved = vec![self.weight, self.exponent, self.updates as f64, self.next.unwrap_or(f64::NAN)];
+        saved.extend(self.losses.iter().flatten());
+        saved
+    }
+
+    fn load(&mut self, saved: &[f64]) {
+        if let [weight, exponent, updates, next, losses @ ..] = saved {
+            (self.weight, self.exponent, self.updates) = (*weight, *exponent, *updates as usize);
+            self.next = (!next.is_nan()).then_some(*next);
+            self.losses = losses.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
+        }
+    }
+
+    fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation) {
+        (scaled(scalars, 0, 1, unit), Activation::Relu)
+    }
+}

@@ -1,0 +1,73 @@
+//! A running mean of the smallest code that a batch kept: what replaces the selection when rows come one by one.
+
+use crate::sae::train::ThresholdRule;
+
+/// The mean, as a weighted sum and the sum of its weights, so that the bias of its start cancels.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    rule: ThresholdRule,
+    sum: f64,
+    weight: f64,
+}
+
+impl Running {
+    pub fn new(rule: ThresholdRule) -> Running {
+        match rule.initial {
+            Some(initial) => Running { rule, sum: initial, weight: 1.0 },
+            None => Running { rule, sum: 0.0, weight: 0.0 },
+        }
+    }
+
+    /// Adds the smallest code of a batch; a batch without codes has none.
+    pub fn add(&mut self, step: u64, smallest: Option<f64>) {
+        let Some(smallest) = smallest.filter(|_| step >= self.rule.start) else { return };
+        if self.rule.assign_first && self.weight == 0.0 {
+            (self.sum, self.weight) = (smallest, 1.0);
+            return;
+        }
+        let decay = self.rule.decay;
+        self.sum = decay * self.sum + (1.0 - decay) * smallest;
+        self.weight = decay * self.weight + (1.0 - decay);
+    }
+
+    /// The threshold, once there is one.
+    pub fn value(&self) -> Option<f32> {
+        (self.weight > 0.0).then(|| (self.sum / self.weight) as f32)
+    }
+
+    pub fn save(&self) -> Vec<f64> {
+        vec![self.sum, self.weight]
+    }
+
+    pub fn load(&mut self, saved: &[f64]) {
+        if let [sum, weight] = saved {
+            (self.sum, self.weight) = (*sum, *weight);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_does_not_bias_the_mean() {
+        let rule = ThresholdRule { start: 1, decay: 0.9, initial: None, assign_first: false };
+        let mut running = Running::new(rule);
+        running.add(0, Some(100.0));
+        assert_eq!(running.value(), None);
+        running.add(1, Some(2.0));
+        running.add(2, None);
+        assert!((running.value().unwrap() - 2.0).abs() < 1e-6);
+        // (0.9 · 0.2 + 0.1 · 4) / (0.09 + 0.1) = 0.58 / 0.19
+        running.add(3, Some(4.0));
+        assert!((running.value().unwrap() - 0.58 / 0.19).abs() < 1e-6);
+        let mut biased = Running::new(ThresholdRule { initial: Some(0.0), ..rule });
+        biased.add(1, Some(2.0));
+        assert!((biased.value().unwrap() - 0.2).abs() < 1e-6);
+        let mut assigned = Running::new(ThresholdRule { assign_first: true, ..rule });
+        assigned.add(1, Some(2.0));
+        assigned.add(2, Some(4.0));
+        assert!((assigned.value().unwrap() - 2.2).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,106 @@
+//! TopK: a fixed number of latents per row.
+
+use super::threshold::Running;
+use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Selection, Terms, refuse, scaled};
+use crate::error::Result;
+use crate::sae::Activation;
+use crate::sae::train::{Preset, Settings};
+
+/// TopK.
+pub struct TopK;
+
+static CARD: ArchCard = ArchCard {
+    name: "topk",
+    summary: "the k largest pre-activations of every row",
+    forward: "h = ReLU(W_e (x − b) + b_e); the k largest of a row stay; x̂ = W_d f + b",
+    loss: "mean over rows of ‖x − x̂‖², plus 1/32 of the auxiliary loss: the k' = width / 2 largest of dead latents \
+           reconstruct the error, relative to its variance",
+    initialisation: "random unit directions, encoder their copy, b_e = 0, b = geometric median of the first batch",
+    constraint: "unit directions: gradient projected, gradients cut to global length 1, directions renormalised",
+    defaults: "k 32, lr 0.0002 / √(latents / 16384), warmup 1000, dead after 10,000,000 rows; the mean smallest code kept \
+               is tracked as a threshold, its start corrected",
+    presets: "dictionary-learning: threshold from step 1001, first value assigned\n\
+              sae-concept-eval: lr 0.0005 without warmup, errors averaged over features too, ε 6.25e-10, 512 dead latents, \
+              dead after 20 batches, no median; rows are to be standardised by the caller\n\
+              saelens: directions of length 0.1 that are not constrained; pre-activations are not multiplied by lengths",
+    source: "Gao et al. 2024, Scaling and evaluating sparse autoencoders",
+};
+
+/// Settings of the top-k family.
+pub(super) fn settings(arch: &str, preset: Preset, width: usize, latents: usize) -> Settings {
+    Settings::top_family(arch, width, latents).follow(preset)
+}
+
+pub(super) fn check(settings: &Settings) -> Result<()> {
+    if settings.k == 0 || settings.k > settings.latents {
+        refuse("a dictionary cannot keep that many latents per row", "1 to the number of latents", settings.k)?;
+    }
+    Ok(())
+}
+
+/// The terms of a top-k loss.
+pub(super) fn terms(batch: &Batch<'_>, error: f64, weight: f64) -> Terms {
+    let total = error + weight * batch.auxiliary;
+    vec![("loss", total), ("squared_error", error), ("auxiliary", batch.auxiliary)]
+}
+
+impl Arch for TopK {
+    fn card(&self) -> &'static ArchCard {
+        &CARD
+    }
+
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+        settings(CARD.name, preset, width, latents)
+    }
+
+    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
+        check(settings)?;
+        let rules = Rules { auxiliary: true, ..Rules::plain(settings.latents) };
+        let threshold = Running::new(settings.threshold);
+        Ok(Box::new(Live { rules, settings: settings.clone(), threshold }))
+    }
+}
+
+struct Live {
+    rules: Rules,
+    settings: Settings,
+    threshold: Running,
+}
+
+impl Objective for Live {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn selection(&self, step: u64) -> Selection {
+        Selection::PerRow(self.settings.k_at(step).min(self.settings.latents))
+    }
+
+    /// The smallest code, and whether there is one.
+    fn measure(&self, row: Row<'_>) -> [f64; 2] {
+        let smallest = row.entries.iter().map(|entry| entry.0).min_by(f32::total_cmp);
+        smallest.map_or([0.0; 2], |smallest| [f64::from(smallest), 1.0])
+    }
+
+    fn settle(&mut self, batch: &Batch<'_>) -> Terms {
+        let there = batch.mean(1);
+        self.threshold.add(batch.step, (there > 0.0).then(|| batch.mean(0) / there));
+        terms(batch, batch.squared_errors[0], self.settings.auxiliary)
+    }
+
+    fn backward(&self, column: &mut Column<'_>) {
+        column.gradient[0] = column.bias_gradient();
+    }
+
+    fn save(&self) -> Vec<f64> {
+        self.threshold.save()
+    }
+
+    fn load(&mut self, saved: &[f64]) {
+        self.threshold.load(saved);
+    }
+
+    fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation) {
+        (scaled(scalars, 0, 1, unit), Activation::TopK(self.settings.k))
+    }
+}

@@ -1,0 +1,99 @@
+//! Dead latents learn to reconstruct what the others leave over.
+
+use rayon::prelude::*;
+
+use super::columns::Columns;
+use super::select::{Picks, Selector};
+use super::weights::Weights;
+use crate::kernel::panels::{PANEL, Panels};
+use crate::kernel::vector::{Rows, difference, gather};
+use crate::sae::arch::Selection;
+
+/// What the dead latents of a batch would do.
+#[derive(Debug, Default)]
+pub(super) struct Auxiliary {
+    /// Their kept pre-activations, by latent.
+    pub columns: Columns,
+    /// The derivative of the weighted loss by what they decode: rows × stride.
+    pub slopes: Vec<f32>,
+    /// The loss, relative to the variance of the error.
+    pub loss: f64,
+}
+
+/// A batch after its forward pass.
+pub(super) struct Left<'a> {
+    pub weights: &'a Weights,
+    /// The input of the encoder, padded to whole tiles.
+    pub input: &'a [f32],
+    /// Reconstruction minus row, times any factor: rows with some pitch.
+    pub errors: Rows<'a>,
+    /// That factor.
+    pub factor: f32,
+    pub rows: usize,
+    /// What the loss weighs.
+    pub weight: f64,
+    /// Dead latents used per row.
+    pub keep: usize,
+}
+
+impl Left<'_> {
+    /// The loss of some dead latents, ascending, and its derivatives.
+    pub fn run(&self, dead: &[u32]) -> Auxiliary {
+        let size = self.weights.size;
+        let mut picks = vec![Picks::new(); self.rows];
+        self.pick(dead, &mut picks);
+        let mut slopes = vec![0.0; self.rows * size.stride];
+        let mut squares = vec![0.0f64; self.rows];
+        let decode = |(row, (slopes, square)): (usize, (&mut [f32], &mut f64))| {
+            let ids: Vec<u32> = picks[row].iter().map(|entry| entry.1).collect();
+            let codes: Vec<f32> = picks[row].iter().map(|entry| entry.0).collect();
+            let mut decoded = vec![0.0; size.stride];
+            gather(Rows::new(&self.weights.decoder, size.stride), &ids, &codes, &mut decoded);
+            // What is left over is the row minus its reconstruction: the error with the other sign.
+            let left: Vec<f32> = self.errors.row(row, size.stride).iter().map(|error| -error / self.factor).collect();
+            *square = f64::from(difference(&decoded, &left, 1.0, slopes));
+        };
+        slopes.par_chunks_mut(size.stride).zip(&mut squares).enumerate().for_each(decode);
+        let variance = self.variance();
+        let loss = squares.iter().sum::<f64>() / self.rows as f64 / variance;
+        let mut columns = Columns::default();
+        columns.fill(&picks, size.latents);
+        // An error without variance gives no direction.
+        let (loss, scale) =
+            if loss.is_finite() { (loss, 2.0 * self.weight / variance / self.rows as f64) } else { (0.0, 0.0) };
+        slopes.iter_mut().for_each(|slope| *slope *= scale as f32);
+        Auxiliary { columns, slopes, loss }
+    }
+
+    /// Selects among the dead latents only, packed by themselves.
+    fn pick(&self, dead: &[u32], picks: &mut [Picks]) {
+        let size = self.weights.size;
+        let mut panels = Panels::new(dead.len(), size.stride);
+        let padded = dead.len().next_multiple_of(PANEL);
+        let (mut bias, mut floors) = (vec![0.0; padded], vec![f32::INFINITY; padded]);
+        let mut row = vec![0.0; size.stride];
+        for (place, &latent) in dead.iter().enumerate() {
+            self.weights.encoder.column(latent as usize, &mut row);
+            panels.set_column(place, &row);
+            (bias[place], floors[place]) = (self.weights.scalars[latent as usize * size.scalars], 0.0);
+        }
+        let selector =
+            Selector { panels: &panels, bias: &bias, floors: &floors, rows: self.input, stride: size.stride };
+        selector.select(Selection::PerRow(self.keep.min(dead.len())), &mut 0.0, picks);
+        picks.par_iter_mut().flatten().for_each(|entry| entry.1 = dead[entry.1 as usize]);
+    }
+
+    /// The mean squared distance of the errors from their mean.
+    fn variance(&self) -> f64 {
+        let (stride, rows) = (self.weights.size.stride, self.rows as f64);
+        let value = |error: f32| f64::from(error / self.factor);
+        let mut mean = vec![0.0f64; stride];
+        for row in 0..self.rows {
+            mean.iter_mut().zip(self.errors.row(row, stride)).for_each(|(sum, &error)| *sum += value(error) / rows);
+        }
+        let distance = |row: usize| {
+            self.errors.row(row, stride).iter().zip(&mean).map(|(&e, m)| (value(e) - m).powi(2)).sum::<f64>()
+        };
+        (0..self.rows).into_par_iter().map(distance).collect::<Vec<f64>>().iter().sum::<f64>() / rows
+    }
+}

@@ -1,0 +1,307 @@
+//! The backward pass, latent by latent: gradients of a panel of 32 latents are formed in cache from the rows that kept
+//! them, Adam uses them at once, and they never reach memory, unless their global length has to be known first.
+
+use rayon::prelude::*;
+
+use super::auxiliary::Auxiliary;
+use super::columns::Columns;
+use super::weights::{Shaped, Size, Weights};
+use super::{Constraint, Settings};
+use crate::kernel::panels::PANEL;
+use crate::kernel::vector::{Adam, LANES, Rows, add_scaled, dot, gather, gather_and_dot, scale};
+use crate::sae::arch::{Column, Objective};
+
+/// Everything the gradients of a batch depend on, beside the weights.
+pub(super) struct Backward<'a> {
+    pub size: Size,
+    pub settings: &'a Settings,
+    pub objective: &'a dyn Objective,
+    pub columns: &'a Columns,
+    /// Derivatives by the shares of groups in the reconstruction: rows × groups × stride.
+    pub slopes: &'a [f32],
+    /// Derivatives by the decoded gates, or nothing.
+    pub gate_slopes: &'a [f32],
+    /// The input of the encoder.
+    pub input: &'a [f32],
+    pub batch: usize,
+    pub auxiliary: Option<&'a Auxiliary>,
+}
+
+/// The weights of one panel of latents.
+struct PanelWeights<'a> {
+    encoder: &'a [f32],
+    decoder: &'a [f32],
+    scalars: &'a [f32],
+}
+
+/// The gradient of one panel, and its share in the gradient of the decoder's bias.
+struct PanelGradient<'a> {
+    encoder: &'a mut [f32],
+    decoder: &'a mut [f32],
+    scalars: &'a mut [f32],
+    bias: &'a mut [f32],
+}
+
+/// What is used again for every panel.
+struct Scratch {
+    /// Encoder gradients, one row per latent.
+    rows: Vec<f32>,
+    /// A gradient of a panel, where it is not kept.
+    encoder: Vec<f32>,
+    decoder: Vec<f32>,
+    scalars: Vec<f32>,
+    codes: Vec<f32>,
+    slopes: Vec<f32>,
+    gate_slopes: Vec<f32>,
+    lanes: Vec<[f32; LANES]>,
+}
+
+impl Scratch {
+    fn new(size: Size, keep: bool) -> Scratch {
+        let own = if keep { 0 } else { size.panel() };
+        Scratch {
+            rows: vec![0.0; size.panel()],
+            encoder: vec![0.0; own],
+            decoder: vec![0.0; own],
+            scalars: vec![0.0; if keep { 0 } else { PANEL * size.scalars }],
+            codes: Vec::new(),
+            slopes: Vec::new(),
+            gate_slopes: Vec::new(),
+            lanes: Vec::new(),
+        }
+    }
+}
+
+impl Backward<'_> {
+    /// Gradients of everything but the decoder's bias, kept; `bias` gets the shares of the panels in the latter.
+    pub fn gradients(&self, weights: &Weights, into: &mut Shaped, bias: &mut [f32]) {
+        let (size, panel) = (self.size, self.size.panel());
+        (
+            weights.encoder.values().par_chunks(panel),
+            weights.decoder.par_chunks(panel),
+            weights.scalars.par_chunks(PANEL * size.scalars),
+            into.encoder.par_chunks_mut(panel),
+            into.decoder.par_chunks_mut(panel),
+            into.scalars.par_chunks_mut(PANEL * size.scalars),
+            bias.par_chunks_mut(size.stride),
+        )
+            .into_par_iter()
+            .enumerate()
+            .for_each_init(
+                || Scratch::new(size, true),
+                |scratch, (which, (encoder, decoder, scalars, g_encoder, g_decoder, g_scalars, bias))| {
+                    let weights = PanelWeights { encoder, decoder, scalars };
+                    let into = PanelGradient { encoder: g_encoder, decoder: g_decoder, scalars: g_scalars, bias };
+                    self.gradient(which, weights, into, scratch);
+                },
+            );
+    }
+
+    /// Adam with kept gradients.
+    pub fn update(&self, weights: &mut Weights, moments: &mut [Shaped; 2], gradient: &Shaped, adam: Adam) {
+        let (size, panel) = (self.size, self.size.panel());
+        let [first, second] = moments;
+        (
+            (
+                weights.encoder.values_mut().par_chunks_mut(panel),
+                first.encoder.par_chunks_mut(panel),
+                second.encoder.par_chunks_mut(panel),
+                gradient.encoder.par_chunks(panel),
+            ),
+            (
+                weights.decoder.par_chunks_mut(panel),
+                first.decoder.par_chunks_mut(panel),
+                second.decoder.par_chunks_mut(panel),
+                gradient.decoder.par_chunks(panel),
+            ),
+            (
+                weights.scalars.par_chunks_mut(PANEL * size.scalars),
+                first.scalars.par_chunks_mut(PANEL * size.scalars),
+                second.scalars.par_chunks_mut(PANEL * size.scalars),
+                gradient.scalars.par_chunks(PANEL * size.scalars),
+            ),
+        )
+            .into_par_iter()
+            .for_each(|(encoder, decoder, scalars)| {
+                adam.step(encoder.0, encoder.1, encoder.2, encoder.3);
+                self.step_directions(adam, decoder.0, decoder.1, decoder.2, decoder.3);
+                adam.step(scalars.0, scalars.1, scalars.2, scalars.3);
+            });
+    }
+
+    /// Gradients and Adam in one go; `bias` gets the shares of the panels in the gradient of the decoder's bias.
+    pub fn gradients_and_update(&self, weights: &mut Weights, moments: &mut [Shaped; 2], adam: Adam, bias: &mut [f32]) {
+        let (size, panel) = (self.size, self.size.panel());
+        let [first, second] = moments;
+        (
+            (
+                weights.encoder.values_mut().par_chunks_mut(panel),
+                first.encoder.par_chunks_mut(panel),
+                second.encoder.par_chunks_mut(panel),
+            ),
+            (
+                weights.decoder.par_chunks_mut(panel),
+                first.decoder.par_chunks_mut(panel),
+                second.decoder.par_chunks_mut(panel),
+            ),
+            (
+                weights.scalars.par_chunks_mut(PANEL * size.scalars),
+                first.scalars.par_chunks_mut(PANEL * size.scalars),
+                second.scalars.par_chunks_mut(PANEL * size.scalars),
+            ),
+            bias.par_chunks_mut(size.stride),
+        )
+            .into_par_iter()
+            .enumerate()
+            .for_each_init(
+                || Scratch::new(size, false),
+                |scratch, (which, (encoder, decoder, scalars, bias))| {
+                    let own = |from: &mut Vec<f32>| std::mem::take(from);
+                    let mut kept = (own(&mut scratch.encoder), own(&mut scratch.decoder), own(&mut scratch.scalars));
+                    let weights = PanelWeights { encoder: encoder.0, decoder: decoder.0, scalars: scalars.0 };
+                    let into = PanelGradient { encoder: &mut kept.0, decoder: &mut kept.1, scalars: &mut kept.2, bias };
+                    self.gradient(which, weights, into, scratch);
+                    adam.step(encoder.0, encoder.1, encoder.2, &kept.0);
+                    self.step_directions(adam, decoder.0, decoder.1, decoder.2, &kept.1);
+                    adam.step(scalars.0, scalars.1, scalars.2, &kept.2);
+                    (scratch.encoder, scratch.decoder, scratch.scalars) = kept;
+                },
+            );
+    }
+
+    /// Adam on decoder directions, which are then brought back to unit length if they have to be.
+    fn step_directions(
+        &self,
+        adam: Adam,
+        weights: &mut [f32],
+        first: &mut [f32],
+        second: &mut [f32],
+        gradient: &[f32],
+    ) {
+        let stride = self.size.stride;
+        let rows = weights.chunks_exact_mut(stride).zip(gradient.chunks_exact(stride));
+        let moments = first.chunks_exact_mut(stride).zip(second.chunks_exact_mut(stride));
+        for ((row, gradient), (first, second)) in rows.zip(moments) {
+            let length = adam.step(row, first, second, gradient).sqrt();
+            if let Constraint::Unit { length_guard, .. } = self.settings.constraint
+                && length > 0.0
+            {
+                scale(row, 1.0 / (length + length_guard));
+            }
+        }
+    }
+
+    /// The gradient of one panel.
+    fn gradient(&self, which: usize, weights: PanelWeights<'_>, into: PanelGradient<'_>, scratch: &mut Scratch) {
+        let (size, first) = (self.size, which * PANEL);
+        into.scalars.fill(0.0);
+        into.decoder.fill(0.0);
+        scratch.rows.fill(0.0);
+        let mut sums = [0.0f32; PANEL];
+        let mut rows = std::mem::take(&mut scratch.rows);
+        let mut any = false;
+        for (lane, sum) in sums.iter_mut().enumerate().take(size.latents - first) {
+            let row = lane * size.stride..(lane + 1) * size.stride;
+            let scalars = lane * size.scalars..(lane + 1) * size.scalars;
+            let direction = &weights.decoder[row.clone()];
+            let (encoder, decoder) = (&mut rows[row.clone()], &mut into.decoder[row]);
+            let own = (&weights.scalars[scalars.clone()], &mut into.scalars[scalars]);
+            *sum = self.latent(first + lane, direction, own, encoder, decoder, scratch);
+            any |= *sum != 0.0;
+        }
+        transpose(&rows, size.stride, into.encoder);
+        scratch.rows = rows;
+        into.bias.fill(0.0);
+        if any && self.objective.rules().centred {
+            for (share, line) in into.bias.iter_mut().zip(weights.encoder.chunks_exact(PANEL)) {
+                *share = -line.iter().zip(&sums).map(|(weight, sum)| weight * sum).sum::<f32>();
+            }
+        }
+    }
+
+    /// The gradient of one latent; returns the sum of its slopes.
+    fn latent(
+        &self,
+        latent: usize,
+        direction: &[f32],
+        (scalars, g_scalars): (&[f32], &mut [f32]),
+        encoder: &mut [f32],
+        decoder: &mut [f32],
+        scratch: &mut Scratch,
+    ) -> f32 {
+        let stride = self.size.stride;
+        let rules = self.objective.rules();
+        let group = rules.groups.partition_point(|&end| end <= latent);
+        let slopes = Rows { values: self.slopes, pitch: rules.groups.len() * stride, offset: group * stride };
+        let input = Rows::new(self.input, stride);
+        let (ids, values) = self.columns.of(latent);
+        scratch.codes.clear();
+        scratch.codes.extend(values.iter().map(|&value| self.objective.code(scalars, value)));
+        scratch.slopes.clear();
+        let measured = matches!(self.settings.constraint, Constraint::Unit { .. }) || self.objective.wants_norms();
+        let norm = if measured { dot(direction, direction).sqrt() } else { 0.0 };
+        if !ids.is_empty() {
+            gather_and_dot(slopes, ids, &scratch.codes, decoder, direction, &mut scratch.slopes, &mut scratch.lanes);
+        }
+        scratch.gate_slopes.clear();
+        if rules.gates {
+            let gates = Rows::new(self.gate_slopes, stride);
+            let slope = |&id: &u32| dot(gates.row(id as usize, stride), direction);
+            scratch.gate_slopes.extend(ids.iter().map(slope));
+        }
+        let mut column = Column {
+            batch: self.batch,
+            rows: ids,
+            values,
+            slopes: &mut scratch.slopes,
+            gate_slopes: &scratch.gate_slopes,
+            scalars,
+            gradient: g_scalars,
+            norm,
+            norm_gradient: 0.0,
+        };
+        self.objective.backward(&mut column);
+        let pull = column.norm_gradient;
+        let mut sum: f64 = scratch.slopes.iter().map(|&slope| f64::from(slope)).sum();
+        if !ids.is_empty() {
+            gather(input, ids, &scratch.slopes, encoder);
+        }
+        if pull != 0.0 && norm > 0.0 {
+            add_scaled(pull / norm, direction, decoder);
+        }
+        if let Some(auxiliary) = self.auxiliary {
+            let (ids, values) = auxiliary.columns.of(latent);
+            if !ids.is_empty() {
+                let errors = Rows::new(&auxiliary.slopes, stride);
+                let (dots, lanes) = (&mut scratch.slopes, &mut scratch.lanes);
+                gather_and_dot(errors, ids, values, decoder, direction, dots, lanes);
+                gather(input, ids, dots, encoder);
+                let more: f64 = dots.iter().map(|&slope| f64::from(slope)).sum();
+                g_scalars[0] += more as f32;
+                sum += more;
+            }
+        }
+        if let Constraint::Unit { gradient_guard, .. } = self.settings.constraint
+            && norm > 0.0
+        {
+            let length = norm + gradient_guard;
+            let along = dot(decoder, direction) / length;
+            if along != 0.0 {
+                add_scaled(-along / length, direction, decoder);
+            }
+        }
+        sum as f32
+    }
+}
+
+/// Rows of a panel to its packed form, a few cache lines at a time.
+fn transpose(rows: &[f32], stride: usize, packed: &mut [f32]) {
+    for (start, block) in (0..stride).step_by(LANES).zip(packed.chunks_mut(LANES * PANEL)) {
+        for lane in 0..PANEL {
+            let row = &rows[lane * stride + start..][..block.len() / PANEL];
+            for (k, &value) in row.iter().enumerate() {
+                block[k * PANEL + lane] = value;
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Kept pre-activations by latent instead of by row.
+
+use super::select::Picks;
+
+/// For every latent the rows that kept it, ascending, with their pre-activations.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    starts: Vec<usize>,
+    rows: Vec<u32>,
+    values: Vec<f32>,
+}
+
+impl Columns {
+    /// Turns rows to columns by counting. Memory of the last time is used again.
+    pub fn fill(&mut self, picks: &[Picks], latents: usize) {
+        self.starts.clear();
+        self.starts.resize(latents + 1, 0);
+        picks.iter().flatten().for_each(|entry| self.starts[entry.1 as usize + 1] += 1);
+        let mut total = 0;
+        for start in &mut self.starts {
+            total += *start;
+            *start = total;
+        }
+        self.rows.resize(total, 0);
+        self.values.resize(total, 0.0);
+        for (row, picks) in picks.iter().enumerate() {
+            for &(value, latent) in picks {
+                // Until the end, `starts[latent]` is where the next entry of that latent goes.
+                let place = self.starts[latent as usize];
+                (self.rows[place], self.values[place]) = (row as u32, value);
+                self.starts[latent as usize] += 1;
+            }
+        }
+        self.starts.rotate_right(1);
+        self.starts[0] = 0;
+    }
+
+    /// The rows and pre-activations of a latent.
+    pub fn of(&self, latent: usize) -> (&[u32], &[f32]) {
+        match (self.starts.get(latent), self.starts.get(latent + 1)) {
+            (Some(&start), Some(&end)) => (&self.rows[start..end], &self.values[start..end]),
+            _ => (&[], &[]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_hand() {
+        let mut columns = Columns::default();
+        for _ in 0..2 {
+            columns.fill(&[vec![(0.5, 0), (1.5, 2)], vec![], vec![(2.5, 2)]], 4);
+            assert_eq!(columns.of(0), (&[0u32][..], &[0.5f32][..]));
+            assert_eq!(columns.of(1), (&[][..], &[][..]));
+            assert_eq!(columns.of(2), (&[0u32, 2][..], &[1.5f32, 2.5][..]));
+            assert!(columns.of(3).0.is_empty() && columns.of(99).0.is_empty());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Reconstructions from kept pre-activations, their errors, and the derivatives of the loss by the reconstructions.
+
+use rayon::prelude::*;
+
+use super::select::Picks;
+use super::weights::Weights;
+use crate::kernel::vector::{Rows, add_scaled, difference, gather};
+use crate::sae::arch::{Objective, Row};
+
+/// Rows whose sums are formed together: fixed, so that sums do not depend on threads.
+const CHUNK: usize = 32;
+
+/// What a forward pass leaves for the backward pass.
+#[derive(Debug, Default)]
+pub(super) struct Errors {
+    /// The derivative by the share of each group in the reconstruction: rows × groups × stride.
+    pub slopes: Vec<f32>,
+    /// The derivative by the decoded gates: rows × stride, or nothing.
+    pub gate_slopes: Vec<f32>,
+    /// What the objective measured of each row.
+    pub measured: Vec<[f64; 2]>,
+    /// Squared errors, rows × groups.
+    squares: Vec<f64>,
+    /// Squared errors of the decoded gates.
+    gate_squares: Vec<f64>,
+    /// Codes per row that are not 0.
+    counts: Vec<u32>,
+    /// Sums of the derivatives by the whole reconstruction, per chunk of rows.
+    sums: Vec<f32>,
+}
+
+/// One batch and the factors of its errors.
+pub(super) struct Forward<'a> {
+    pub weights: &'a Weights,
+    pub objective: &'a dyn Objective,
+    /// The rows to reconstruct, padded.
+    pub rows: &'a [f32],
+    pub picks: &'a [Picks],
+    pub norms: &'a [f32],
+    /// The derivative of the mean squared error by an error, without the group's weight.
+    pub scale: f32,
+}
+
+impl Forward<'_> {
+    /// Decodes every row.
+    pub fn run(&self, out: &mut Errors) {
+        let (stride, count) = (self.weights.size.stride, self.picks.len());
+        let rules = self.objective.rules();
+        let groups = rules.groups.len();
+        out.slopes.resize(count * groups * stride, 0.0);
+        out.gate_slopes.resize(if rules.gates { count * stride } else { 0 }, 0.0);
+        out.measured.resize(count, [0.0; 2]);
+        out.squares.resize(count * groups, 0.0);
+        out.gate_squares.resize(count, 0.0);
+        out.counts.resize(count, 0);
+        out.sums.clear();
+        out.sums.resize(count.div_ceil(CHUNK) * stride, 0.0);
+        // An empty list of gates still has to have one part per chunk.
+        let gates: Vec<&mut [f32]> = if rules.gates {
+            out.gate_slopes.chunks_mut(CHUNK * stride).collect()
+        } else {
+            (0..count.div_ceil(CHUNK)).map(|_| &mut [][..]).collect()
+        };
+        (
+            out.slopes.par_chunks_mut(CHUNK * groups * stride),
+            gates,
+            out.measured.par_chunks_mut(CHUNK),
+            out.squares.par_chunks_mut(CHUNK * groups),
+            out.gate_squares.par_chunks_mut(CHUNK),
+            out.counts.par_chunks_mut(CHUNK),
+            out.sums.par_chunks_mut(stride),
+        )
+            .into_par_iter()
+            .enumerate()
+            .for_each(|(chunk, (slopes, gates, measured, squares, gate_squares, counts, sums))| {
+                let mut scratch = Scratch { decoded: vec![0.0; stride], ids: Vec::new(), codes: Vec::new() };
+                for place in 0..measured.len() {
+                    let row = chunk * CHUNK + place;
+                    let slopes = &mut slopes[place * groups * stride..][..groups * stride];
+                    let squares = &mut squares[place * groups..][..groups];
+                    counts[place] = self.decode(row, slopes, squares, &mut scratch);
+                    measured[place] = self.objective.measure(Row {
+                        entries: &self.picks[row],
+                        scalars: &self.weights.scalars,
+                        norms: self.norms,
+                    });
+                    if rules.gates {
+                        gate_squares[place] =
+                            self.decode_gates(row, &mut gates[place * stride..][..stride], &mut scratch);
+                    }
+                    add_scaled(1.0, &slopes[..stride], sums);
+                }
+            });
+    }
+
+    /// The nested reconstructions of a row: their errors, and the derivative by the share of each group, which takes part in
+    /// its own reconstruction and in all later ones.
+    fn decode(&self, row: usize, slopes: &mut [f32], squares: &mut [f64], scratch: &mut Scratch) -> u32 {
+        let (size, rules) = (self.weights.size, self.objective.rules());
+        let target = &self.rows[row * size.stride..][..size.stride];
+        scratch.decoded.copy_from_slice(&self.weights.bias);
+        let (mut entries, mut count) = (&self.picks[row][..], 0);
+        for (group, &end) in rules.groups.iter().enumerate() {
+            let own = entries.partition_point(|entry| (entry.1 as usize) < end);
+            scratch.ids.clear();
+            scratch.codes.clear();
+            for &(value, latent) in &entries[..own] {
+                let scalars = &self.weights.scalars[latent as usize * size.scalars..][..size.scalars];
+                let code = self.objective.code(scalars, value);
+                if code != 0.0 {
+                    scratch.ids.push(latent);
+                    scratch.codes.push(code);
+                }
+            }
+            entries = &entries[own..];
+            count += scratch.ids.len() as u32;
+            let decoder = Rows::new(&self.weights.decoder, size.stride);
+            gather(decoder, &scratch.ids, &scratch.codes, &mut scratch.decoded);
+            let scale = self.scale * rules.group_weights[group];
+            let into = &mut slopes[group * size.stride..][..size.stride];
+            squares[group] = f64::from(difference(&scratch.decoded, target, scale, into));
+        }
+        for group in (1..rules.groups.len()).rev() {
+            let (before, after) = slopes.split_at_mut(group * size.stride);
+            add_scaled(1.0, &after[..size.stride], &mut before[(group - 1) * size.stride..]);
+        }
+        count
+    }
+
+    fn decode_gates(&self, row: usize, slopes: &mut [f32], scratch: &mut Scratch) -> f64 {
+        let stride = self.weights.size.stride;
+        scratch.decoded.copy_from_slice(&self.weights.bias);
+        scratch.ids.clear();
+        scratch.codes.clear();
+        scratch.ids.extend(self.picks[row].iter().map(|entry| entry.1));
+        scratch.codes.extend(self.picks[row].iter().map(|entry| entry.0));
+        gather(Rows::new(&self.weights.decoder, stride), &scratch.ids, &scratch.codes, &mut scratch.decoded);
+        let target = &self.rows[row * stride..][..stride];
+        f64::from(difference(&scratch.decoded, target, self.scale, slopes))
+    }
+}
+
+struct Scratch {
+    decoded: Vec<f32>,
+    ids: Vec<u32>,
+    codes: Vec<f32>,
+}
+
+impl Errors {
+    /// The mean squared error of each nested reconstruction.
+    pub fn squared(&self, groups: usize) -> Vec<f64> {
+        let rows = self.measured.len().max(1) as f64;
+        (0..groups).map(|group| self.squares.iter().skip(group).step_by(groups).sum::<f64>() / rows).collect()
+    }
+
+    /// The squared error of a row's last reconstruction.
+    pub fn of_row(&self, row: usize, groups: usize) -> f64 {
+        self.squares[row * groups + groups - 1]
+    }
+
+    /// The mean length of the errors of the last reconstruction.
+    pub fn mean_length(&self, groups: usize) -> f64 {
+        let rows = self.measured.len();
+        (0..rows).map(|row| self.of_row(row, groups).sqrt()).sum::<f64>() / rows.max(1) as f64
+    }
+
+    /// The mean squared error of the decoded gates.
+    pub fn gate_squared(&self) -> f64 {
+        self.gate_squares.iter().sum::<f64>() / self.gate_squares.len().max(1) as f64
+    }
+
+    /// Active latents per row.
+    pub fn l0(&self) -> f64 {
+        self.counts.iter().map(|&count| f64::from(count)).sum::<f64>() / self.counts.len().max(1) as f64
+    }
+
+    /// The sum over rows of the derivative by the reconstruction.
+    pub fn bias_gradient(&self, stride: usize) -> Vec<f32> {
+        let mut sum = vec![0.0; stride];
+        self.sums.chunks_exact(stride).for_each(|part| add_scaled(1.0, part, &mut sum));
+        sum
+    }
+}

@@ -1,0 +1,116 @@
+//! In which order rows come: as they lie, or shuffled within windows, so that disks and caches are read nearly in order.
+//!
+//! The row at any position follows from the seed alone, so that a training can go on in the middle.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::kernel::random::{permutation, stream};
+use crate::store::ActivationStore;
+
+/// The order of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// As they lie, again and again.
+    Sequential,
+    /// Anew in every epoch: runs of rows in random order, and all rows of a window of such runs in random order.
+    #[default]
+    Shuffle,
+}
+
+/// Rows that stay together when runs are shuffled.
+const RUN: usize = 1024;
+
+/// Draws batches from a store.
+pub(super) struct Rows<'a> {
+    store: &'a ActivationStore,
+    order: Order,
+    /// Rows of a window: a whole number of runs.
+    window: usize,
+    seed: u64,
+    /// The epoch and window that `rows` belongs to.
+    at: Option<(u64, usize)>,
+    rows: Vec<usize>,
+}
+
+impl<'a> Rows<'a> {
+    pub fn new(store: &'a ActivationStore, order: Order, window: usize, seed: u64) -> Rows<'a> {
+        Rows { store, order, window: window.next_multiple_of(RUN).max(RUN), seed, at: None, rows: Vec::new() }
+    }
+
+    /// The rows of a step, each batch following the one before; the store begins again when it ends.
+    pub fn batch(&mut self, step: u64, batch: usize, out: &mut Vec<f32>) -> Result<()> {
+        let (count, width) = (self.store.rows(), self.store.width());
+        out.clear();
+        out.reserve(batch * width);
+        let mut position = step * batch as u64;
+        let end = position + batch as u64;
+        while position < end {
+            let (epoch, place) = (position / count as u64, (position % count as u64) as usize);
+            if self.order == Order::Sequential {
+                let last = count.min(place + (end - position) as usize);
+                out.extend_from_slice(&self.store.tile(place..last)?.values);
+                position += (last - place) as u64;
+            } else {
+                let row = self.shuffled(epoch, place);
+                out.extend_from_slice(&self.store.tile(row..row + 1)?.values);
+                position += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The row at a place of an epoch.
+    fn shuffled(&mut self, epoch: u64, place: usize) -> usize {
+        let (count, which) = (self.store.rows(), place / self.window);
+        if self.at != Some((epoch, which)) {
+            let runs = permutation(count.div_ceil(RUN), &mut stream(self.seed, "order of runs", epoch));
+            // The last run may be short; put at the end, it leaves all windows but the last full.
+            let short = count.div_ceil(RUN) - 1;
+            let ordered = runs.iter().copied().filter(|&run| run != short).chain([short]);
+            let per = self.window / RUN;
+            let rows: Vec<usize> =
+                ordered.skip(which * per).take(per).flat_map(|run| run * RUN..((run + 1) * RUN).min(count)).collect();
+            let block = epoch << 20 | which as u64;
+            let order = permutation(rows.len(), &mut stream(self.seed, "order of rows", block));
+            self.rows = order.into_iter().map(|place| rows[place]).collect();
+            self.at = Some((epoch, which));
+        }
+        self.rows[place - which * self.window]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_epoch_has_every_row_once() {
+        let count = 3 * RUN + 100;
+        let store = ActivationStore::from_rows((0..count).map(|row| row as f32).collect(), 1).unwrap();
+        let draw = |order: Order, steps: std::ops::Range<u64>| {
+            let (mut rows, mut out, mut all) = (Rows::new(&store, order, 2 * RUN, 7), Vec::new(), Vec::new());
+            for step in steps {
+                rows.batch(step, 30, &mut out).unwrap();
+                all.extend_from_slice(&out);
+            }
+            all
+        };
+        let all = draw(Order::Shuffle, 0..(2 * count as u64).div_ceil(30));
+        let sorted = |rows: &[f32]| {
+            let mut rows = rows.to_vec();
+            rows.sort_by(f32::total_cmp);
+            rows
+        };
+        let whole: Vec<f32> = (0..count).map(|row| row as f32).collect();
+        assert_eq!(sorted(&all[..count]), whole);
+        assert_eq!(sorted(&all[count..2 * count]), whole);
+        assert_ne!(all[..count], all[count..2 * count]);
+        // Starting in the middle gives the same rows.
+        assert_eq!(draw(Order::Shuffle, 100..110), all[3000..3300]);
+        let plain = draw(Order::Sequential, 0..200);
+        assert_eq!(plain[..count], whole[..]);
+        assert_eq!(plain[count..count + 10], whole[..10]);
+    }
+}

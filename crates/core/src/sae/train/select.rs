@@ -1,0 +1,242 @@
+//! The encoder product, tile by tile, and what is kept of it. The full product never exists.
+
+use rayon::prelude::*;
+
+use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare};
+use crate::kernel::top::by_value;
+use crate::sae::arch::Selection;
+
+/// Pre-activation and latent, latents ascending once a selection is finished.
+pub(super) type Picks = Vec<(f32, u32)>;
+
+/// Tiles that pass through all panels together: few enough to stay in the second-level cache beside a panel, enough to
+/// make up for fetching it.
+const TILES: usize = 22;
+
+/// What a row's list may hold beyond what it keeps, before it is cut.
+const SLACK: usize = 96;
+
+/// What products must exceed, by tile and row.
+type Floors = [[f32; TILE_ROWS]];
+
+/// A product to select from.
+pub(super) struct Selector<'a> {
+    /// The encoder.
+    pub panels: &'a Panels,
+    /// Added to every product, one per latent, padded to whole panels.
+    pub bias: &'a [f32],
+    /// Products must exceed these, one per latent; infinite in the padding.
+    pub floors: &'a [f32],
+    /// The input, padded to whole tiles.
+    pub rows: &'a [f32],
+    /// Values per row of the input.
+    pub stride: usize,
+}
+
+impl Selector<'_> {
+    /// Selects for every row. `guess` is where the last batch was cut: it saves time and changes nothing else.
+    pub fn select(&self, selection: Selection, guess: &mut f32, picks: &mut [Picks]) {
+        match selection {
+            Selection::Above => self.blocks(picks, f32::NEG_INFINITY, |_, _, _, _| {}),
+            Selection::PerRow(keep) => {
+                let most = 2 * keep + SLACK;
+                self.blocks(picks, f32::NEG_INFINITY, |picks, place, floors, _| {
+                    if picks[place].len() > most {
+                        floors[place / TILE_ROWS][place % TILE_ROWS] = cut(&mut picks[place], keep);
+                    }
+                });
+                picks.par_iter_mut().for_each(|picks| {
+                    if picks.len() > keep {
+                        cut(picks, keep);
+                    }
+                    picks.sort_unstable_by_key(|entry| entry.1);
+                });
+            }
+            Selection::PerBatch(keep) => self.per_batch(keep.saturating_mul(picks.len()), guess, picks),
+        }
+    }
+
+    /// The largest of the whole batch. A block that holds twice as many drops what is below its own cut: the cut of a part
+    /// is never above that of the whole.
+    fn per_batch(&self, keep: usize, guess: &mut f32, picks: &mut [Picks]) {
+        let most = 2 * keep + SLACK * TILES;
+        let mut start = *guess;
+        loop {
+            self.blocks(picks, start, |picks, _, floors, total| {
+                if *total > most {
+                    let floor = nth(picks, keep).next_down();
+                    picks.iter_mut().for_each(|picks| picks.retain(|entry| entry.0 > floor));
+                    floors.iter_mut().for_each(|floors| *floors = [floor; TILE_ROWS]);
+                    *total = picks.iter().map(Vec::len).sum();
+                }
+            });
+            let total: usize = picks.iter().map(Vec::len).sum();
+            if total >= keep || start <= 0.0 {
+                break;
+            }
+            start = f32::NEG_INFINITY;
+        }
+        let total: usize = picks.iter().map(Vec::len).sum();
+        *guess = f32::NEG_INFINITY;
+        if total > keep && keep > 0 {
+            // Above the cut all stay; at the cut the first rows and latents.
+            let floor = nth(picks, keep);
+            let above: usize = picks.iter().map(|picks| picks.iter().filter(|entry| entry.0 > floor).count()).sum();
+            let mut equal = keep - above;
+            for picks in picks.iter_mut() {
+                picks.retain(|entry| {
+                    let at = entry.0 == floor && equal > 0;
+                    equal -= usize::from(at);
+                    at || entry.0 > floor
+                });
+            }
+            *guess = 0.9 * floor;
+        } else if keep == 0 {
+            picks.iter_mut().for_each(Vec::clear);
+        }
+    }
+
+    /// Runs all panels over blocks of rows. After every row that gained something, `gained` may cut lists and raise
+    /// floors; it is told the row and the number of entries in the block.
+    fn blocks(
+        &self,
+        picks: &mut [Picks],
+        start: f32,
+        gained: impl Fn(&mut [Picks], usize, &mut Floors, &mut usize) + Sync,
+    ) {
+        let block = TILES * TILE_ROWS;
+        picks.par_chunks_mut(block).enumerate().for_each(|(which, picks)| {
+            let first = which * block;
+            picks.iter_mut().for_each(Vec::clear);
+            let mut floors = vec![[start; TILE_ROWS]; picks.len().div_ceil(TILE_ROWS)];
+            let (mut tile, mut total) = ([0.0; TILE_ROWS * PANEL], 0);
+            for panel in 0..self.panels.panels() {
+                let place = panel * PANEL;
+                let (bias, own) = (&self.bias[place..][..PANEL], &self.floors[place..][..PANEL]);
+                for at in 0..floors.len() {
+                    let from = (first + at * TILE_ROWS) * self.stride;
+                    self.panels.product(&self.rows[from..][..TILE_ROWS * self.stride], panel, &mut tile);
+                    let mut hits = add_and_compare(&mut tile, bias, own, &floors[at]);
+                    while hits != 0 {
+                        let r = hits.trailing_zeros() as usize;
+                        hits &= hits - 1;
+                        let row = at * TILE_ROWS + r;
+                        if row >= picks.len() {
+                            break;
+                        }
+                        let (floor, before) = (floors[at][r], picks[row].len());
+                        for (c, (&value, &own)) in tile[r * PANEL..][..PANEL].iter().zip(own).enumerate() {
+                            if value > floor && value > own {
+                                picks[row].push((value, (place + c) as u32));
+                            }
+                        }
+                        total += picks[row].len() - before;
+                        gained(picks, row, &mut floors, &mut total);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Keeps the largest, the lower latent among equals; returns the smallest value kept.
+fn cut(picks: &mut Picks, keep: usize) -> f32 {
+    if keep == 0 {
+        picks.clear();
+        return f32::INFINITY;
+    }
+    let (_, last, _) = picks.select_nth_unstable_by(keep - 1, by_value);
+    let floor = last.0;
+    picks.truncate(keep);
+    floor
+}
+
+/// The value at a place (from 1) among all entries of some lists, largest first.
+fn nth(picks: &[Picks], place: usize) -> f32 {
+    let mut values: Vec<f32> = picks.iter().flatten().map(|entry| entry.0).collect();
+    match place.checked_sub(1).filter(|&place| place < values.len()) {
+        Some(place) => *values.select_nth_unstable_by(place, |a, b| b.total_cmp(a)).1,
+        None => f32::NEG_INFINITY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::random::{stream, unit};
+
+    /// All products, as they are.
+    fn dense(rows: usize, latents: usize, stride: usize, seed: u64) -> (Vec<f32>, Panels, Vec<f32>) {
+        let mut random = stream(seed, "select test", 0);
+        let mut draw = |count: usize| -> Vec<f32> { (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect() };
+        let mut x = draw(rows * stride);
+        let w = draw(latents * stride);
+        x.resize(rows.next_multiple_of(TILE_ROWS) * stride, 0.0);
+        let panels = Panels::pack(&w, stride);
+        let chain = |row: &[f32], w: &[f32]| row.iter().zip(w).fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));
+        let all = x[..rows * stride]
+            .chunks_exact(stride)
+            .flat_map(|row| w.chunks_exact(stride).map(move |w| chain(row, w)).collect::<Vec<_>>())
+            .collect();
+        (x, panels, all)
+    }
+
+    #[test]
+    fn selections_agree_with_sorting_everything() {
+        for (rows, latents, keep) in [(1, 1, 1), (5, 40, 3), (30, 700, 8), (300, 500, 60)] {
+            let stride = 16;
+            let (x, panels, all) = dense(rows, latents, stride, rows as u64);
+            let padded = latents.next_multiple_of(PANEL);
+            let mut floors = vec![0.0; latents];
+            floors.resize(padded, f32::INFINITY);
+            let bias = vec![0.0; padded];
+            let selector = Selector { panels: &panels, bias: &bias, floors: &floors, rows: &x, stride };
+            let entries = |row: usize| -> Picks {
+                let row = &all[row * latents..][..latents];
+                let pairs = row.iter().enumerate().map(|(latent, &value)| (value, latent as u32));
+                pairs.filter(|entry| entry.0 > 0.0).collect()
+            };
+            let mut picks = vec![Picks::new(); rows];
+            let mut guess = f32::NEG_INFINITY;
+            selector.select(Selection::Above, &mut guess, &mut picks);
+            assert!((0..rows).all(|row| picks[row] == entries(row)));
+            selector.select(Selection::PerRow(keep), &mut guess, &mut picks);
+            for (row, picks) in picks.iter().enumerate() {
+                let mut best = entries(row);
+                best.sort_by(by_value);
+                best.truncate(keep);
+                best.sort_by_key(|entry| entry.1);
+                assert_eq!(*picks, best);
+            }
+            let mut best: Vec<(f32, usize, u32)> =
+                (0..rows).flat_map(|row| entries(row).into_iter().map(move |entry| (entry.0, row, entry.1))).collect();
+            best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+            best.truncate(keep * rows);
+            best.sort_by_key(|entry| (entry.1, entry.2));
+            // Once without a guess, once with the right one, once with one that is too high.
+            for start in [f32::NEG_INFINITY, guess, 1e9] {
+                guess = start;
+                selector.select(Selection::PerBatch(keep), &mut guess, &mut picks);
+                let found: Vec<(f32, usize, u32)> = picks
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(row, picks)| picks.iter().map(move |entry| (entry.0, row, entry.1)))
+                    .collect();
+                assert_eq!(found, best);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_values_go_to_the_first_rows_and_latents() {
+        let panels = Panels::pack(&[1.0; 3 * 16], 16);
+        let floors: Vec<f32> = (0..PANEL).map(|latent| if latent < 3 { 0.0 } else { f32::INFINITY }).collect();
+        let rows = vec![1.0; TILE_ROWS * 16];
+        let selector = Selector { panels: &panels, bias: &[0.0; PANEL], floors: &floors, rows: &rows, stride: 16 };
+        let mut picks = vec![Picks::new(); 2];
+        selector.select(Selection::PerRow(2), &mut 0.0, &mut picks);
+        assert_eq!(picks, vec![vec![(16.0, 0), (16.0, 1)]; 2]);
+        selector.select(Selection::PerBatch(2), &mut 0.0, &mut picks);
+        assert_eq!(picks, [vec![(16.0, 0), (16.0, 1), (16.0, 2)], vec![(16.0, 0)]]);
+    }
+}

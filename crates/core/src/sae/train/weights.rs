@@ -1,0 +1,214 @@
+//! What a training changes: the weights, and Adam's two moments of each.
+//!
+//! The encoder lives packed, as the product wants it; Adam does not mind the order. Rows are padded with zeros to a
+//! multiple of the vector length, latents to whole panels, and the padding stays zero.
+
+use rand_distr::{Distribution, StandardNormal};
+
+use super::Settings;
+use crate::error::{Complaint, Result};
+use crate::input::{Tensor, Tensors};
+use crate::kernel::panels::{PANEL, Panels};
+use crate::kernel::random::{stream, unit};
+use crate::kernel::vector::LANES;
+use crate::sae::arch::Scalar;
+
+/// Numbers in the shape of the weights: the weights themselves, a moment, or a gradient.
+#[derive(Clone, Debug)]
+pub(super) struct Shaped {
+    /// Panel by panel, inner index first.
+    pub encoder: Vec<f32>,
+    /// One row per latent.
+    pub decoder: Vec<f32>,
+    /// All numbers of a latent, then those of the next.
+    pub scalars: Vec<f32>,
+    /// The decoder's bias.
+    pub bias: Vec<f32>,
+}
+
+impl Shaped {
+    pub fn zeros(size: Size) -> Shaped {
+        Shaped {
+            encoder: vec![0.0; size.padded * size.stride],
+            decoder: vec![0.0; size.padded * size.stride],
+            scalars: vec![0.0; size.padded * size.scalars],
+            bias: vec![0.0; size.stride],
+        }
+    }
+}
+
+/// How large everything is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub width: usize,
+    pub latents: usize,
+    pub scalars: usize,
+    /// The width, padded.
+    pub stride: usize,
+    /// The latents, padded.
+    pub padded: usize,
+}
+
+impl Size {
+    pub fn new(settings: &Settings, scalars: usize) -> Size {
+        let (width, latents) = (settings.width, settings.latents);
+        let (stride, padded) = (width.next_multiple_of(LANES), latents.next_multiple_of(PANEL));
+        Size { width, latents, scalars, stride, padded }
+    }
+
+    /// Numbers in one panel of a matrix.
+    pub fn panel(&self) -> usize {
+        PANEL * self.stride
+    }
+}
+
+/// The weights.
+#[derive(Clone, Debug)]
+pub(super) struct Weights {
+    pub size: Size,
+    pub encoder: Panels,
+    pub decoder: Vec<f32>,
+    pub scalars: Vec<f32>,
+    pub bias: Vec<f32>,
+}
+
+impl Weights {
+    /// Random directions, the encoder their copy.
+    pub fn initial(settings: &Settings, scalars: &[Scalar]) -> Weights {
+        let size = Size::new(settings, scalars.len());
+        let mut decoder = vec![0.0; size.padded * size.stride];
+        let mut random = stream(settings.seed, "initial dictionary", 0);
+        for row in decoder.chunks_exact_mut(size.stride).take(size.latents) {
+            let draws: Vec<f64> = (0..size.width).map(|_| StandardNormal.sample(&mut random)).collect();
+            let norm = draws.iter().map(|v| v * v).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
+            let scale = f64::from(settings.initial_norm) / norm;
+            row.iter_mut().zip(draws).for_each(|(into, draw)| *into = (draw * scale) as f32);
+        }
+        let mut numbers = vec![0.0; size.padded * size.scalars];
+        for latent in numbers.chunks_exact_mut(size.scalars).take(size.latents) {
+            latent.iter_mut().zip(scalars).for_each(|(into, scalar)| *into = scalar.initial);
+            latent[0] += settings.initial_bias * (2.0 * unit(&mut random) as f32 - 1.0);
+        }
+        let encoder = packed(&decoder, size);
+        Weights { size, encoder, decoder, scalars: numbers, bias: vec![0.0; size.stride] }
+    }
+
+    /// The weights in our names, one row per latent.
+    pub fn tensors(&self, names: &[Scalar]) -> Tensors {
+        let shaped = Shaped {
+            encoder: self.encoder.values().to_vec(),
+            decoder: self.decoder.clone(),
+            scalars: self.scalars.clone(),
+            bias: self.bias.clone(),
+        };
+        shaped_tensors(&shaped, self.size, names, "")
+    }
+
+    /// Takes weights that were written by [`Weights::tensors`] or by dictionary_learning.
+    pub fn take(&mut self, tensors: &Tensors, names: &[Scalar]) -> Result<()> {
+        let mut shaped = Shaped::zeros(self.size);
+        read_shaped(&mut shaped, self.size, names, "", tensors)?;
+        self.encoder.values_mut().copy_from_slice(&shaped.encoder);
+        (self.decoder, self.scalars, self.bias) = (shaped.decoder, shaped.scalars, shaped.bias);
+        Ok(())
+    }
+}
+
+/// Packs padded rows.
+fn packed(rows: &[f32], size: Size) -> Panels {
+    Panels::pack(rows, size.stride)
+}
+
+/// Numbers in the shape of the weights, under names with a prefix.
+pub(super) fn shaped_tensors(shaped: &Shaped, size: Size, names: &[Scalar], prefix: &str) -> Tensors {
+    let mut panels = Panels::new(size.padded, size.stride);
+    panels.values_mut().copy_from_slice(&shaped.encoder);
+    let rows = |padded: &[f32]| -> Tensor {
+        let rows = padded.chunks_exact(size.stride).take(size.latents);
+        let values = rows.flat_map(|row| row[..size.width].iter().copied()).collect();
+        Tensor { shape: vec![size.latents, size.width], values }
+    };
+    let list = |values: Vec<f32>| Tensor { shape: vec![values.len()], values };
+    let mut tensors = Tensors::new();
+    tensors.insert(format!("{prefix}encoder"), rows(&panels.unpack()));
+    tensors.insert(format!("{prefix}decoder"), rows(&shaped.decoder));
+    tensors.insert(format!("{prefix}bias"), list(shaped.bias[..size.width].to_vec()));
+    for (which, scalar) in names.iter().enumerate() {
+        let values = shaped.scalars.iter().skip(which).step_by(size.scalars).take(size.latents).copied().collect();
+        tensors.insert(format!("{prefix}{}", scalar.name), list(values));
+    }
+    tensors
+}
+
+/// The names that other programs use: ours, theirs, and whether theirs has one column per latent.
+const FOREIGN: [(&str, &str, bool); 14] = [
+    ("encoder", "encoder.weight", false),
+    ("encoder", "W_enc", true),
+    ("decoder", "decoder.weight", true),
+    ("decoder", "W_dec", false),
+    ("bias", "b_dec", false),
+    ("bias", "decoder_bias", false),
+    ("encoder_bias", "encoder.bias", false),
+    ("encoder_bias", "encoder_bias", false),
+    ("encoder_bias", "b_enc", false),
+    ("gate_bias", "b_gate", false),
+    ("magnitude_bias", "mag_bias", false),
+    ("magnitude_bias", "b_mag", false),
+    ("magnitude_log_scale", "r_mag", false),
+    ("threshold", "thresholds", false),
+];
+
+/// Finds a tensor under our name or another program's, and turns it to one row per latent.
+fn find(tensors: &Tensors, prefix: &str, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+    let own = tensors.get(&format!("{prefix}{name}")).map(|tensor| (tensor, false));
+    let foreign = || {
+        let known = FOREIGN.iter().filter(|(ours, ..)| *ours == name && prefix.is_empty());
+        known.filter_map(|(_, theirs, columns)| Some((tensors.get(*theirs)?, *columns))).next()
+    };
+    let Some((tensor, columns)) = own.or_else(foreign) else {
+        let names: Vec<&str> = tensors.keys().map(String::as_str).collect();
+        return Err(Complaint::new(format!("the file has no tensor `{prefix}{name}`"))
+            .expected("weights of this architecture, as Etalon or dictionary_learning name them")
+            .found(names.join(", "))
+            .into());
+    };
+    let wanted: Vec<usize> = if columns { shape.iter().rev().copied().collect() } else { shape.to_vec() };
+    if tensor.shape != wanted {
+        return Err(Complaint::new(format!("the tensor `{name}` has another shape"))
+            .expected(format!("{wanted:?}"))
+            .found(format!("{:?}", tensor.shape))
+            .advice("--latents and the width of --store must be those of the file")
+            .into());
+    }
+    if !columns {
+        return Ok(tensor.values.clone());
+    }
+    let (rows, width) = (shape[0], shape[1]);
+    Ok((0..rows * width).map(|place| tensor.values[place % width * rows + place / width]).collect())
+}
+
+/// Reads what [`shaped_tensors`] wrote.
+pub(super) fn read_shaped(
+    into: &mut Shaped,
+    size: Size,
+    names: &[Scalar],
+    prefix: &str,
+    tensors: &Tensors,
+) -> Result<()> {
+    let matrix = [size.latents, size.width];
+    let mut rows = vec![0.0; size.padded * size.stride];
+    let spread = |values: &[f32], rows: &mut [f32]| {
+        for (from, to) in values.chunks_exact(size.width).zip(rows.chunks_exact_mut(size.stride)) {
+            to[..size.width].copy_from_slice(from);
+        }
+    };
+    spread(&find(tensors, prefix, "encoder", &matrix)?, &mut rows);
+    into.encoder.copy_from_slice(packed(&rows, size).values());
+    spread(&find(tensors, prefix, "decoder", &matrix)?, &mut into.decoder);
+    into.bias[..size.width].copy_from_slice(&find(tensors, prefix, "bias", &[size.width])?);
+    for (which, scalar) in names.iter().enumerate() {
+        let values = find(tensors, prefix, scalar.name, &[size.latents])?;
+        into.scalars.iter_mut().skip(which).step_by(size.scalars).zip(values).for_each(|(into, value)| *into = value);
+    }
+    Ok(())
+}
