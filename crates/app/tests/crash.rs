@@ -25,21 +25,11 @@ fn content(room: &Room) -> Vec<(String, Vec<u8>)> {
         let bytes = fs::read(room.path("out").join(name)).unwrap();
         match String::from_utf8(bytes) {
             Ok(text) if name.starts_with("results/") => without_seconds(&text).into_bytes(),
-            Ok(text) if name == "report/index.html" => without_times(&text).into_bytes(),
             Ok(text) => text.into_bytes(),
             Err(error) => error.into_bytes(),
         }
     };
     names.map(|name| (name.clone(), bytes(&name))).collect()
-}
-
-/// A report without the column of seconds: the number right before the name of a result.
-fn without_times(page: &str) -> String {
-    let mut parts = page.split("</td><td><code>");
-    let first = parts.next().unwrap_or_default();
-    parts.fold(first.trim_end_matches(|letter| letter != '>').to_string(), |text, part| {
-        text + "</td><td><code>" + part.trim_end_matches(|letter| letter != '>')
-    })
 }
 
 fn study_room() -> Room {
