@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 
-use common::files::npy_f32;
+use common::files::{SAELENS, SAELENS_SETTINGS, npy_f32, saelens};
 use common::{Room, without_seconds};
 use serde_json::Value;
 
@@ -133,6 +133,29 @@ fn encode_to_a_directory_and_to_an_array() {
 }
 
 #[test]
+fn dictionaries_are_encoded_converted_and_evaluated() {
+    let room = Room::furnished();
+    room.write("sae/cfg.json", SAELENS_SETTINGS);
+    room.write("sae/sae_weights.safetensors", saelens(&SAELENS));
+    let said = room.done("convert sae --to etalon --out ours --json");
+    assert_eq!((said.json()["width"].as_u64(), said.json()["latents"].as_u64()), (Some(4), Some(6)));
+    room.done("convert ours --to saelens --out theirs");
+    for (dictionary, codes) in [("sae", "z1"), ("ours", "z2"), ("theirs", "z3")] {
+        room.done(&format!("encode --sae {dictionary} --store embeddings.npy --out {codes}"));
+    }
+    let bytes = |codes: &str| fs::read(room.path(codes).join("values.f32")).unwrap();
+    assert!(bytes("z1") == bytes("z2") && bytes("z2") == bytes("z3") && !bytes("z1").is_empty());
+    // A dictionary in place of codes gives what its codes give.
+    let headline = |arguments: &str| {
+        room.done(&format!("eval match {arguments} --labels labels.csv --json")).json()["headline"].clone()
+    };
+    assert_eq!(headline("--sae sae --store embeddings.npy"), headline("--codes z1"));
+    // It encodes the pairs of a world as well, so these can be used.
+    room.done("data superposition --rows 60 --width 4 --features 9 --active 2 --pairs 5 --out w");
+    check_shape(&room.done("eval tapa --sae sae --world w --json").json());
+}
+
+#[test]
 fn eval_writes_one_object_or_an_array() {
     let room = Room::furnished();
     room.done("eval match --codes codes.npy --labels labels.csv --seed 4 --out one.json");
@@ -191,6 +214,9 @@ fn what_is_said_where() {
     let base = "eval match --codes codes.npy --labels labels.csv --out r.json";
     let said = room.done(base);
     assert!(said.out.contains("MATCHScore") && said.err.contains("r.json"));
+    // An undefined score is explained at once, not only in the file.
+    let said_of_few = room.done("eval cknna --codes codes.npy --embeddings embeddings.npy --neighbours 100");
+    assert!(said_of_few.err.contains("note: cknna: "), "{}", said_of_few.err);
     let said = room.done(&format!("{base} --quiet"));
     assert!(said.out.contains("MATCHScore") && said.err.is_empty(), "{}", said.err);
     let said = room.done(&format!("{base} --json"));

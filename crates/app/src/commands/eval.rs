@@ -19,9 +19,7 @@ use crate::session::Session;
 pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) -> Result<ExitCode> {
     let metrics = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
     let given = given_params(&metrics, matches)?;
-    if let Some(out) = args.out.as_deref().filter(|out| out.is_dir()) {
-        return Err(Complaint::new("the result is one file").found("a directory of that name").file(out).into());
-    }
+    args.out.as_deref().map_or(Ok(()), disk::check_target)?;
     let engine = session.engine()?;
     let inputs = load_inputs(&args.inputs.paths(), finite(&args.nan), &engine, session)?;
     // Every complaint about options and inputs comes before the first long computation.
@@ -45,6 +43,10 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
         session.wrote("results", out);
     }
     let stored = results.into_iter().map(|result| Stored::new(result, BTreeMap::new())).collect::<Result<Vec<_>>>()?;
+    for stored in &stored {
+        let metric = &stored.result.recipe.metric;
+        stored.result.scores.notes.iter().for_each(|note| session.say(format!("note: {metric}: {note}")));
+    }
     session.answer(report::text_table(&stored), || json);
     Ok(ExitCode::SUCCESS)
 }

@@ -86,6 +86,9 @@ fn rows_with_nan_can_be_dropped() {
     assert_eq!((said.json()["rows"].as_u64(), said.json()["width"].as_u64()), (Some(6), Some(4)));
     assert_eq!(room.json("store/manifest.json")["dropped_rows"], 2);
     room.done("verify store");
+    // In an evaluation the codes and labels lose the same rows.
+    let said = room.done("eval probe_ceiling,cknna --codes codes.npy --labels labels.csv --embeddings x.npy --neighbours 2 --nan drop-rows --json");
+    assert!(said.json().as_array().unwrap().iter().all(|result| result["headline"].is_object()));
 }
 
 #[test]

@@ -173,6 +173,16 @@ pub fn cases() -> Vec<Case> {
             },
             &["NaN", "row 1", "column 2", "--nan drop-rows", "file: x.npy"],
         ),
+        case(
+            "rows are dropped that pairs point at",
+            |room| {
+                room.write("x.npy", spoilt(&[(6, f32::NAN)]));
+                "eval tapa,cknna --codes codes.npy --labels labels.csv --pairs pairs.csv --embeddings x.npy --nan drop-rows \
+                 --out out.json"
+                    .into()
+            },
+            &["rows cannot be left out while pairs point at them", "1 rows to leave out"],
+        ),
         case("a table as codes", |_| codes_at("labels.csv"), &["a table of text, not an array", "file: labels.csv"]),
     ]
 }

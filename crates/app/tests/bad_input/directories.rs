@@ -171,6 +171,14 @@ pub fn cases() -> Vec<Case> {
             &["holds something else", "expected: etalon-codes", "found: etalon-activations", "file: store"],
         ),
         case(
+            "codes: a whole world",
+            |room| {
+                room.done("data tabular-toy --rows 8 --out w");
+                "eval match --codes w --labels labels.csv --out out.json".into()
+            },
+            &["not a finished Etalon directory", "this is a world", "`codes`", "file: w"],
+        ),
+        case(
             "world: labels cut within a row",
             |room| {
                 room.done("data tabular-toy --rows 20 --out w");

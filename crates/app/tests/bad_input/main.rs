@@ -7,6 +7,7 @@ mod common;
 mod accepted;
 mod arrays;
 mod data_sets;
+mod dictionaries;
 mod directories;
 mod disagreement;
 mod options;
@@ -106,4 +107,9 @@ fn directories() {
 #[test]
 fn data_sets() {
     check(data_sets::cases());
+}
+
+#[test]
+fn dictionaries() {
+    check(dictionaries::cases());
 }

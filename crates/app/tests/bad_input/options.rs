@@ -76,6 +76,23 @@ pub fn cases() -> Vec<Case> {
             },
             &["a directory", "file: folder"],
         ),
+        case(
+            "a result file that is a pipe",
+            |room| {
+                assert!(std::process::Command::new("mkfifo").arg(room.path("pipe")).status().unwrap().success());
+                MATCH.replace("out.json", "pipe")
+            },
+            &["a file cannot be written here", "a device, a pipe or a socket", "file: pipe"],
+        ),
+        case(
+            "codes as an array where a pipe is, behind a link",
+            |room| {
+                assert!(std::process::Command::new("mkfifo").arg(room.path("pipe")).status().unwrap().success());
+                std::os::unix::fs::symlink("pipe", room.path("link.npy")).unwrap();
+                encode("untrained --latents 8 --k 2").replace("--out out", "--out link.npy")
+            },
+            &["a file cannot be written here", "a device, a pipe or a socket", "file: link.npy"],
+        ),
         case("a result file below a file", |_| MATCH.replace("out.json", "labels.csv/x.json"), &["labels.csv"]),
         case(
             "no such world",
@@ -120,6 +137,7 @@ pub fn cases() -> Vec<Case> {
         case("more active random latents than latents", |_| encode("random --latents 8 --k 9"), &["8", "9"]),
         case("2^40 latents", |_| encode("untrained --latents 1099511627776 --k 4"), &["latents"]),
         case("2^40 random latents", |_| encode("random --latents 1099511627776 --k 4"), &["latents"]),
+        case("the sanity check with 10^8 nulls", |_| sanity("--nulls 100000000"), &["at most 100", "found: 100000000"]),
         case("the sanity check with k of 0", |_| sanity("--k 0"), &["active", "0"]),
         case("the sanity check with a name of its own", |_| sanity("--name untrained"), &["untrained", "--name"]),
         case("a shell that does not exist", |_| "completions cmd".into(), &["cmd", "bash"]),

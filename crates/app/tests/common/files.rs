@@ -49,6 +49,27 @@ pub fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The weights of a SAELens dictionary of width 4 and 6 latents, some of them under other names or shapes.
+pub fn saelens(tensors: &[(&str, &[usize])]) -> Vec<u8> {
+    let (mut header, mut data) = (String::new(), Vec::new());
+    for (name, dimensions) in tensors {
+        let (start, length) = (data.len(), dimensions.iter().product::<usize>());
+        data.extend(le(&(0..length).map(|place| (place % 7) as f32 / 7.0 - 0.4).collect::<Vec<_>>()));
+        let comma = if header.is_empty() { "" } else { "," };
+        let end = data.len();
+        header +=
+            &format!(r#"{comma}"{name}":{{"dtype":"F32","shape":{dimensions:?},"data_offsets":[{start},{end}]}}"#);
+    }
+    safetensors(&format!("{{{header}}}"), &data)
+}
+
+/// The weights as they should be.
+pub const SAELENS: [(&str, &[usize]); 4] = [("W_enc", &[4, 6]), ("b_enc", &[6]), ("W_dec", &[6, 4]), ("b_dec", &[4])];
+
+/// Its settings.
+pub const SAELENS_SETTINGS: &str = r#"{"d_in": 4, "d_sae": 6, "dtype": "float32", "apply_b_dec_to_input": true,
+"normalize_activations": "none", "reshape_activations": "none", "architecture": "standard"}"#;
+
 /// A zip archive of entries that are not packed.
 pub fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let lengths: Vec<u32> = entries.iter().map(|(_, data)| data.len() as u32).collect();

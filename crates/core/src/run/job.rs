@@ -75,8 +75,14 @@ impl Inputs {
         Ok(ids)
     }
 
-    /// Makes sure that everything speaks of the same rows, latents and concepts.
+    /// Makes sure that everything fits together.
     pub fn check(&self) -> Result<()> {
+        self.check_rows()?;
+        self.check_pairs()
+    }
+
+    /// Makes sure that everything speaks of the same rows, latents and concepts.
+    pub fn check_rows(&self) -> Result<()> {
         let rows = self.codes.as_deref().map(Codes::rows);
         let same = |what: &str, expected: Option<usize>, found: Option<usize>, unit: &str, advice: &str| match (
             expected, found,
@@ -120,7 +126,7 @@ impl Inputs {
                 .found(format!("{} concepts", pair_labels.concepts()))
                 .into());
         }
-        self.check_pairs()
+        Ok(())
     }
 
     /// Makes sure that pairs point at rows and concepts that there are.

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::{Error, Result};
+use crate::error::{Complaint, Error, Result};
 
 /// Numbers the temporary files of this process, so that two threads never share one.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -38,6 +38,7 @@ pub struct NewFile {
 impl NewFile {
     /// Starts a file beside its final place, making the directory if need be.
     pub fn create(target: &Path) -> Result<NewFile> {
+        check_target(target)?;
         let directory = parent(target);
         make_directory(directory)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy();
@@ -71,6 +72,19 @@ impl Drop for NewFile {
             // Best effort: an orphan is harmless, and `etalon clean` removes old ones.
             let _ = fs::remove_file(&self.temporary);
         }
+    }
+}
+
+/// Refuses places where a file would take the place of something else: renaming over `/dev/null` replaces the device.
+pub fn check_target(target: &Path) -> Result<()> {
+    match fs::metadata(target) {
+        Ok(there) if !there.is_file() => Err(Complaint::new("a file cannot be written here")
+            .expected("a new name, or a file to replace")
+            .found(if there.is_dir() { "a directory" } else { "a device, a pipe or a socket" })
+            .advice("name a file")
+            .file(target)
+            .into()),
+        _ => Ok(()),
     }
 }
 

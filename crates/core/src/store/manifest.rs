@@ -63,9 +63,13 @@ pub fn read(directory: &Path) -> Result<Map<String, Value>> {
     let path = directory.join(NAME);
     let metadata = match fs::metadata(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let advice = match directory.join("world.json").is_file() {
+                true => "this is a world: name its part `activations` or `codes`",
+                false => "run the command that makes it again; finished parts are kept",
+            };
             return Err(Complaint::new("this is not a finished Etalon directory")
                 .expected(format!("a file {NAME} in it"))
-                .advice("run the command that makes it again; finished parts are kept")
+                .advice(advice)
                 .file(directory)
                 .into());
         }

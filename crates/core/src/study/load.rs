@@ -93,7 +93,7 @@ impl Paths {
             embeddings: part("activations"),
             labels: part("labels.csv"),
             // They point into rows of their own, of which somebody has to bring the codes.
-            pairs: self.pair_codes.as_ref().and_then(|_| part("pairs.csv")),
+            pairs: self.pair_codes.as_ref().or(self.sae.as_ref()).and_then(|_| part("pairs.csv")),
             pair_embeddings: part("pair-activations"),
             pair_labels: part("pair-labels.csv"),
             truth: Some(world.clone()),
@@ -133,7 +133,8 @@ impl Paths {
         let paths = self.clone().with_world(base)?;
         let at = |text: &String| base.join(text);
         let codes = |text: &String| load_codes(&at(text), budget).map(Arc::new);
-        let activations = |text: &String| load_activations(&at(text), finite, budget).map(Arc::new);
+        // Pairs and latents are counted by row, so that no row may go here.
+        let activations = |text: &String| load_activations(&at(text), Finite::Refuse, budget).map(Arc::new);
         let labels = |text: &String| load_labels(&at(text), budget).map(Arc::new);
         let mut inputs = Inputs {
             codes: paths.codes.as_ref().map(codes).transpose()?,
@@ -146,19 +147,22 @@ impl Paths {
             truth: paths.truth.as_ref().map(|text| load_truth(&at(text), budget).map(Arc::new)).transpose()?,
             ..Inputs::default()
         };
+        let pairs = paths.pairs.as_ref().map(at);
+        if let Some(file) = &pairs {
+            let names = inputs.labels.as_ref().or(inputs.pair_labels.as_ref()).map(|labels| labels.names().to_vec());
+            let table = input::read_table(file, budget)?;
+            inputs.pairs = Some(Arc::new(PairSet::from_table(&table, names.as_deref()).in_file(file)?));
+        }
         if let Some(file) = paths.embeddings.as_ref().map(at) {
             let (embeddings, dropped) = load_finite(&file, finite, budget)?;
             inputs.embeddings = Some(Arc::new(embeddings));
-            rows::leave_out(&mut inputs, &dropped)?;
+            rows::leave_out(&mut inputs, &dropped).in_file(&file)?;
         }
         if paths.pool.is_none() {
-            inputs.check()?;
+            inputs.check_rows()?;
         }
-        if let Some(file) = paths.pairs.as_ref().map(at) {
-            let names = inputs.labels.as_ref().or(inputs.pair_labels.as_ref()).map(|labels| labels.names().to_vec());
-            let table = input::read_table(&file, budget)?;
-            inputs.pairs = Some(Arc::new(PairSet::from_table(&table, names.as_deref()).in_file(&file)?));
-            inputs.check_pairs().in_file(&file)?;
+        if let Some(file) = &pairs {
+            inputs.check_pairs().in_file(file)?;
         }
         Ok(inputs)
     }

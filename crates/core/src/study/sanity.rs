@@ -21,6 +21,9 @@ pub struct Sanity {
     pub seed: u64,
 }
 
+/// All of them are held in memory at once.
+const MOST_NULLS: usize = 100;
+
 impl Default for Sanity {
     fn default() -> Sanity {
         Sanity { k: None, nulls: 3, seed: 0 }
@@ -48,6 +51,13 @@ pub fn sanity_sets(
         return Err(Complaint::new("the codes under test need another name than the baselines")
             .found(format!("`{name}`"))
             .advice("choose one with --name")
+            .into());
+    }
+    if options.nulls > MOST_NULLS {
+        return Err(Complaint::new("so many untrained dictionaries tell nothing more")
+            .expected(format!("at most {MOST_NULLS}"))
+            .found(options.nulls)
+            .advice("a few are enough: --nulls 3")
             .into());
     }
     inputs.check()?;
