@@ -2,6 +2,7 @@
 
 pub mod assignment;
 pub mod bits;
+pub mod cholesky;
 pub mod nnls;
 pub mod panels;
 pub mod product;

@@ -29,7 +29,7 @@ const MEAN_DECAY: f32 = 0.9;
 /// Decay of the mean squared slope.
 const SQUARE_DECAY: f32 = 0.999;
 /// Keeps the step finite.
-const EPSILON: f32 = 1e-8;
+pub(super) const EPSILON: f32 = 1e-8;
 
 impl Adam {
     /// Trains the layer for some of the concepts on dense rows. The loss is the mean over all known labels of a batch, of
@@ -80,8 +80,8 @@ impl Adam {
                 }
                 rows_by_columns(&residuals, &picked, batch.len(), width, &mut slopes);
                 step += 1;
-                layer.step(&slopes, self.learning_rate, step);
-                intercepts.step(&intercept_slopes, self.learning_rate, step);
+                layer.step(&slopes, self.learning_rate, step, EPSILON);
+                intercepts.step(&intercept_slopes, self.learning_rate, step, EPSILON);
             }
         }
         (0..probes)
@@ -95,27 +95,53 @@ impl Adam {
 }
 
 /// Parameters with what Adam remembers of their slopes.
-struct Layer {
-    values: Vec<f32>,
+pub(super) struct Layer {
+    /// The parameters.
+    pub values: Vec<f32>,
     means: Vec<f32>,
     squares: Vec<f32>,
 }
 
 impl Layer {
-    fn new(len: usize) -> Layer {
-        Layer { values: vec![0.0; len], means: vec![0.0; len], squares: vec![0.0; len] }
+    /// So many zeros.
+    pub fn new(len: usize) -> Layer {
+        Layer::from(vec![0.0; len])
     }
 
-    fn step(&mut self, slopes: &[f32], learning_rate: f64, step: i32) {
+    /// Parameters to begin with.
+    pub fn from(values: Vec<f32>) -> Layer {
+        Layer { means: vec![0.0; values.len()], squares: vec![0.0; values.len()], values }
+    }
+
+    /// What the root of the mean squared slope is divided by at a step (from 1), because it began at zero.
+    pub fn root(step: i32) -> f32 {
+        (1.0 - f64::from(SQUARE_DECAY).powi(step)).sqrt() as f32
+    }
+
+    /// One step against the slopes.
+    pub fn step(&mut self, slopes: &[f32], learning_rate: f64, step: i32, epsilon: f32) {
         let length = (learning_rate / (1.0 - f64::from(MEAN_DECAY).powi(step))) as f32;
-        let root = (1.0 - f64::from(SQUARE_DECAY).powi(step)).sqrt() as f32;
+        let root = Layer::root(step);
         let memory = self.means.iter_mut().zip(&mut self.squares);
         for ((value, (mean, square)), &slope) in self.values.iter_mut().zip(memory).zip(slopes) {
             *mean += (1.0 - MEAN_DECAY) * (slope - *mean);
             *square = SQUARE_DECAY * *square + (1.0 - SQUARE_DECAY) * slope * slope;
-            *value -= length * *mean / (square.sqrt() / root + EPSILON);
+            *value -= length * *mean / (square.sqrt() / root + epsilon);
         }
     }
+}
+
+/// A dot product in eight lanes: fixed order, and the compiler makes it wide.
+pub(super) fn product(a: &[f32], b: &[f32]) -> f32 {
+    let (a, a_rest) = a.as_chunks::<8>();
+    let (b, b_rest) = b.as_chunks::<8>();
+    let mut lanes = [0f32; 8];
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..8 {
+            lanes[lane] += a[lane] * b[lane];
+        }
+    }
+    lanes.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
 }
 
 #[cfg(test)]

@@ -54,6 +54,24 @@ impl Design<'_> {
         }
     }
 
+    /// The sum of the squares of every column.
+    pub fn column_squares(&self) -> Vec<f64> {
+        let mut sums = vec![0.0; self.width()];
+        match self {
+            Design::Dense { values, width } => {
+                for row in values.chunks_exact((*width).max(1)) {
+                    sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value) * f64::from(value));
+                }
+            }
+            Design::Sparse { codes, .. } => {
+                for place in 0..codes.rows() {
+                    each_entry(codes, place, |latent, value| sums[latent] += value * value);
+                }
+            }
+        }
+        sums
+    }
+
     /// `probes × rows`: every row under every probe's weights (`probes × width`), in `f64`.
     pub fn scores(&self, weights: &[f64], probes: usize) -> Vec<f64> {
         let rows = self.rows();
@@ -200,6 +218,9 @@ mod tests {
             let scores = design.scores(&weights, probes);
             let sums = design.weighted_sums(&curves, probes);
             let (bent, totals) = design.curvature(&weights, &shifts, &curves);
+            let squares = design.column_squares();
+            assert!((squares.iter().sum::<f64>() - design.sum_of_squares()).abs() < 1e-9);
+            assert!((squares[2] - (0..rows).map(|row| x(row, 2).powi(2)).sum::<f64>()).abs() < 1e-9);
             for probe in 0..probes {
                 let curve = |row: usize| curves[probe * rows + row];
                 let mut total = 0.0;

@@ -2,11 +2,19 @@
 //!
 //! Weights agree to 1e-4: scikit-learn stops its own search at about that distance, and it fits `f64` rows where ours are
 //! `f32`. The stump is exact.
+//!
+//! `more_probes.json` was made from the same rows: `one_versus_rest` by `LogisticRegression(C=1, tol=1e-8)` for every class
+//! of `y_multi`; `absolute` by `LogisticRegression(penalty="l1", solver="saga", tol=1e-10)`; `adamw` by PyTorch 2.15: a
+//! `Linear(12, 1)` from the start that is given, `AdamW(lr)`, `binary_cross_entropy_with_logits` plus `absolute · Σ|w|`
+//! on rows 0 to 159, epoch `e` in the order `(7 i + 13 e) mod 160`, the epoch that is best on rows 160 to 239 kept.
 
 use etalon::codes::{Codes, Latent};
 use etalon::kernel::bits::Bits;
+use etalon::probe::adamw::{AdamW, Shown};
 use etalon::probe::design::Design;
-use etalon::probe::logistic::{Logistic, Target};
+use etalon::probe::few::{Few, Penalty};
+use etalon::probe::logistic::{Logistic, Probe, Target};
+use etalon::probe::ridge::Ridge;
 use etalon::probe::tree::{Sample, Tree};
 use serde_json::Value;
 
@@ -25,6 +33,92 @@ fn golden() -> Golden {
     let values = json["x"].as_array().unwrap().iter().flat_map(numbers).map(|value| value as f32).collect();
     let positive = numbers(&json["y"]).iter().map(|&y| y == 1.0).collect();
     Golden { json, values, positive }
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
+}
+
+fn assert_close(case: &str, probe: &Probe, expected: &Value, tolerance: f64) {
+    let weights = numbers(expected.get("coef").unwrap_or(&expected["weights"]));
+    let pairs = probe.weights.iter().zip(&weights);
+    for (column, (found, expected)) in pairs.enumerate() {
+        assert!((found - expected).abs() < tolerance, "{case}, column {column}: {found} {expected}");
+    }
+    let intercept = expected["intercept"].as_f64().unwrap();
+    assert!((probe.intercept - intercept).abs() < tolerance, "{case}: {} {intercept}", probe.intercept);
+}
+
+#[test]
+fn few_columns_and_absolute_weights() {
+    let golden = golden();
+    let few = Few { values: &golden.values, stride: WIDTH, width: WIDTH, positive: &golden.positive };
+    let more = crate::golden_json("more_probes.json");
+    let fit = |logistic: Logistic, penalty| logistic.fit_few(&few, penalty, None).unwrap();
+    let balanced = Logistic { balanced: true, ..Logistic::default() };
+    assert_close("c 1", &fit(Logistic::default(), Penalty::Squares), &golden.json["logistic_l2_c1"], 1e-4);
+    assert_close("balanced", &fit(balanced, Penalty::Squares), &golden.json["logistic_l2_c1_balanced"], 1e-4);
+    assert_close("absolute", &fit(Logistic::default(), Penalty::Absolute), &golden.json["logistic_l1_c1"], 1e-3);
+    for case in more["absolute"].as_array().unwrap() {
+        let probe = fit(Logistic { c: case["c"].as_f64().unwrap(), ..Logistic::default() }, Penalty::Absolute);
+        assert!(probe.converged);
+        assert_close(&format!("absolute, c {}", case["c"]), &probe, case, 1e-4);
+        let zeros = |weights: &[f64]| weights.iter().filter(|weight| **weight == 0.0).count();
+        assert_eq!(zeros(&probe.weights), zeros(&numbers(&case["coef"])));
+    }
+}
+
+#[test]
+fn one_versus_rest_and_ridge() {
+    let golden = golden();
+    let classes = numbers(&golden.json["y_multi"]);
+    let rows = classes.len();
+    let codes = Codes::from_dense(&golden.values, WIDTH).unwrap();
+    let designs = [
+        Design::Dense { values: &golden.values, width: WIDTH },
+        Design::Sparse { codes: codes.all().unwrap(), latents: WIDTH },
+    ];
+    let yes: Vec<Bits> = [0.0, 1.0, 2.0].map(|c| Bits::of(rows, (0..rows).filter(|&row| classes[row] == c))).to_vec();
+    let known = Bits::full(rows);
+    let targets: Vec<Target<'_>> = yes.iter().map(|yes| Target { yes, known: &known }).collect();
+    let more = crate::golden_json("more_probes.json");
+    let truth: Vec<f64> = golden.positive.iter().map(|&yes| f64::from(u8::from(yes))).collect();
+    for design in designs {
+        for (class, probe) in Logistic::default().fit(&design, &targets).iter().enumerate() {
+            assert_close(&format!("class {class}"), probe.as_ref().unwrap(), &more["one_versus_rest"][class], 1e-4);
+        }
+        assert_close("ridge", &Ridge::default().fit(&design, &truth)[0], &golden.json["ridge_a1"], 1e-6);
+    }
+}
+
+#[test]
+fn linear_probe_of_saebench() {
+    let golden = golden();
+    let more = crate::golden_json("more_probes.json");
+    let (values, positive) = (golden.values.split_at(160 * WIDTH), golden.positive.split_at(160));
+    let trained = Shown { design: Design::Dense { values: values.0, width: WIDTH }, positive: positive.0 };
+    let judged = Shown { design: Design::Dense { values: values.1, width: WIDTH }, positive: positive.1 };
+    for case in more["adamw"].as_array().unwrap() {
+        let (number, whole) = (|key: &str| case[key].as_f64().unwrap(), |key: &str| case[key].as_u64().unwrap() as usize);
+        let settings = AdamW {
+            learning_rate: number("learning_rate"),
+            decay: 0.01,
+            absolute: number("absolute"),
+            batch: whole("batch"),
+            epochs: whole("epochs"),
+            patience: whole("patience"),
+        };
+        let intercept = case["start"]["intercept"].as_f64().unwrap();
+        let start = Probe { weights: numbers(&case["start"]["weights"]), intercept, converged: true };
+        let mut epochs = 0;
+        let probe = settings.fit_from(&start, &trained, &judged, |epoch| {
+            epochs += 1;
+            (0..160).map(|row| (row * 7 + epoch * 13) % 160).collect()
+        });
+        assert_eq!(epochs, whole("epochs_run"));
+        assert_close("adamw", &probe, case, 1e-4);
+        assert!((judged.judge(&probe).accuracy().unwrap() - number("accuracy")).abs() < 1e-6);
+    }
 }
 
 #[test]

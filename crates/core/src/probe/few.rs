@@ -1,0 +1,338 @@
+//! Logistic regression on a few columns: Newton's method with the whole matrix of curvatures.
+//!
+//! Probes on the best `k` latents are small and fitted by the thousand, one size after the other on the first columns of
+//! the same table. A handful of exact steps beats a search by products there, and the penalty may also be the sum of
+//! absolute weights, whose steps are found coordinate by coordinate on that matrix.
+
+use super::logistic::{Logistic, Probe, sigmoid};
+use super::spectrum::dot;
+use crate::kernel::cholesky::solve;
+use crate::kernel::product::rows_by_columns;
+
+/// The first columns of a table of rows, and which rows are positive.
+#[derive(Clone, Copy, Debug)]
+pub struct Few<'a> {
+    /// The table, row by row.
+    pub values: &'a [f32],
+    /// Values per row of the table.
+    pub stride: usize,
+    /// How many columns the probe sees.
+    pub width: usize,
+    /// The positive rows.
+    pub positive: &'a [bool],
+}
+
+/// What keeps the weights small, besides `c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Penalty {
+    /// Half the sum of squares.
+    Squares,
+    /// The sum of absolute values: weights become exactly zero.
+    Absolute,
+}
+
+/// Rows whose curvatures are summed at a time.
+const TILE: usize = 256;
+/// Rounds over all coordinates that one step may take.
+const MOST_ROUNDS: usize = 500;
+
+impl<'a> Few<'a> {
+    fn row(&self, row: usize) -> &'a [f32] {
+        &self.values[row * self.stride..][..self.width]
+    }
+
+    /// Every row under a probe.
+    pub fn scores(&self, probe: &Probe) -> Vec<f64> {
+        let score = |row: usize| {
+            let sum: f64 = self.row(row).iter().zip(&probe.weights).map(|(&x, w)| f64::from(x) * w).sum();
+            sum + probe.intercept
+        };
+        (0..self.positive.len()).map(score).collect()
+    }
+
+    /// `Σ_i s_i x_i x_iᵀ` with a one behind every row.
+    fn curvature(&self, curves: &[f64]) -> Vec<f64> {
+        let side = self.width + 1;
+        let (mut sum, mut part) = (vec![0.0; side * side], vec![0.0; side * side]);
+        let (mut rows, mut turned) = (Vec::new(), Vec::new());
+        for first in (0..curves.len()).step_by(TILE) {
+            let count = TILE.min(curves.len() - first);
+            rows.clear();
+            turned.clear();
+            turned.resize(side * count, 0.0);
+            for place in 0..count {
+                let curve = curves[first + place];
+                for (column, &value) in self.row(first + place).iter().chain(&[1.0]).enumerate() {
+                    rows.push(f64::from(value));
+                    turned[column * count + place] = curve * f64::from(value);
+                }
+            }
+            rows_by_columns(&turned, &rows, count, side, &mut part);
+            sum.iter_mut().zip(&part).for_each(|(sum, part)| *sum += part);
+        }
+        sum
+    }
+}
+
+impl Logistic {
+    /// Fits one probe, from another one's weights if there are some (missing ones start at zero); `None` where a class is
+    /// missing.
+    pub fn fit_few(&self, few: &Few<'_>, penalty: Penalty, start: Option<&Probe>) -> Option<Probe> {
+        let (rows, yes) = (few.positive.len(), few.positive.iter().filter(|yes| **yes).count());
+        if yes == 0 || yes == rows {
+            return None;
+        }
+        let (total, positives) = (rows as f64, yes as f64);
+        let (for_yes, for_no) = match self.balanced {
+            true => (total / (2.0 * positives), total / (2.0 * (total - positives))),
+            false => (1.0, 1.0),
+        };
+        let mut point = Point { few, for_yes, for_no, size: 1.0 / self.c, penalty, at: vec![0.0; few.width + 1] };
+        match start {
+            Some(start) => {
+                point.at.iter_mut().zip(&start.weights).for_each(|(at, weight)| *at = *weight);
+                point.at[few.width] = start.intercept;
+            }
+            None if !self.balanced => point.at[few.width] = libm::log(positives / (total - positives)),
+            None => {}
+        }
+        let converged = point.descend(self.tolerance, self.steps);
+        let intercept = point.at.pop()?;
+        Some(Probe { weights: point.at, intercept, converged })
+    }
+}
+
+/// Weights with the intercept behind them, and what is asked of them.
+struct Point<'a> {
+    few: &'a Few<'a>,
+    for_yes: f64,
+    for_no: f64,
+    size: f64,
+    penalty: Penalty,
+    at: Vec<f64>,
+}
+
+impl Point<'_> {
+    fn descend(&mut self, tolerance: f64, steps: usize) -> bool {
+        let width = self.few.width;
+        let mut scores = self.moves(&self.at.clone());
+        for _ in 0..steps {
+            let (slope, curves) = self.look(&scores);
+            if self.violation(&slope) <= tolerance * self.size {
+                return true;
+            }
+            let mut bent = self.few.curvature(&curves);
+            // Where every row is certain, nothing bends the intercept: a trace of a curve keeps its step finite.
+            bent[(width + 1) * (width + 1) - 1] += 1e-12;
+            let (step, promise) = match self.penalty {
+                Penalty::Squares => self.exact_step(bent, &slope),
+                Penalty::Absolute => self.coordinate_step(&bent, &slope),
+            };
+            let moves = self.moves(&step);
+            let start = self.loss(&scores, &moves, &step, 0.0);
+            let slack = 1e-13 * (1.0 + start.abs());
+            // What is left to win is below what the sum can resolve.
+            if promise.abs() <= slack * 1e-2 {
+                return true;
+            }
+            let mut distance = 1.0;
+            while self.loss(&scores, &moves, &step, distance) > start + 1e-4 * distance * promise + slack {
+                distance /= 2.0;
+                if distance < 1e-9 {
+                    return false;
+                }
+            }
+            self.at.iter_mut().zip(&step).for_each(|(at, step)| *at += distance * step);
+            scores.iter_mut().zip(&moves).for_each(|(score, by)| *score += distance * by);
+        }
+        false
+    }
+
+    /// What a change of weights and intercept adds to the score of every row.
+    fn moves(&self, change: &[f64]) -> Vec<f64> {
+        let (weights, shift) = change.split_at(self.few.width);
+        let score = |row: usize| {
+            let sum: f64 = self.few.row(row).iter().zip(weights).map(|(&x, w)| f64::from(x) * w).sum();
+            sum + shift[0]
+        };
+        (0..self.few.positive.len()).map(score).collect()
+    }
+
+    /// The slope of the loss, without the sum of absolute weights, and every row's curve.
+    fn look(&self, scores: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let width = self.few.width;
+        let (mut slope, mut curves) = (vec![0.0; width + 1], Vec::with_capacity(scores.len()));
+        for (row, &score) in scores.iter().enumerate() {
+            let (importance, truth) = if self.few.positive[row] { (self.for_yes, 1.0) } else { (self.for_no, 0.0) };
+            let probability = sigmoid(score);
+            let residual = importance * (probability - truth);
+            slope.iter_mut().zip(self.few.row(row)).for_each(|(slope, &x)| *slope += residual * f64::from(x));
+            slope[width] += residual;
+            curves.push(importance * probability * (1.0 - probability));
+        }
+        if self.penalty == Penalty::Squares {
+            slope.iter_mut().zip(&self.at[..width]).for_each(|(slope, at)| *slope += self.size * at);
+        }
+        (slope, curves)
+    }
+
+    /// How far the slope is from that of a minimum.
+    fn violation(&self, slope: &[f64]) -> f64 {
+        if self.penalty == Penalty::Squares {
+            return dot(slope, slope).sqrt();
+        }
+        let of = |place: usize| match self.at[place] {
+            _ if place == self.few.width => slope[place],
+            0.0 => (slope[place].abs() - self.size).max(0.0),
+            at => slope[place] + self.size * at.signum(),
+        };
+        (0..slope.len()).map(|place| of(place).powi(2)).sum::<f64>().sqrt()
+    }
+
+    /// The loss at a distance along a step.
+    fn loss(&self, scores: &[f64], moves: &[f64], step: &[f64], distance: f64) -> f64 {
+        let mut loss = 0.0;
+        for ((&score, &by), &yes) in scores.iter().zip(moves).zip(self.few.positive) {
+            let score = score + distance * by;
+            let (importance, wrong) = if yes { (self.for_yes, -score) } else { (self.for_no, score) };
+            loss += importance * (libm::log1p(libm::exp(-wrong.abs())) + wrong.max(0.0));
+        }
+        let ahead = self.at.iter().zip(step).take(self.few.width).map(|(at, step)| at + distance * step);
+        loss + self.size
+            * match self.penalty {
+                Penalty::Squares => ahead.map(|weight| weight * weight).sum::<f64>() / 2.0,
+                Penalty::Absolute => ahead.map(f64::abs).sum(),
+            }
+    }
+
+    /// Newton's step, and what it promises by its slope.
+    fn exact_step(&self, mut bent: Vec<f64>, slope: &[f64]) -> (Vec<f64>, f64) {
+        let side = slope.len();
+        (0..self.few.width).for_each(|place| bent[place * side + place] += self.size);
+        let mut step: Vec<f64> = slope.iter().map(|slope| -slope).collect();
+        let diagonal: Vec<f64> = (0..side).map(|place| bent[place * side + place]).collect();
+        if !solve(&mut bent, &mut step) {
+            // Rounding only: a step by the diagonal goes down as well.
+            step = slope.iter().zip(&diagonal).map(|(slope, bent)| -slope / bent.max(1e-12)).collect();
+        }
+        let promise = dot(slope, &step);
+        (step, promise)
+    }
+
+    /// The step to the minimum of the bent loss plus the sum of absolute weights, one coordinate after the other.
+    fn coordinate_step(&self, bent: &[f64], slope: &[f64]) -> (Vec<f64>, f64) {
+        let side = slope.len();
+        let (mut step, mut left) = (vec![0.0; side], slope.to_vec());
+        for _ in 0..MOST_ROUNDS {
+            let mut largest: f64 = 0.0;
+            for place in 0..side {
+                let curve = bent[place * side + place].max(1e-12);
+                let now = self.at[place] + step[place];
+                let wanted = now - left[place] / curve;
+                let next = match place == self.few.width {
+                    true => wanted,
+                    false => wanted.signum() * (wanted.abs() - self.size / curve).max(0.0),
+                };
+                let by = next - now;
+                if by != 0.0 {
+                    step[place] += by;
+                    left.iter_mut().zip(&bent[place * side..]).for_each(|(left, bent)| *left += by * bent);
+                    largest = largest.max(by * by * curve);
+                }
+            }
+            if largest <= 1e-22 {
+                break;
+            }
+        }
+        // A weight that should be zero must be: rounding would keep it a hair away.
+        for (step, at) in step.iter_mut().zip(&self.at).take(self.few.width) {
+            if (*step + at).abs() <= 1e-15 * at.abs() {
+                *step = -at;
+            }
+        }
+        let kept = |with: f64| {
+            let at = |(at, step): (&f64, &f64)| (at + with * step).abs();
+            self.at.iter().zip(&step).take(self.few.width).map(at).sum::<f64>()
+        };
+        let promise = dot(slope, &step) + self.size * (kept(1.0) - kept(0.0));
+        (step, promise)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::bits::Bits;
+    use crate::probe::design::Design;
+    use crate::probe::logistic::Target;
+
+    fn noisy(rows: usize, width: usize) -> (Vec<f32>, Vec<bool>) {
+        let values: Vec<f32> = (0..rows * width).map(|i| ((i * i * 31 + i * 7) % 97) as f32 / 48.0 - 1.0).collect();
+        let positive = (0..rows).map(|row| values[row * width] + values[(row * 3 + 1) % rows * width] > 0.2).collect();
+        (values, positive)
+    }
+
+    #[test]
+    fn agrees_with_the_search_by_products_and_takes_up_smaller_probes() {
+        let (values, positive) = noisy(300, 6);
+        for width in [1, 3, 6] {
+            let few = Few { values: &values, stride: 6, width, positive: &positive };
+            let cut: Vec<f32> = values.chunks(6).flat_map(|row| &row[..width]).copied().collect();
+            let yes = Bits::of(300, (0..300).filter(|&row| positive[row]));
+            let (known, design) = (Bits::full(300), Design::Dense { values: &cut, width });
+            for balanced in [false, true] {
+                let logistic = Logistic { balanced, ..Logistic::default() };
+                let other = logistic.fit(&design, &[Target { yes: &yes, known: &known }]).remove(0).unwrap();
+                let smaller = Few { width: 1, ..few };
+                let start = logistic.fit_few(&smaller, Penalty::Squares, None).unwrap();
+                for start in [None, Some(&start)] {
+                    let probe = logistic.fit_few(&few, Penalty::Squares, start).unwrap();
+                    assert!(probe.converged && other.converged);
+                    let pairs = probe.weights.iter().zip(&other.weights);
+                    assert!(pairs.chain([(&probe.intercept, &other.intercept)]).all(|(a, b)| (a - b).abs() < 2e-5));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn absolute_weights_become_zero_one_after_the_other() {
+        let (values, positive) = noisy(300, 6);
+        let few = Few { values: &values, stride: 6, width: 6, positive: &positive };
+        let kept: Vec<usize> = [1e-4, 0.03, 1.0, 1e4]
+            .iter()
+            .map(|&c| {
+                let probe = Logistic { c, ..Logistic::default() }.fit_few(&few, Penalty::Absolute, None).unwrap();
+                assert!(probe.converged, "{c}");
+                probe.weights.iter().filter(|weight| **weight != 0.0).count()
+            })
+            .collect();
+        assert!(kept[0] == 0 && kept[3] == 6 && kept.windows(2).all(|pair| pair[0] <= pair[1]), "{kept:?}");
+        // Without any weight the intercept is the log-odds.
+        let strong = Logistic { c: 1e-4, ..Logistic::default() }.fit_few(&few, Penalty::Absolute, None).unwrap();
+        let yes = positive.iter().filter(|yes| **yes).count() as f64;
+        assert!((strong.intercept - (yes / (300.0 - yes)).ln()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn edges() {
+        let one = |values: &[f32], positive: &[bool], penalty| {
+            let few = Few { values, stride: 1, width: 1, positive };
+            Logistic { c: 1e5, ..Logistic::default() }.fit_few(&few, penalty, None)
+        };
+        for penalty in [Penalty::Squares, Penalty::Absolute] {
+            assert_eq!(one(&[], &[], penalty), None);
+            assert_eq!(one(&[1.0, 2.0], &[true, true], penalty), None);
+            // A column that says nothing: half and half.
+            let flat = one(&[0.0; 4], &[true, false, true, false], penalty).unwrap();
+            assert!(flat.converged && flat.weights[0] == 0.0 && flat.intercept.abs() < 1e-12);
+            // Separable with hardly any penalty: it ends, and it separates.
+            let probe = one(&[-1.0, -0.5, 0.5, 1.0], &[false, false, true, true], penalty).unwrap();
+            assert!(probe.weights[0] > 5.0 && probe.intercept.abs() < 1.0);
+            // No columns at all leaves the intercept.
+            let few = Few { values: &[], stride: 0, width: 0, positive: &[true, false, false, false] };
+            let none = Logistic::default().fit_few(&few, penalty, None).unwrap();
+            assert!((none.intercept - (1.0f64 / 3.0).ln()).abs() < 1e-9);
+        }
+    }
+}

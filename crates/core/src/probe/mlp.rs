@@ -1,0 +1,229 @@
+//! Small networks by the thousand: one hidden layer of rectified units, trained with Adam, each by itself.
+//!
+//! A network of 32 units on a few thousand rows is too small for a matrix product to pay and costs some milliseconds;
+//! what counts is that a thousand of them run on all threads, and that each depends on its own number only.
+
+use rayon::prelude::*;
+
+use super::adam::{Layer, product};
+use super::logistic::sigmoid;
+use crate::kernel::random::{permutation, stream, unit};
+
+/// How networks are trained. The first weights are Glorot's, uniform in ±√(6 / (inputs + outputs)) of their layer, and
+/// the first intercepts zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mlp {
+    /// Units of the hidden layer.
+    pub hidden: usize,
+    /// The learning rate.
+    pub learning_rate: f64,
+    /// How often every row is seen.
+    pub epochs: usize,
+    /// Rows per step; the last step of an epoch takes what is left.
+    pub batch: usize,
+    /// Keeps the step finite; added to the root of the mean squared slope before that is corrected, as Keras does.
+    pub epsilon: f64,
+    /// The seed of first weights and orders.
+    pub seed: u64,
+}
+
+impl Default for Mlp {
+    fn default() -> Mlp {
+        Mlp { hidden: 32, learning_rate: 1e-3, epochs: 25, batch: 512, epsilon: 1e-7, seed: 0 }
+    }
+}
+
+/// What one network shall learn.
+#[derive(Clone, Copy, Debug)]
+pub struct Lesson<'a> {
+    /// The rows, one after the other.
+    pub values: &'a [f32],
+    /// Values per row.
+    pub width: usize,
+    /// The class of every row, below `classes`.
+    pub truth: &'a [u32],
+    /// How many classes there are: two share one output, more have one each.
+    pub classes: usize,
+    /// What tells this network's random choices from those of others.
+    pub number: u64,
+}
+
+/// A trained network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    width: usize,
+    /// `width × hidden`, then the intercepts.
+    first: Vec<f32>,
+    hidden_intercepts: Vec<f32>,
+    /// `outputs × hidden`, then the intercepts.
+    second: Vec<f32>,
+    intercepts: Vec<f32>,
+}
+
+impl Network {
+    /// How many outputs there are.
+    pub fn outputs(&self) -> usize {
+        self.intercepts.len()
+    }
+
+    /// The scores of all rows, `rows × outputs`: above zero is yes, or the largest output is the class.
+    pub fn scores(&self, values: &[f32]) -> Vec<f32> {
+        let mut hidden = vec![0.0; self.hidden_intercepts.len()];
+        let mut scores = Vec::new();
+        for row in values.chunks_exact(self.width.max(1)) {
+            forward(row, &self.first, &self.hidden_intercepts, &mut hidden);
+            for (output, intercept) in self.intercepts.iter().enumerate() {
+                scores.push(intercept + product(&self.second[output * hidden.len()..][..hidden.len()], &hidden));
+            }
+        }
+        scores
+    }
+}
+
+/// The hidden units of a row.
+fn forward(row: &[f32], first: &[f32], intercepts: &[f32], hidden: &mut [f32]) {
+    hidden.copy_from_slice(intercepts);
+    for (&value, weights) in row.iter().zip(first.chunks_exact(hidden.len().max(1))) {
+        hidden.iter_mut().zip(weights).for_each(|(unit, weight)| *unit += value * weight);
+    }
+    hidden.iter_mut().for_each(|unit| *unit = unit.max(0.0));
+}
+
+impl Mlp {
+    /// Trains one network per lesson on all threads; the order of the lessons is that of the networks.
+    pub fn fit_all(&self, lessons: &[Lesson<'_>]) -> Vec<Network> {
+        lessons.par_iter().map(|lesson| self.fit(lesson)).collect()
+    }
+
+    /// Trains one network.
+    pub fn fit(&self, lesson: &Lesson<'_>) -> Network {
+        let (width, hidden) = (lesson.width, self.hidden);
+        let outputs = if lesson.classes > 2 { lesson.classes } else { 1 };
+        let mut random = stream(self.seed, "probe/mlp/start", lesson.number);
+        let mut glorot = |inputs: usize, outputs: usize| {
+            let bound = (6.0 / (inputs + outputs).max(1) as f64).sqrt();
+            Layer::from((0..inputs * outputs).map(|_| ((2.0 * unit(&mut random) - 1.0) * bound) as f32).collect())
+        };
+        // In the order of the slopes below: first weights, their intercepts, second weights, their intercepts.
+        let mut layers = [glorot(width, hidden), Layer::new(hidden), glorot(hidden, outputs), Layer::new(outputs)];
+        let mut slopes = layers.each_ref().map(|layer| vec![0f32; layer.values.len()]);
+        let (mut units, mut back, mut wrong) = (vec![0f32; hidden], vec![0f32; hidden], vec![0f64; outputs]);
+        let mut step = 0;
+        for epoch in 0..self.epochs {
+            let mut random = stream(self.seed, "probe/mlp/epoch", lesson.number << 16 | epoch as u64 & 0xffff);
+            for batch in permutation(lesson.truth.len(), &mut random).chunks(self.batch.max(1)) {
+                slopes.iter_mut().for_each(|slopes| slopes.fill(0.0));
+                for &row in batch {
+                    let values = &lesson.values[row * width..][..width];
+                    forward(values, &layers[0].values, &layers[1].values, &mut units);
+                    for (output, wrong) in wrong.iter_mut().enumerate() {
+                        let weights = &layers[2].values[output * hidden..][..hidden];
+                        *wrong = f64::from(layers[3].values[output] + product(weights, &units));
+                    }
+                    residuals(&mut wrong, lesson.truth[row] as usize);
+                    back.fill(0.0);
+                    for (output, wrong) in wrong.iter().enumerate() {
+                        let share = (wrong / batch.len() as f64) as f32;
+                        slopes[3][output] += share;
+                        let weights = &layers[2].values[output * hidden..][..hidden];
+                        let slopes = &mut slopes[2][output * hidden..][..hidden];
+                        for ((slope, unit), (back, weight)) in
+                            slopes.iter_mut().zip(&units).zip(back.iter_mut().zip(weights))
+                        {
+                            *slope += share * unit;
+                            *back += share * weight;
+                        }
+                    }
+                    back.iter_mut().zip(&units).for_each(|(back, unit)| *back = if *unit > 0.0 { *back } else { 0.0 });
+                    slopes[1].iter_mut().zip(&back).for_each(|(slope, back)| *slope += back);
+                    for (&value, slopes) in values.iter().zip(slopes[0].chunks_exact_mut(hidden.max(1))) {
+                        slopes.iter_mut().zip(&back).for_each(|(slope, back)| *slope += value * back);
+                    }
+                }
+                step += 1;
+                let epsilon = self.epsilon as f32 / Layer::root(step);
+                for (layer, slopes) in layers.iter_mut().zip(&slopes) {
+                    layer.step(slopes, self.learning_rate, step, epsilon);
+                }
+            }
+        }
+        let [first, hidden_intercepts, second, intercepts] = layers.map(|layer| layer.values);
+        Network { width, first, hidden_intercepts, second, intercepts }
+    }
+}
+
+/// Turns the scores of a row into probabilities minus truth.
+fn residuals(scores: &mut [f64], truth: usize) {
+    if let [score] = scores {
+        *score = sigmoid(*score) - truth as f64;
+        return;
+    }
+    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    scores.iter_mut().for_each(|score| *score = libm::exp(*score - largest));
+    let total: f64 = scores.iter().sum();
+    for (class, score) in scores.iter_mut().enumerate() {
+        *score = *score / total - f64::from(u8::from(class == truth));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid() -> Vec<f32> {
+        (0..20).flat_map(|i| (0..20).flat_map(move |j| [i as f32 / 10.0 - 0.95, j as f32 / 10.0 - 0.95])).collect()
+    }
+
+    #[test]
+    fn what_no_line_separates_is_learnt() {
+        // Opposite quadrants, and the same as a question of three classes with the upper half apart.
+        let values = grid();
+        let crossed: Vec<u32> = values.chunks(2).map(|row| u32::from(row[0] * row[1] > 0.0)).collect();
+        let three: Vec<u32> = crossed.iter().zip(values.chunks(2)).map(|(&c, row)| if row[1] > 0.5 { 2 } else { c }).collect();
+        let mlp = Mlp { learning_rate: 0.01, epochs: 150, batch: 50, ..Mlp::default() };
+        let lessons = [
+            Lesson { values: &values, width: 2, truth: &crossed, classes: 2, number: 0 },
+            Lesson { values: &values, width: 2, truth: &three, classes: 3, number: 1 },
+        ];
+        let networks = mlp.fit_all(&lessons);
+        let scores = networks[0].scores(&values);
+        let right = crossed.iter().zip(&scores).filter(|(c, score)| (**c == 1) == (**score > 0.0)).count();
+        assert!(right > 380, "{right} of 400");
+        let scores = networks[1].scores(&values);
+        let best = |row: &[f32]| (0..3).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32;
+        let right = three.iter().zip(scores.chunks(3)).filter(|(c, row)| **c == best(row)).count();
+        assert!(right > 370, "{right} of 400");
+    }
+
+    #[test]
+    fn the_first_step_is_that_of_adam_by_hand() {
+        // One row x = 1 of class 1: the output's intercept starts at zero and takes one step of the learning rate up.
+        let mlp = Mlp { hidden: 3, learning_rate: 0.25, epochs: 1, ..Mlp::default() };
+        let lesson = Lesson { values: &[1.0], width: 1, truth: &[1], classes: 2, number: 5 };
+        let (before, after) = (Mlp { epochs: 0, ..mlp }.fit(&lesson), mlp.fit(&lesson));
+        assert!(before.intercepts == [0.0] && (after.intercepts[0] - 0.25).abs() < 1e-5);
+        for (a, b) in before.second.iter().zip(&after.second) {
+            // Units that were at zero leave their weights alone; the others move by the learning rate.
+            assert!((a - b).abs() < 1e-6 || ((a - b).abs() - 0.25).abs() < 1e-3, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn company_and_threads_do_not_matter() {
+        let values = grid();
+        let truths: Vec<Vec<u32>> = (2..9).map(|step| (0..400).map(|row| u32::from(row % step == 0)).collect()).collect();
+        let lessons: Vec<Lesson<'_>> = truths
+            .iter()
+            .zip(0..)
+            .map(|(truth, number)| Lesson { values: &values, width: 2, truth, classes: 2, number })
+            .collect();
+        let mlp = Mlp { epochs: 2, ..Mlp::default() };
+        let alone: Vec<Network> = lessons.iter().map(|lesson| mlp.fit(lesson)).collect();
+        for threads in [1, 2, 7] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            assert!(pool.install(|| mlp.fit_all(&lessons)) == alone);
+        }
+        let none = Lesson { values: &[], width: 2, truth: &[], classes: 2, number: 0 };
+        assert!(mlp.fit(&none).scores(&[]).is_empty());
+    }
+}
