@@ -227,6 +227,9 @@ pub struct Train {
     /// Write a line of JSON for every 100th step (--log-every) to this file
     #[arg(long, value_name = "FILE.jsonl")]
     pub log: Option<PathBuf>,
+    /// Write the same numbers for TensorBoard into this folder
+    #[arg(long, value_name = "DIR")]
+    pub tensorboard: Option<PathBuf>,
     /// Steps between two lines of the log
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub log_every: u64,
