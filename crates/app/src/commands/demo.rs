@@ -8,16 +8,16 @@ use std::sync::Arc;
 use etalon::codes::Codes;
 use etalon::error::Result;
 use etalon::labels::worlds::{self, World};
-use etalon::results::Archive;
+use etalon::results::{Archive, Stored};
 use etalon::run::{Engine, Inputs, Truth};
 use etalon::sae::checkpoint::{self, Loaded};
 use etalon::sae::train::{Line, Log, Preset, Record, Settings, TrainJob, TrainOptions, steps_of_epochs, train};
 use etalon::sae::{Dictionary, Linear, arch, encode_store};
 use etalon::store::{ActivationStore, Lock};
 use etalon::study::{Grid, Outcome, Sanity, Set, sanity_sets};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{conclude, profile};
+use super::{conclude_with, profile};
 use crate::cli;
 use crate::session::Session;
 
@@ -48,6 +48,9 @@ const CHAPTERS: [Chapter; 2] = [
         sparsities: &[],
     },
 ];
+
+/// The latents and active latents of which the terminal shows the numbers.
+const SHOWN: (usize, usize) = (128, 8);
 
 const BATCH: usize = 256;
 const EPOCHS: f64 = 60.0;
@@ -97,7 +100,12 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
         };
         total.add(grid.run(&sets)?);
     }
-    conclude(&archive, "Etalon demo", &total, session)
+    // One size and sparsity in the terminal, all of them in the report.
+    let shown = |stored: &Stored| {
+        let number = |name: &str| stored.about.get(name).and_then(Value::as_u64);
+        number("k").is_none_or(|k| (number("latents"), k) == (Some(SHOWN.0 as u64), SHOWN.1 as u64))
+    };
+    conclude_with(&archive, "Etalon demo", &total, shown, session)
 }
 
 /// Every dictionary as a set, and for every size and sparsity an untrained one and random codes.
@@ -154,6 +162,9 @@ fn trained(
         let settings = Settings {
             k: plan.k,
             target_l0: plan.k as f64,
+            // So few steps need a firm hand to reach that.
+            penalty: 50.0,
+            bandwidth: 0.05,
             seed,
             batch: BATCH,
             steps,

@@ -15,8 +15,8 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<(String, Vec<Figure>)> {
         let mut values: Vec<f64> = gathered.sets.iter().filter_map(|set| set.numbers.get(field).copied()).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
-        // Two values are a comparison, which the summary makes already.
-        if values.len() < 3 {
+        // Two values are a comparison, which the summary makes already; and what k does, L0 shows.
+        if values.len() < 3 || *field == "k" && gathered.sets.iter().any(|set| set.numbers.contains_key("l0")) {
             continue;
         }
         let file = slug(field);
