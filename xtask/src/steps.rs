@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-/// The top of the project.
+/// The top of the project. Cargo says where it is when it runs this; what was true when it was built may be another copy.
 pub fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default()
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    PathBuf::from(here).parent().map(PathBuf::from).unwrap_or_default()
 }
 
 /// Runs a step and says how long it took.

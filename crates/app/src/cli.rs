@@ -195,7 +195,7 @@ pub struct Train {
     #[arg(long, value_name = "N")]
     pub anneal_start: Option<u64>,
     /// The first and the last exponent of p_anneal
-    #[arg(long, value_name = "START,END", value_delimiter = ',', num_args = 2)]
+    #[arg(long, value_name = "START,END", value_delimiter = ',')]
     pub exponents: Vec<f64>,
     /// Losses that p_anneal remembers
     #[arg(long, value_name = "N")]
@@ -227,6 +227,9 @@ pub struct Train {
     /// Write a line of JSON for every 100th step (--log-every) to this file
     #[arg(long, value_name = "FILE.jsonl")]
     pub log: Option<PathBuf>,
+    /// Write the same numbers for TensorBoard into this folder
+    #[arg(long, value_name = "DIR")]
+    pub tensorboard: Option<PathBuf>,
     /// Steps between two lines of the log
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub log_every: u64,

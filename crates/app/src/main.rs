@@ -4,6 +4,7 @@ mod bar;
 mod cli;
 mod commands;
 mod session;
+mod tensorboard;
 
 use std::process::ExitCode;
 

@@ -1,45 +1,79 @@
 //! `etalon demo`: the whole story on built-in data.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use etalon::codes::Codes;
 use etalon::error::Result;
 use etalon::labels::worlds::{self, World};
-use etalon::results::Archive;
+use etalon::results::{Archive, Stored};
 use etalon::run::{Engine, Inputs, Truth};
-use etalon::sae::train::{Line, Log, Preset, TrainJob, TrainOptions, steps_of_epochs, train};
+use etalon::sae::checkpoint::{self, Loaded};
+use etalon::sae::train::{Line, Log, Preset, Record, Settings, TrainJob, TrainOptions, steps_of_epochs, train};
 use etalon::sae::{Dictionary, Linear, arch, encode_store};
 use etalon::store::{ActivationStore, Lock};
 use etalon::study::{Grid, Outcome, Sanity, Set, sanity_sets};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{conclude, profile};
+use super::{conclude_with, profile};
 use crate::cli;
 use crate::session::Session;
 
-/// A world with its settings, and the dictionary that is trained on it: small enough for half a minute in all.
+/// A world with its settings, and the dictionaries that are trained on it: small enough for a minute in all.
 struct Chapter {
     world: &'static str,
     settings: &'static [(&'static str, &'static str)],
-    latents: usize,
-    k: usize,
+    /// Latents and active latents per row; every architecture of the first list is trained with each.
+    sizes: &'static [(usize, usize)],
+    archs: &'static [&'static str],
+    /// More sparsities for the first architecture.
+    sparsities: &'static [(usize, usize)],
 }
 
 const CHAPTERS: [Chapter; 2] = [
     Chapter {
         world: "superposition",
         settings: &[("rows", "6000"), ("width", "64"), ("features", "128"), ("pairs", "600")],
-        latents: 256,
-        k: 8,
+        sizes: &[(64, 8), (128, 8), (256, 8)],
+        archs: &["topk", "batch_topk", "jumprelu"],
+        sparsities: &[(128, 4), (128, 16)],
     },
-    Chapter { world: "shapes", settings: &[("rows", "4000"), ("pairs", "600")], latents: 128, k: 8 },
+    Chapter {
+        world: "shapes",
+        settings: &[("rows", "4000"), ("pairs", "600")],
+        sizes: &[(64, 8), (128, 8)],
+        archs: &["topk"],
+        sparsities: &[],
+    },
 ];
+
+/// The latents and active latents of which the terminal shows the numbers.
+const SHOWN: (usize, usize) = (128, 8);
 
 const BATCH: usize = 256;
 const EPOCHS: f64 = 60.0;
 
-/// Makes worlds, trains a dictionary on each, evaluates true features, trained, untrained and random codes with every
+/// One dictionary of a chapter.
+#[derive(Clone, Copy)]
+struct Plan {
+    arch: &'static str,
+    latents: usize,
+    k: usize,
+}
+
+impl Chapter {
+    fn plans(&self) -> Vec<Plan> {
+        let plan = |arch, &(latents, k): &(usize, usize)| Plan { arch, latents, k };
+        let first =
+            self.archs.first().into_iter().flat_map(|arch| self.sparsities.iter().map(|size| plan(*arch, size)));
+        let all = self.archs.iter().flat_map(|arch| self.sizes.iter().map(|size| plan(*arch, size)));
+        all.chain(first).collect()
+    }
+}
+
+/// Makes worlds, trains dictionaries on each, evaluates true features, trained, untrained and random codes with every
 /// metric, and writes the report.
 pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
     let archive = Archive::open(&args.out)?;
@@ -51,11 +85,9 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
         let settings = chapter.settings.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let truth = oracle(worlds::make(chapter.world, &settings, args.seed, &session.budget)?);
         let out = args.out.join("dictionaries").join(chapter.world);
-        let inputs = trained(chapter, &truth, args.seed, &out, &engine, session)?;
-        let options = Sanity { k: Some(chapter.k), seed: args.seed, ..Sanity::default() };
-        let mut sets =
-            engine.install(|| sanity_sets("trained", &inputs, &options, session.progress(), &session.cancel))?;
-        sets.push(Set::new("oracle", truth));
+        let trained = trained(chapter, &truth, args.seed, &out, &engine, session)?;
+        let mut sets = vec![Set::new("oracle", truth)];
+        sets.extend(compared(trained, args.seed, &engine, session)?);
         for set in &mut sets {
             set.about.insert("data".into(), json!(chapter.world));
         }
@@ -68,7 +100,32 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
         };
         total.add(grid.run(&sets)?);
     }
-    conclude(&archive, "Etalon demo", &total, session)
+    // One size and sparsity in the terminal, all of them in the report.
+    let shown = |stored: &Stored| {
+        let number = |name: &str| stored.about.get(name).and_then(Value::as_u64);
+        number("k").is_none_or(|k| (number("latents"), k) == (Some(SHOWN.0 as u64), SHOWN.1 as u64))
+    };
+    conclude_with(&archive, "Etalon demo", &total, shown, session)
+}
+
+/// Every dictionary as a set, and for every size and sparsity an untrained one and random codes.
+fn compared(trained: Vec<(Plan, Inputs)>, seed: u64, engine: &Engine<'_>, session: &Session) -> Result<Vec<Set>> {
+    let mut sets: Vec<Set> = Vec::new();
+    let mut nulls: BTreeMap<(usize, usize), Vec<Arc<Codes>>> = BTreeMap::new();
+    for (plan, inputs) in trained {
+        let size = (plan.latents, plan.k);
+        let mut made = match nulls.get(&size) {
+            Some(nulls) => vec![Set::new(plan.arch, Inputs { nulls: nulls.clone(), ..inputs })],
+            None => {
+                let options = Sanity { k: Some(plan.k), seed, ..Sanity::default() };
+                engine.install(|| sanity_sets(plan.arch, &inputs, &options, session.progress(), &session.cancel))?
+            }
+        };
+        made.iter_mut().for_each(|set| drop(set.about.insert("k".into(), json!(plan.k))));
+        nulls.entry(size).or_insert_with(|| made[0].inputs.nulls.clone());
+        sets.append(&mut made);
+    }
+    Ok(sets)
 }
 
 /// Codes that are the true features: the best that any dictionary could do.
@@ -89,7 +146,7 @@ fn oracle(world: World) -> Inputs {
     }
 }
 
-/// The same inputs with the codes and directions of a dictionary that is trained now, or was before.
+/// The same inputs with the codes and directions of dictionaries that are trained now, all in one pass, or were before.
 fn trained(
     chapter: &Chapter,
     truth: &Inputs,
@@ -97,26 +154,46 @@ fn trained(
     out: &Path,
     engine: &Engine<'_>,
     session: &Session,
-) -> Result<Inputs> {
-    let Some(store) = truth.embeddings.as_deref() else { return Ok(truth.clone()) };
-    let mut settings = arch::find("topk")?.settings(Preset::Etalon, store.width(), chapter.latents);
-    (settings.k, settings.seed, settings.batch) = (chapter.k, seed, BATCH);
-    settings.steps = steps_of_epochs(store.rows(), BATCH, EPOCHS);
-    settings.rate = 1e-3;
-    settings.warmup = settings.steps / 20;
-    let job = TrainJob { settings, initial: None, out: out.to_path_buf() };
+) -> Result<Vec<(Plan, Inputs)>> {
+    let Some(store) = truth.embeddings.as_deref() else { return Ok(Vec::new()) };
+    let plans = chapter.plans();
+    let job = |plan: &Plan| -> Result<TrainJob> {
+        let steps = steps_of_epochs(store.rows(), BATCH, EPOCHS);
+        let settings = Settings {
+            k: plan.k,
+            target_l0: plan.k as f64,
+            // So few steps need a firm hand to reach that.
+            penalty: 50.0,
+            bandwidth: 0.05,
+            seed,
+            batch: BATCH,
+            steps,
+            rate: 1e-3,
+            warmup: steps / 20,
+            sparsity_warmup: steps / 10,
+            ..arch::find(plan.arch)?.settings(Preset::Etalon, store.width(), plan.latents)
+        };
+        let out = out.join(format!("{}-{}-k{}", plan.arch, plan.latents, plan.k));
+        Ok(TrainJob { settings, initial: None, out })
+    };
+    let jobs = plans.iter().map(job).collect::<Result<Vec<_>>>()?;
     let options = TrainOptions { seed, save_every: 0, ..TrainOptions::default() };
     let (budget, progress, cancel) = (&session.budget, session.progress(), &session.cancel);
-    let finished = engine.install(|| train(store, &[job], &options, budget, progress, &mut Quiet, cancel))?;
-    let Some(dictionary) = finished.into_iter().next().map(|trained| trained.dictionary) else {
-        return Ok(truth.clone());
-    };
-    let encode = |store: &ActivationStore| encode_store(&dictionary, store, progress, cancel).map(Arc::new);
-    Ok(Inputs {
-        codes: Some(engine.install(|| encode(store))?),
-        pair_codes: truth.pair_embeddings.as_deref().map(|store| engine.install(|| encode(store))).transpose()?,
-        directions: Some(Arc::new(directions(&dictionary)?)),
-        ..truth.clone()
+    engine.install(|| {
+        train(store, &jobs, &options, budget, progress, &mut Quiet, cancel)?;
+        let loaded = plans.iter().zip(&jobs).map(|(plan, job)| {
+            let Loaded { dictionary, about, .. } = checkpoint::load(&job.out, budget)?;
+            let encode = |store: &ActivationStore| encode_store(&dictionary, store, progress, cancel).map(Arc::new);
+            let inputs = Inputs {
+                codes: Some(encode(store)?),
+                pair_codes: truth.pair_embeddings.as_deref().map(encode).transpose()?,
+                directions: Some(Arc::new(directions(&dictionary)?)),
+                training: Record::of(&about).map(Arc::new),
+                ..truth.clone()
+            };
+            Ok((*plan, inputs))
+        });
+        loaded.collect()
     })
 }
 

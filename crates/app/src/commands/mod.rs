@@ -21,7 +21,7 @@ use etalon::error::{Complaint, Result};
 use etalon::input::Finite;
 use etalon::metrics::{self as catalogue, METRICS, Metric};
 use etalon::report as pages;
-use etalon::results::{Archive, Profile};
+use etalon::results::{Archive, Profile, Stored};
 use etalon::run::{Engine, Inputs};
 use etalon::study::{Outcome, Paths, Recognised};
 use serde_json::json;
@@ -67,8 +67,20 @@ fn say_recognised(recognised: Option<&Recognised>, session: &Session) {
 
 /// Writes the report of a results directory, prints the table, and lists what failed.
 fn conclude(archive: &Archive, title: &str, outcome: &Outcome, session: &Session) -> Result<ExitCode> {
-    let results = archive.all()?;
+    conclude_with(archive, title, outcome, |_| true, session)
+}
+
+/// The same; the table shows some results only, the report all.
+fn conclude_with(
+    archive: &Archive,
+    title: &str,
+    outcome: &Outcome,
+    shown: impl Fn(&Stored) -> bool,
+    session: &Session,
+) -> Result<ExitCode> {
+    let mut results = archive.all()?;
     let page = pages::write(archive.directory(), title, &results)?;
+    results.retain(shown);
     for failure in &outcome.failed {
         session.say(format!("failed: {} on {}, seed {}: {}", failure.metric, failure.set, failure.seed, failure.error));
     }

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::cli;
 use crate::session::Session;
+use crate::tensorboard::Events;
 
 /// Times that every row is used when nothing is said.
 const EPOCHS: f64 = 10.0;
@@ -45,11 +46,19 @@ pub fn run(args: &cli::Train, session: &Session) -> Result<ExitCode> {
         stop_after: args.stop_after,
     };
     let engine = session.engine()?;
-    let mut log = Lines { path: args.log.clone(), file: None, several: jobs.len() > 1, session };
+    let folders = args.tensorboard.as_ref().map(|folder| folders(folder, &jobs)).unwrap_or_default();
+    let mut log =
+        Lines { path: args.log.clone(), file: None, folders, events: Vec::new(), several: jobs.len() > 1, session };
     let (budget, progress, cancel) = (&session.budget, session.progress(), &session.cancel);
     let trained = engine.install(|| train(store, &jobs, &options, budget, progress, &mut log, cancel))?;
     conclude(&jobs, &trained, session);
     Ok(ExitCode::SUCCESS)
+}
+
+/// A folder of TensorBoard for every dictionary: one alone needs no folder of its own.
+fn folders(folder: &Path, jobs: &[TrainJob]) -> Vec<PathBuf> {
+    let own = |job: &TrainJob| folder.join(job.out.file_name().unwrap_or_default());
+    if jobs.len() == 1 { vec![folder.to_path_buf()] } else { jobs.iter().map(own).collect() }
 }
 
 /// One job for every combination of the lists.
@@ -138,6 +147,9 @@ fn conclude(jobs: &[TrainJob], trained: &[Trained], session: &Session) {
 struct Lines<'a> {
     path: Option<PathBuf>,
     file: Option<File>,
+    /// Folders of TensorBoard, and the files in them once the training begins.
+    folders: Vec<PathBuf>,
+    events: Vec<Events>,
     several: bool,
     session: &'a Session,
 }
@@ -145,6 +157,7 @@ struct Lines<'a> {
 impl Log for Lines<'_> {
     /// Lines from this step on will come again, so they are dropped.
     fn begin(&mut self, step: u64) -> Result<()> {
+        self.events = self.folders.iter().map(|folder| Events::create(folder, step)).collect::<Result<_>>()?;
         let Some(path) = &self.path else { return Ok(()) };
         if step == 0 && path.exists() && std::fs::metadata(path).is_ok_and(|there| there.len() > 0) {
             let first = std::fs::read_to_string(path).unwrap_or_default();
@@ -182,7 +195,20 @@ impl Log for Lines<'_> {
             100.0 * line.dead,
             line.rows_per_second,
         ));
+        if let Some(events) = self.events.get_mut(line.job) {
+            events.numbers(line.step, &numbers(line))?;
+        }
         let (Some(file), Some(path)) = (&mut self.file, &self.path) else { return Ok(()) };
         writeln!(file, "{}", json!(line)).map_err(Error::io("write the log", path))
     }
+}
+
+/// A line as TensorBoard shows it.
+fn numbers(line: &Line) -> Vec<(String, f64)> {
+    let mut numbers: Vec<(String, f64)> =
+        line.terms.iter().filter_map(|(name, value)| Some((format!("loss/{name}"), value.as_f64()?))).collect();
+    numbers.extend(line.explained_variance.map(|share| ("explained_variance".into(), share)));
+    let rest = [("l0", line.l0), ("dead", line.dead), ("rate", line.rate), ("rows_per_second", line.rows_per_second)];
+    numbers.extend(rest.map(|(name, value)| (name.to_string(), value)));
+    numbers
 }

@@ -57,6 +57,8 @@ pub enum Need {
     Directions,
     /// The true features of a world.
     Truth,
+    /// The record of a dictionary's training.
+    Training,
 }
 
 impl Need {
@@ -71,6 +73,7 @@ impl Need {
             Need::Nulls => "--null",
             Need::Directions => "--directions",
             Need::Truth => "--truth",
+            Need::Training => "--sae",
         }
     }
 
@@ -85,6 +88,7 @@ impl Need {
             Need::Nulls => &["nulls"],
             Need::Directions => &["directions"],
             Need::Truth => &["truth"],
+            Need::Training => &["training"],
         }
     }
 
@@ -99,6 +103,7 @@ impl Need {
             Need::Nulls => !inputs.nulls.is_empty(),
             Need::Directions => inputs.directions.is_some(),
             Need::Truth => inputs.truth.is_some(),
+            Need::Training => inputs.training.is_some(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod probe_ceiling;
 mod recovery;
 mod stay;
 mod tapa;
+mod training;
 
 pub use card::{Better, Card, Kind, Need, Output, Param};
 pub use evaluate::{evaluate, recipe};
@@ -39,6 +40,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &fms::Fms,
     &probe_ceiling::ProbeCeiling,
     &recovery::Recovery,
+    &training::Training,
 ];
 
 /// A metric by name.

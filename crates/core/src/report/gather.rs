@@ -130,6 +130,17 @@ impl<'a> Gathered<'a> {
         self.cell(measure, &[set], self.measures[measure].keys.first()?)
     }
 
+    /// A colour that input sets of one name share.
+    pub fn colour(&self, set: usize) -> usize {
+        let mut names: Vec<&str> = Vec::new();
+        for name in self.sets.iter().map(|set| set.name.as_str()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.iter().position(|name| *name == self.sets[set].name).unwrap_or(set)
+    }
+
     /// The number of the note that explains an undefined value, counted from 0.
     pub fn explanation(&self, measure: usize, set: usize) -> Option<usize> {
         let about = |note: &&(usize, &Note)| note.1.measure == measure && note.1.sets.contains(&set);

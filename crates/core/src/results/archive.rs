@@ -66,8 +66,9 @@ impl Stored {
 
     /// The id that a result of this recipe will have under this name.
     pub fn id_of(recipe: &Recipe, about: &About) -> Result<String> {
+        // Dictionaries of several sizes may share a name, and a recipe that looks at none of them.
         let name = |key: &str| about.get(key).map(Value::to_string).unwrap_or_default();
-        let mark = crc32c::crc32c(format!("{}\n{}", name("inputs"), name("data")).as_bytes());
+        let mark = crc32c::crc32c(["inputs", "data", "latents", "k"].map(name).join("\n").as_bytes());
         Ok(format!("{}-{mark:08x}", recipe.id()?))
     }
 
@@ -300,9 +301,11 @@ mod tests {
         result.seconds = 99.0;
         archive.put(&result, &about).unwrap();
         assert_eq!(fs::read(archive.path(&id)).unwrap(), before);
-        about.insert("latents".into(), json!(1024));
+        about.insert("group".into(), json!("new"));
         archive.put(&result, &about).unwrap();
-        assert_eq!(archive.get(&id).unwrap().unwrap().about["latents"], json!(1024));
+        assert_eq!(archive.get(&id).unwrap().unwrap().about["group"], json!("new"));
+        about.insert("latents".into(), json!(1024));
+        assert_ne!(archive.put(&result, &about).unwrap(), id);
         about.insert("inputs".into(), json!("another name"));
         let other = archive.put(&result, &about).unwrap();
         assert_ne!(other, id);

@@ -8,6 +8,7 @@ use crate::codes::Codes;
 use crate::error::{Complaint, Error, Result};
 use crate::labels::{Annotations, PairSet};
 use crate::results::Profile;
+use crate::sae::train::Record;
 use crate::store::ActivationStore;
 
 /// Everything that can be evaluated together. A metric's card says what it needs of it.
@@ -33,6 +34,8 @@ pub struct Inputs {
     pub directions: Option<Arc<ActivationStore>>,
     /// The true features of a world.
     pub truth: Option<Arc<Truth>>,
+    /// How the dictionary was trained.
+    pub training: Option<Arc<Record>>,
 }
 
 /// What a world knows about itself.
@@ -68,6 +71,7 @@ impl Inputs {
         add("pair_labels", self.pair_labels.as_ref().map(|labels| labels.id()));
         add("directions", self.directions.as_ref().map(|store| store.id()).transpose()?);
         add("truth", self.truth.as_ref().map(|truth| truth.id()).transpose()?);
+        add("training", self.training.as_ref().map(|record| record.id()));
         if !self.nulls.is_empty() {
             let nulls = self.nulls.iter().map(|null| null.id()).collect::<Result<Vec<_>>>()?;
             add("nulls", Some(nulls.join(" ")));

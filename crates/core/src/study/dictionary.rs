@@ -11,6 +11,7 @@ use crate::progress::Progress;
 use crate::run::Inputs;
 use crate::sae::checkpoint::{self, Loaded};
 use crate::sae::encode_store;
+use crate::sae::train::Record;
 use crate::store::ActivationStore;
 
 /// What a checkpoint turned out to be.
@@ -47,7 +48,8 @@ impl Paths {
                 .file(&path)
                 .into());
         };
-        let Loaded { dictionary, recognised, notes, .. } = checkpoint::load(&path, budget)?;
+        let Loaded { dictionary, recognised, notes, about, .. } = checkpoint::load(&path, budget)?;
+        inputs.training = Record::of(&about).map(Arc::new);
         let encode = |store: &ActivationStore| encode_store(&dictionary, store, progress, cancel).map(Arc::new);
         inputs.codes = Some(encode(&store)?);
         inputs.pair_codes = inputs.pair_embeddings.as_deref().map(encode).transpose()?;

@@ -78,11 +78,13 @@ pub fn sanity_sets(
             dictionary.directions().to_vec(),
             dictionary.card().width,
         )?)),
+        training: None,
         ..trained.clone()
     };
     let mut random = Inputs {
         codes: Some(Arc::new(random_codes(codes.rows(), codes.latents(), k, options.seed)?)),
         directions: None,
+        training: None,
         ..trained.clone()
     };
     if inputs.pair_codes.is_some() {

@@ -12,6 +12,7 @@ use etalon::labels::{Annotations, Concept, Label, Pair, PairSet};
 use etalon::metrics::{METRICS, Metric};
 use etalon::results::{Profile, Recipe, ResultFile};
 use etalon::run::{Column, Inputs, Job, Next, Rows, Tally, Truth};
+use etalon::sae::train::{Point, Record};
 use etalon::store::ActivationStore;
 
 /// Headline numbers for which the order of rows matters: a random split takes other rows, and CKNNA gives ties between
@@ -86,6 +87,7 @@ impl Small {
             nulls: if rows > 0 { vec![codes(1), codes(2)] } else { vec![] },
             directions,
             truth: Some(Arc::new(truth)),
+            training: Some(Arc::new(training())),
             ..Inputs::default()
         }
     }
@@ -106,6 +108,12 @@ impl Small {
         self.labels.iter_mut().for_each(|row| row[concept] = label);
         self
     }
+}
+
+/// A record of two steps.
+fn training() -> Record {
+    let point = |step| Point { step, loss: Some(1.0), explained_variance: Some(0.5), l0: 2.0, dead: 0.0 };
+    Record { points: vec![point(0), point(1)] }
 }
 
 /// The twelve worlds.

@@ -32,7 +32,12 @@ impl Content<'_> {
                 }
                 (self.runs(measure))
                 (self.notes(measure))
-                @for figure in &self.album.measures[measure] { (self.figure(figure, caption(&figure.name))) }
+                @let (small, large): (Vec<_>, Vec<_>) =
+                    self.album.measures[measure].iter().partition(|figure| figure.name.contains("-by-step-"));
+                @for figure in large { (self.figure(figure, caption(&figure.name))) }
+                @if !small.is_empty() {
+                    div.pairs { @for figure in small { (self.figure(figure, caption(&figure.name))) } }
+                }
                 (self.strategies(measure))
                 (self.concepts(measure))
             }

@@ -4,8 +4,11 @@ use super::super::figure::{Figure, Heat, Scatter};
 use super::super::gather::Gathered;
 use crate::kernel::statistics::pearson;
 
-/// How many pairs of measures get a figure of their own.
+/// How many pairs of measures get a figure of their own, beside those with the truth.
 const PAIRS: usize = 6;
+
+/// The measure that knows the truth, which all others are held against.
+const TRUTH: &str = "recovery";
 
 /// Scatter plots of pairs of measures over input sets, and all correlations when there are at least three measures.
 pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
@@ -17,27 +20,29 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
         (0..gathered.sets.len()).filter_map(both).collect()
     };
     let title = |measure: usize| gathered.measures[measure].title.as_str();
-    let mut figures = Vec::new();
-    let mut pairs = 0;
-    for (place, &a) in measures.iter().enumerate() {
-        for &b in &measures[place + 1..] {
-            let points = points(a, b);
-            if points.len() < 3 || pairs == PAIRS {
-                continue;
-            }
-            pairs += 1;
+    let truth = |measure: usize| gathered.measures[measure].metric == TRUTH;
+    let both = measures.iter().enumerate().flat_map(|(place, &a)| measures[place + 1..].iter().map(move |&b| (a, b)));
+    // The truth runs to the right.
+    let (with_truth, others): (Vec<_>, Vec<_>) = both
+        .map(|(a, b)| if truth(b) { (b, a) } else { (a, b) })
+        .filter(|&(a, b)| points(a, b).len() > 2)
+        .partition(|&(a, b)| truth(a) && !truth(b));
+    let pairs: Vec<(usize, usize)> = with_truth.into_iter().chain(others.into_iter().take(PAIRS)).collect();
+    let mut figures: Vec<Figure> = pairs
+        .iter()
+        .map(|&(a, b)| {
             let name = |set: usize| gathered.sets[set].label.clone();
             let scatter = Scatter {
                 name: format!("{}-and-{}", gathered.measures[a].slug, gathered.measures[b].slug),
                 title: format!("{} against {}", title(b), title(a)),
                 across: title(a).into(),
                 up: title(b).into(),
-                points: points.into_iter().map(|(set, x, y)| (name(set), set, x, y)).collect(),
+                points: points(a, b).into_iter().map(|(set, x, y)| (name(set), gathered.colour(set), x, y)).collect(),
             };
-            figures.push(scatter.draw());
-        }
-    }
-    if measures.len() > 2 && pairs > 0 {
+            scatter.draw()
+        })
+        .collect();
+    if measures.len() > 2 && !pairs.is_empty() {
         let correlation = |a: usize, b: usize| {
             let (x, y): (Vec<f64>, Vec<f64>) = points(a, b).into_iter().map(|(_, x, y)| (x, y)).unzip();
             if x.len() < 3 { None } else { pearson(&x, &y) }

@@ -5,6 +5,7 @@ mod columns;
 mod concepts;
 mod latents;
 mod sanity;
+mod steps;
 mod strategies;
 mod trends;
 
@@ -21,7 +22,7 @@ pub struct Album {
     pub sanity: Vec<Figure>,
     /// What its bars are.
     pub sanity_caption: String,
-    /// By measure: concepts, latents and strategies.
+    /// By measure: concepts, latents, strategies and steps.
     pub measures: Vec<Vec<Figure>>,
     /// Measures against what varies, such as the number of latents, by the name of what varies.
     pub trends: Vec<(String, Vec<Figure>)>,
@@ -36,6 +37,7 @@ impl Album {
             let mut figures: Vec<Figure> = concepts::draw(gathered, measure).into_iter().collect();
             figures.extend(latents::draw(gathered, measure));
             figures.extend(strategies::draw(gathered, measure));
+            figures.extend(steps::draw(gathered, measure));
             figures
         };
         let mut album = Album {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::figure::{Figure, Lines, Point, Series};
 use super::super::gather::Gathered;
-use super::super::words::slug;
+use super::super::words::{plain, slug};
 
 /// One figure per measure for every number that takes at least three values.
 pub fn draw(gathered: &Gathered<'_>) -> Vec<(String, Vec<Figure>)> {
@@ -15,8 +15,8 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<(String, Vec<Figure>)> {
         let mut values: Vec<f64> = gathered.sets.iter().filter_map(|set| set.numbers.get(field).copied()).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
-        // Two values are a comparison, which the summary makes already.
-        if values.len() < 3 {
+        // Two values are a comparison, which the summary makes already; and what k does, L0 shows.
+        if values.len() < 3 || *field == "k" && gathered.sets.iter().any(|set| set.numbers.contains_key("l0")) {
             continue;
         }
         let file = slug(field);
@@ -69,24 +69,46 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
     })
 }
 
+/// Numbers that are chosen, and not measured: along a line only the one that it runs against may change.
+const CHOSEN: [&str; 2] = ["latents", "k"];
+
 /// Input sets that belong on one line: those of one name if names repeat, else those of one group, else those whose
-/// names differ in numbers alone. Others have nothing in common that a line could follow.
+/// names differ in numbers alone, and in each case those that agree in what else was chosen. Others have nothing in
+/// common that a line could follow.
 fn families(gathered: &Gathered<'_>, field: &str) -> Vec<(String, Vec<usize>)> {
+    // What is active is measured, and follows from k.
+    let field_of = |other: &str| other == field || field == "l0" && other == "k";
+    let fixed = |set: usize| -> String {
+        let numbers = &gathered.sets[set].numbers;
+        let known = CHOSEN.iter().filter(|other| !field_of(other)).filter_map(|name| Some((name, numbers.get(*name)?)));
+        known.map(|(name, value)| format!(", {name} {}", plain(*value))).collect()
+    };
     let by = |name: &dyn Fn(usize) -> Option<String>| {
-        let mut families: Vec<(String, Vec<usize>)> = Vec::new();
+        let mut families: Vec<(String, String, Vec<usize>)> = Vec::new();
         for set in (0..gathered.sets.len()).filter(|&set| gathered.sets[set].numbers.contains_key(field)) {
             let Some(name) = name(set) else { continue };
-            match families.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, members)) => members.push(set),
-                None => families.push((name, vec![set])),
+            let fixed = fixed(set);
+            match families.iter_mut().find(|(other, rest, _)| *other == name && *rest == fixed) {
+                Some((_, _, members)) => members.push(set),
+                None => families.push((name, fixed, vec![set])),
             }
         }
         families
     };
-    let several = |families: &Vec<(String, Vec<usize>)>| families.iter().any(|(_, members)| members.len() > 1);
+    let several = |families: &Vec<(String, String, Vec<usize>)>| families.iter().any(|family| family.2.len() > 1);
     let by_name = by(&|set| Some(gathered.sets[set].name.clone()));
     let by_group = by(&|set| gathered.sets[set].group.clone());
     let letters = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "").trim_matches(['-', '_', ' ']).to_string();
     let by_letters = by(&|set| Some(letters(&gathered.sets[set].name)));
-    [by_name, by_group, by_letters].into_iter().find(several).unwrap_or_default()
+    let mut families = [by_name, by_group, by_letters].into_iter().find(several).unwrap_or_default();
+    // Beside a line of its own name, a lone point is the end of another comparison.
+    let lines: Vec<String> =
+        families.iter().filter(|family| family.2.len() > 1).map(|family| family.0.clone()).collect();
+    families.retain(|(name, _, members)| members.len() > 1 || !lines.contains(name));
+    let twice = |name: &String| families.iter().filter(|family| family.0 == *name).count() > 1;
+    let labels: Vec<String> = families
+        .iter()
+        .map(|(name, fixed, _)| if twice(name) { format!("{name}{fixed}") } else { name.clone() })
+        .collect();
+    labels.into_iter().zip(families).map(|(label, (_, _, members))| (label, members)).collect()
 }

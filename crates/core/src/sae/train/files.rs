@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
 
+use super::Record;
 use crate::budget::Budget;
 use crate::error::{Complaint, Error, Result};
 use crate::input::{Tensors, read_tensors};
@@ -25,6 +26,8 @@ pub(super) struct Index {
     pub units: Vec<f32>,
     /// Where early stopping stands, one per dictionary.
     pub stops: Vec<Stop>,
+    /// How it went so far, one per dictionary.
+    pub records: Vec<Record>,
 }
 
 /// Where early stopping stands.

@@ -12,6 +12,7 @@ mod files;
 mod forward;
 mod median;
 mod order;
+mod record;
 mod resample;
 mod run;
 mod select;
@@ -25,6 +26,7 @@ mod tests;
 use rayon::prelude::*;
 
 pub use order::Order;
+pub use record::{Point, Record};
 pub use run::{Early, Line, Log, TrainJob, TrainOptions, Trained, steps_of_epochs, train};
 pub use settings::{Constraint, Preset, Settings, ThresholdRule};
 

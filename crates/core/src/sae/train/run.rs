@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::files::{Files, Index, Stop};
 use super::order::{Order, Rows};
-use super::{Settings, Step, Trainer};
+use super::{Record, Settings, Step, Trainer};
 use crate::budget::Budget;
 use crate::error::{Complaint, Error, Result};
 use crate::input::Tensors;
@@ -266,7 +266,8 @@ impl<'a> Pass<'a> {
                     1.0
                 };
                 let units = jobs.iter().map(|job| if job.settings.normalise { unit } else { 1.0 }).collect();
-                Index { recipe: recipe.into(), step: 0, units, stops: vec![Stop::default(); jobs.len()] }
+                let (stops, records) = (vec![Stop::default(); jobs.len()], vec![Record::default(); jobs.len()]);
+                Index { recipe: recipe.into(), step: 0, units, stops, records }
             }
         };
         let since = (Instant::now(), index.step);
@@ -300,8 +301,16 @@ impl<'a> Pass<'a> {
             if !done.term("loss").is_some_and(f64::is_finite) {
                 return Err(diverged(job, step).into());
             }
-            if logged || step + 1 == self.jobs[job].settings.steps {
-                log.line(&line(job, step, &self.jobs[job].settings, &done, rows, speed))?;
+            let steps = self.jobs[job].settings.steps;
+            let (logged, recorded) = (logged || step + 1 == steps, Record::wants(step, steps));
+            if logged || recorded {
+                let line = line(job, step, &self.jobs[job].settings, &done, rows, speed);
+                if recorded {
+                    self.index.records[job].push(&line);
+                }
+                if logged {
+                    log.line(&line)?;
+                }
             }
         }
         if logged {
@@ -366,15 +375,24 @@ impl<'a> Pass<'a> {
         files.commit(&self.index)
     }
 
-    fn write(&self, trainer: &Trainer, unit: f32, step: u64, out: &Path, recipe: Option<&str>) -> Result<Linear> {
+    /// Writes a dictionary; a finished one says by which recipe it was made, and how that went.
+    fn write(
+        &self,
+        trainer: &Trainer,
+        unit: f32,
+        step: u64,
+        out: &Path,
+        finished: Option<(&str, &Record)>,
+    ) -> Result<Linear> {
         let dictionary = trainer.finish(unit)?;
         let mut about = Map::new();
         about.insert("training".into(), json!(trainer.settings()));
         about.insert("order".into(), json!(self.options.order));
         about.insert("steps".into(), step.into());
         about.insert("unit".into(), unit.into());
-        if let Some(recipe) = recipe {
+        if let Some((recipe, record)) = finished {
             about.insert("recipe".into(), recipe.into());
+            record.keep(&mut about);
         }
         checkpoint::save(&dictionary, &about, "etalon", out)?;
         Ok(dictionary)
@@ -392,7 +410,8 @@ impl<'a> Pass<'a> {
             }
             let (trainer, unit) = (&self.trainers[job], self.index.units[job]);
             let steps = trainer.steps();
-            let dictionary = self.write(trainer, unit, steps, &wanted.out, Some(recipe))?;
+            let finished = Some((recipe, &self.index.records[job]));
+            let dictionary = self.write(trainer, unit, steps, &wanted.out, finished)?;
             trained.push(Trained { dictionary, unit, steps, kept: false });
         }
         Ok(trained)

@@ -1,0 +1,107 @@
+//! `training`: how a dictionary's training went, as it recorded it itself.
+
+use super::{Better, Card, Metric, Need, Output};
+use crate::error::{Complaint, Result};
+use crate::results::{Scores, Table};
+use crate::run::{Job, Next};
+
+pub(super) struct Training;
+
+static CARD: Card = Card {
+    name: "training",
+    title: "Training",
+    summary: "How a dictionary's training went: loss, explained variance, active and dead latents by step.",
+    version: 1,
+    measures: "A dictionary that was not trained to the end, or one of which many latents died on the way, scores worse \
+        than its architecture can. The curves show it: they should be flat at the end, and few latents should be dead.",
+    definition: "Dictionaries that `etalon train` wrote keep about a hundred steps of their training: the whole loss, the \
+        explained variance 1 − Σ‖x − x̂‖² / Σ‖x − mean‖², the active latents per row, and the share of latents that have \
+        been silent for too long, all on the batch of that step and before its update. The headline numbers are those \
+        of the last step. A batch without variance has no explained variance (undefined).",
+    cost: "None: the record is read.",
+    source: "Etalon's own; both profiles are the same.",
+    interval: "None: a training happened once. Train several seeds to see how much it depends on chance.",
+    needs: &[Need::Training],
+    uses: &[],
+    headline: &[
+        Output {
+            key: "explained_variance_end",
+            doc: "Explained variance of the last batch.",
+            range: (f64::NEG_INFINITY, 1.0),
+            better: Better::Higher,
+        },
+        Output {
+            key: "l0_end",
+            doc: "Active latents per row in the last batch.",
+            range: (0.0, f64::INFINITY),
+            better: Better::Neither,
+        },
+        Output {
+            key: "dead_end",
+            doc: "Share of latents that were dead at the end.",
+            range: (0.0, 1.0),
+            better: Better::Lower,
+        },
+    ],
+    params: &[],
+};
+
+impl Metric for Training {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn start(&self, job: &Job<'_>) -> Result<Next> {
+        let record = job.inputs.training.as_ref().ok_or_else(|| {
+            Complaint::new("this metric needs the record of a training")
+                .advice("give a dictionary that `etalon train` wrote with --sae")
+        })?;
+        let (points, last) = (&record.points, record.points.last());
+        let mut scores = Scores::default();
+        scores.headline("explained_variance_end", last.and_then(|last| last.explained_variance), None, 1);
+        scores.headline("l0_end", last.map(|last| last.l0), None, 1);
+        scores.headline("dead_end", last.map(|last| last.dead), None, 1);
+        if last.is_some_and(|last| last.explained_variance.is_none()) {
+            scores.note("the last batch had no variance: explained variance is undefined");
+        }
+        scores.tables.push(
+            Table::new("step")
+                .counts("step", points.iter().map(|point| point.step as usize))
+                .numbers("loss", points.iter().map(|point| point.loss))
+                .numbers("explained_variance", points.iter().map(|point| point.explained_variance))
+                .numbers("l0", points.iter().map(|point| Some(point.l0)))
+                .numbers("dead", points.iter().map(|point| Some(point.dead))),
+        );
+        Ok(Next::Done(scores))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::budget::Budget;
+    use crate::metrics::{evaluate, recipe};
+    use crate::progress::Silent;
+    use crate::results::Profile;
+    use crate::run::{Engine, Inputs};
+    use crate::sae::train::{Point, Record};
+
+    #[test]
+    fn the_last_step_is_the_headline() {
+        let point = |step, variance| Point { step, loss: Some(1.5), explained_variance: variance, l0: 4.0, dead: 0.5 };
+        let record = Record { points: vec![point(0, Some(0.1)), point(9, Some(0.75))] };
+        let inputs = Inputs { training: Some(Arc::new(record)), ..Inputs::default() };
+        let recipe = recipe(&Training, &inputs, &BTreeMap::new(), Profile::Paper, 0).unwrap();
+        assert_eq!(recipe.inputs.keys().collect::<Vec<_>>(), ["training"]);
+        let cancel = AtomicBool::new(false);
+        let engine = Engine::new(1, Budget::new(1 << 20), &Silent, &cancel).unwrap();
+        let scores = evaluate(&Training, &inputs, recipe, &engine).unwrap().scores;
+        let values: Vec<Option<f64>> = scores.headline.iter().map(|headline| headline.value).collect();
+        assert_eq!(values, [Some(0.75), Some(4.0), Some(0.5)]);
+        assert_eq!(scores.table("step").unwrap().rows(), 2);
+    }
+}
