@@ -3,6 +3,7 @@
 //! To add one: write its file, its `mod` line and its entry in [`METRICS`]. The command line, its help, the
 //! documentation and the test battery follow from its [`Card`].
 
+mod absorption;
 mod card;
 mod card_text;
 mod cknna;
@@ -39,6 +40,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &cknna::Cknna,
     &fms::Fms,
     &probe_ceiling::ProbeCeiling,
+    &absorption::Absorption,
     &recovery::Recovery,
     &training::Training,
 ];

@@ -188,6 +188,11 @@ impl<'a> Job<'a> {
         self.need(self.inputs.labels.as_deref(), "--labels")
     }
 
+    /// The directions.
+    pub fn directions(&self) -> Result<&'a ActivationStore> {
+        self.need(self.inputs.directions.as_deref(), "--directions")
+    }
+
     /// The pairs.
     pub fn pairs(&self) -> Result<&'a PairSet> {
         self.need(self.inputs.pairs.as_deref(), "--pairs")

@@ -1,0 +1,130 @@
+//! Worlds in which it is known what was absorbed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::budget::Budget;
+use crate::kernel::random::unit;
+use crate::labels::Label;
+use crate::metrics::{evaluate, recipe};
+use crate::progress::Silent;
+use crate::results::Profile;
+use crate::run::{Engine, Inputs};
+
+const WIDTH: usize = 8;
+
+/// Two classes, along the first two axes. Latent 0 and 1 stand for them; latent 2 points half along the first class and takes
+/// its place in the rows that `absorbed` chooses.
+fn world(absorbed: impl Fn(usize) -> bool) -> Inputs {
+    let rows = 600;
+    let mut random = stream(4, "absorption test", 0);
+    let (mut activations, mut codes) = (Vec::new(), Vec::new());
+    for row in 0..rows {
+        let class = row % 3;
+        let mut x: Vec<f32> = (0..WIDTH).map(|_| 0.05 * (unit(&mut random) as f32 - 0.5)).collect();
+        let mut f = [0.0f32; 6];
+        if class < 2 {
+            x[class] += 1.0;
+        }
+        match class {
+            0 if absorbed(row) => f[2] = 1.0,
+            0 | 1 => f[class] = 1.0,
+            _ => {}
+        }
+        let noise = 3 + row % 3;
+        f[noise] = 0.2;
+        activations.extend(x);
+        codes.extend(f);
+    }
+    let mut directions = vec![0.0; 6 * WIDTH];
+    directions[0] = 1.0;
+    directions[WIDTH + 1] = 1.0;
+    // cos = 0.8 with the first axis.
+    (directions[2 * WIDTH], directions[2 * WIDTH + 2]) = (0.8, 0.6);
+    for latent in 3..6 {
+        directions[latent * WIDTH + latent] = 1.0;
+    }
+    let yes = |row: usize, class: usize| if row % 3 == class { Label::Yes } else { Label::No };
+    Inputs {
+        codes: Some(Arc::new(Codes::from_dense(&codes, 6).unwrap())),
+        embeddings: Some(Arc::new(ActivationStore::from_rows(activations, WIDTH).unwrap())),
+        labels: Some(Arc::new(Annotations::new(vec!["a".into(), "b".into()], rows, yes).unwrap())),
+        directions: Some(Arc::new(ActivationStore::from_rows(directions, WIDTH).unwrap())),
+        ..Inputs::default()
+    }
+}
+
+fn run(inputs: &Inputs, given: &[(&str, &str)], profile: Profile) -> Result<Scores> {
+    let given: BTreeMap<String, String> =
+        given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let recipe = recipe(&Absorption, inputs, &given, profile, 0)?;
+    let cancel = AtomicBool::new(false);
+    let engine = Engine::new(2, Budget::new(1 << 28), &Silent, &cancel)?;
+    Ok(evaluate(&Absorption, inputs, recipe, &engine)?.scores)
+}
+
+fn value(scores: &Scores, key: &str) -> Option<f64> {
+    scores.headline.iter().find(|headline| headline.key == key).unwrap().value
+}
+
+#[test]
+fn without_absorption_there_is_none() {
+    let scores = run(&world(|_| false), &[], Profile::Paper).unwrap();
+    let keys = ["absorption_fraction", "absorption_fraction_january", "absorption_fraction_paper", "full_absorption"];
+    for key in keys {
+        assert!(value(&scores, key).unwrap() < 1e-3, "{key}: {scores:?}");
+    }
+    assert_eq!(value(&scores, "split_features"), Some(1.0));
+    let table = scores.table("concept").unwrap();
+    assert_eq!(table.column("latents"), Some(&Cells::WholeLists(vec![vec![0], vec![1]])));
+}
+
+#[test]
+fn what_was_planted_is_found() {
+    // One of ten rows of the first class is taken by latent 2, too few for a second main latent.
+    let scores = run(&world(|row| row % 30 == 0), &[("jump", "0.2")], Profile::Paper).unwrap();
+    let table = scores.table("concept").unwrap();
+    let rows = table.column("rows").unwrap().number(0).unwrap();
+    let full = table.column("fully_absorbed").unwrap().number(0).unwrap();
+    assert!(full > 0.0);
+    // In these rows the main latent carries 0, the other 0.8 of about 1: all is absorbed, in every variant.
+    for key in ["absorption_fraction", "absorption_fraction_january", "absorption_fraction_paper", "full_absorption"] {
+        let found = table.column(key).unwrap().number(0).unwrap();
+        assert!((found - full / rows).abs() < 1e-9, "{key}: {found} for {full} of {rows}");
+        assert_eq!(table.column(key).unwrap().number(1), Some(0.0));
+    }
+    // With a small jump latent 2 is recognised as the other half of a split class, and nothing is absorbed.
+    let scores = run(&world(|row| row % 30 == 0), &[], Profile::Paper).unwrap();
+    let table = scores.table("concept").unwrap();
+    assert_eq!(table.column("split_features").unwrap().number(0), Some(2.0));
+    assert_eq!(value(&scores, "full_absorption"), Some(0.0));
+}
+
+#[test]
+fn too_few_classes_are_undefined() {
+    let scores = run(&world(|_| false), &[], Profile::Reference).unwrap();
+    assert!(scores.headline.iter().all(|headline| headline.value.is_none()));
+    assert!(scores.notes.iter().any(|note| note.contains("too few")));
+    let scores = run(&world(|_| false), &[("fewest_classes", "2")], Profile::Reference).unwrap();
+    assert!(value(&scores, "full_absorption").is_some());
+}
+
+#[test]
+fn classes_that_nobody_can_tell_are_left_out() {
+    let mut inputs = world(|_| false);
+    let rows = 600;
+    let label = |row: usize, class: usize| match class {
+        0 if row % 3 == 0 => Label::Yes,
+        // Nobody, everybody, and nobody knows.
+        2 => Label::Yes,
+        3 => Label::Unknown,
+        _ => Label::No,
+    };
+    let names = ["a", "none", "all", "unknown"].map(String::from).to_vec();
+    inputs.labels = Some(Arc::new(Annotations::new(names, rows, label).unwrap()));
+    let scores = run(&inputs, &[], Profile::Paper).unwrap();
+    assert_eq!(scores.headline[0].n, 1);
+    assert!(scores.notes[0].contains("3 of 4 classes"));
+}
