@@ -62,6 +62,8 @@ pub enum Command {
     Run(Run),
     /// Write an HTML page with tables and figures of a results directory
     Report(Report),
+    /// Take published results of SAEBench into a results directory
+    ImportResults(ImportResults),
     /// Check every byte of a directory
     Verify(Verify),
     /// List the metrics, or show the card of one
@@ -427,6 +429,17 @@ pub struct Report {
     /// The title of the page
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
+}
+
+/// Options of `import-results`.
+#[derive(Args)]
+pub struct ImportResults {
+    /// A directory with files *eval_results.json, in any folders
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// The directory of results to add them to
+    #[arg(long, value_name = "DIR", default_value = "etalon-results")]
+    pub out: PathBuf,
 }
 
 /// Options of `verify`.

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Sanity(args) => commands::sanity::run(args, &session),
         Command::Run(args) => commands::run::run(args, &session),
         Command::Report(args) => commands::report::run(args, &session),
+        Command::ImportResults(args) => commands::import_results::run(args, &session),
         Command::Verify(args) => commands::verify::run(args, &session),
         Command::Metrics(args) => commands::metrics::run(args, &session),
         Command::Completions(args) => commands::completions::run(args),

@@ -7,6 +7,7 @@ pub mod data;
 pub mod demo;
 pub mod encode;
 pub mod eval;
+pub mod import_results;
 pub mod metrics;
 pub mod report;
 pub mod run;

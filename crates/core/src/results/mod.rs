@@ -3,6 +3,7 @@
 mod archive;
 mod bootstrap;
 mod recipe;
+pub mod saebench;
 mod scores;
 
 pub use archive::{About, Archive, Damaged, Stored};

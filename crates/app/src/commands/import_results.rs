@@ -1,0 +1,36 @@
+//! `etalon import-results`.
+
+use std::process::ExitCode;
+
+use etalon::error::{Complaint, Result};
+use etalon::results::{Archive, saebench};
+use etalon::store::Lock;
+use etalon::study::Outcome;
+
+use super::conclude;
+use crate::cli;
+use crate::session::Session;
+
+/// Takes published results of SAEBench into a directory of results, and writes its report.
+pub fn run(args: &cli::ImportResults, session: &Session) -> Result<ExitCode> {
+    let imported = saebench::read(&args.directory)?;
+    for (file, reason) in &imported.refused {
+        session.say(format!("left out: {} ({reason})", file.display()));
+    }
+    if imported.results.is_empty() {
+        return Err(Complaint::new("there are no results of SAEBench here")
+            .expected("files whose names end with eval_results.json, in any folder below")
+            .found(format!("{} that cannot be understood", imported.refused.len()))
+            .file(&args.directory)
+            .into());
+    }
+    let archive = Archive::open(&args.out)?;
+    let _lock = Lock::take(&args.out)?;
+    let mut outcome = Outcome::default();
+    for stored in &imported.results {
+        let known = archive.get(&stored.id)?.is_some();
+        archive.put(&stored.result, &stored.about)?;
+        *(if known { &mut outcome.kept } else { &mut outcome.computed }) += 1;
+    }
+    conclude(&archive, "Results of SAEBench", &outcome, session)
+}

@@ -1,0 +1,7 @@
+//! Files as SAEBench writes and reads them.
+
+mod envelope;
+mod read;
+
+pub use envelope::{Envelope, SHAPES, Shape};
+pub use read::{Imported, read};
