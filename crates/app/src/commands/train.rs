@@ -203,10 +203,15 @@ impl Log for Lines<'_> {
     }
 }
 
+/// The whole loss stands alone, its parts below it.
+fn tag(name: &str) -> String {
+    if name == "loss" { name.into() } else { format!("loss/{name}") }
+}
+
 /// A line as TensorBoard shows it.
 fn numbers(line: &Line) -> Vec<(String, f64)> {
     let mut numbers: Vec<(String, f64)> =
-        line.terms.iter().filter_map(|(name, value)| Some((format!("loss/{name}"), value.as_f64()?))).collect();
+        line.terms.iter().filter_map(|(name, value)| Some((tag(name), value.as_f64()?))).collect();
     numbers.extend(line.explained_variance.map(|share| ("explained_variance".into(), share)));
     let rest = [("l0", line.l0), ("dead", line.dead), ("rate", line.rate), ("rows_per_second", line.rows_per_second)];
     numbers.extend(rest.map(|(name, value)| (name.to_string(), value)));

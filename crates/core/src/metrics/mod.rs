@@ -10,6 +10,7 @@ mod cknna;
 mod evaluate;
 mod fms;
 pub mod matching;
+mod mdl;
 mod monosemanticity;
 mod probe_ceiling;
 mod recovery;
@@ -41,6 +42,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &fms::Fms,
     &probe_ceiling::ProbeCeiling,
     &absorption::Absorption,
+    &mdl::Mdl,
     &recovery::Recovery,
     &training::Training,
 ];
