@@ -6,8 +6,7 @@ use super::{Better, Card, Kind, Metric, Need, Output, Param};
 use crate::codes::{Codes, Columns, Latent};
 use crate::error::Result;
 use crate::kernel::random::{index, stream};
-use crate::results::RESAMPLES;
-use crate::results::{Profile, Scores, Table, percentile_interval};
+use crate::results::{Interval, Profile, RESAMPLES, Scores, Table, percentile_interval};
 use crate::run::{Job, Next};
 use crate::store::ActivationStore;
 
