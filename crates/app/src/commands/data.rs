@@ -17,12 +17,13 @@ use crate::cli;
 use crate::session::Session;
 
 /// Data sets that are converted, not made.
-const DATA_SETS: [(&str, &str); 5] = [
+const DATA_SETS: [(&str, &str); 6] = [
     ("array", "An array file of any size to a store: --from X.npy"),
     ("cub", "Attributes and splits of CUB-200-2011: --from ITS_DIRECTORY"),
     ("coco", "Object classes of COCO: --from instances_val2017.json"),
     ("syncub", "Pairs and attributes of synCUB: --from ITS_DIRECTORY"),
     ("syncoco", "Pairs and classes of synCOCO: --from ITS_DIRECTORY"),
+    ("words", "Words of a vocabulary, their first letters, and prompts: --from tokenizer.json"),
 ];
 
 /// Makes a world or converts a data set.
@@ -64,7 +65,7 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
     })?;
     match name.as_str() {
         "array" => import_array(from, out, &args.nan, session),
-        _ => convert(name, from, out, session),
+        _ => convert(name, from, out, args.seed, session),
     }
 }
 
@@ -108,10 +109,11 @@ fn import_array(from: &Path, out: &Path, nan: &str, session: &Session) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-fn convert(name: &str, from: &Path, out: &Path, session: &Session) -> Result<ExitCode> {
-    let written = study::convert_data_set(name, from, out, &session.budget)?;
+fn convert(name: &str, from: &Path, out: &Path, seed: u64, session: &Session) -> Result<ExitCode> {
+    let written = study::convert_data_set(name, from, out, seed, &session.budget)?;
+    let what = if name == "words" { "words" } else { "images" };
     session.answer(
-        format!("{}: {} images, {} concepts", out.display(), written.images, written.concepts),
+        format!("{}: {} {what}, {} concepts", out.display(), written.images, written.concepts),
         || json!({"directory": out, "images": written.images, "concepts": written.concepts}),
     );
     Ok(ExitCode::SUCCESS)

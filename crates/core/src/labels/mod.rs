@@ -10,6 +10,7 @@ mod read;
 mod splits;
 mod syncoco;
 mod syncub;
+mod words;
 pub mod worlds;
 
 pub use annotations::{Annotations, Label};
@@ -20,6 +21,7 @@ pub use pairs::{Pair, PairSet};
 pub use splits::Splits;
 pub use syncoco::read_syncoco;
 pub use syncub::read_syncub;
+pub use words::{first_letter_prompts, read_words};
 
 /// A concept: a column of the annotations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::budget::Budget;
 use crate::error::{Complaint, Error, Result};
 use crate::labels::worlds::World;
-use crate::labels::{DataSet, read_coco, read_cub, read_syncoco, read_syncub};
+use crate::labels::{DataSet, first_letter_prompts, read_coco, read_cub, read_syncoco, read_syncub, read_words};
 use crate::progress::Progress;
 use crate::store::{ActivationStore, ImportOptions, disk, import};
 
@@ -140,7 +140,7 @@ pub struct Converted {
 }
 
 /// Converts a data set to `labels.csv` (first column `image`), and where it has them `pairs.csv` and `splits.csv`.
-pub fn convert_data_set(name: &str, from: &Path, out: &Path, budget: &Budget) -> Result<Converted> {
+pub fn convert_data_set(name: &str, from: &Path, out: &Path, seed: u64, budget: &Budget) -> Result<Converted> {
     if out.exists() && !out.is_dir() {
         return Err(Complaint::new("the output is a directory").found("a file of that name").file(out).into());
     }
@@ -149,6 +149,7 @@ pub fn convert_data_set(name: &str, from: &Path, out: &Path, budget: &Budget) ->
         "coco" => read_coco(from, budget)?,
         "syncub" => read_syncub(from, budget)?,
         "syncoco" => read_syncoco(from, budget)?,
+        "words" => read_words(from, budget)?,
         other => return Err(Error::Bug(format!("no loader for `{other}`"))),
     };
     if out.join("labels.csv").exists() {
@@ -168,6 +169,11 @@ pub fn convert_data_set(name: &str, from: &Path, out: &Path, budget: &Budget) ->
     };
     if let Some(pairs) = &data.pairs {
         write("pairs.csv", pairs.to_csv(Some(data.labels.names()))?)?;
+    }
+    if name == "words" {
+        let prompts = first_letter_prompts(&data.images, seed);
+        let line = |(word, prompt): (&String, &String)| format!("{}\n", json!({"word": word, "prompt": prompt}));
+        write("prompts.jsonl", data.images.iter().zip(&prompts).map(line).collect())?;
     }
     if let Some(splits) = &data.splits {
         write("splits.csv", splits.to_csv(&data.images)?)?;
