@@ -375,6 +375,9 @@ pub struct Eval {
     /// The result file; with several metrics it holds an array
     #[arg(long, value_name = "FILE.json")]
     pub out: Option<PathBuf>,
+    /// Also write files as SAEBench does, for its graphs and for Neuronpedia, into this folder
+    #[arg(long, value_name = "DIR")]
+    pub saebench: Option<PathBuf>,
 }
 
 /// Options of `sanity`.
@@ -418,6 +421,9 @@ pub struct Run {
     /// Who does the work
     #[arg(long, value_name = "ENGINE", default_value = "local", value_parser = ["local"])]
     pub engine: String,
+    /// Also write files as SAEBench does, for its graphs and for Neuronpedia, into this folder
+    #[arg(long, value_name = "DIR")]
+    pub saebench: Option<PathBuf>,
 }
 
 /// Options of `report`.
@@ -429,6 +435,9 @@ pub struct Report {
     /// The title of the page
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
+    /// Also write files as SAEBench does, for its graphs and for Neuronpedia, into this folder
+    #[arg(long, value_name = "DIR")]
+    pub saebench: Option<PathBuf>,
 }
 
 /// Options of `import-results`.

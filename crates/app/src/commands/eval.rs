@@ -1,6 +1,7 @@
 //! `etalon eval`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -9,9 +10,10 @@ use etalon::metrics::{METRICS, Metric, evaluate, recipe};
 use etalon::report;
 use etalon::results::{ResultFile, Stored};
 use etalon::store::disk;
-use serde_json::Value;
+use etalon::study::Set;
+use serde_json::{Value, json};
 
-use super::{find_metric, finite, load_inputs, profile};
+use super::{find_metric, finite, load_inputs, profile, write_saebench};
 use crate::cli;
 use crate::session::Session;
 
@@ -41,6 +43,15 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
         let text = serde_json::to_string_pretty(&json).map_err(|error| Error::Bug(format!("JSON: {error}")))?;
         disk::write(out, format!("{text}\n").as_bytes())?;
         session.wrote("results", out);
+    }
+    if let Some(out) = &args.saebench {
+        let paths = args.inputs.paths();
+        let path = paths.sae.or(paths.codes).unwrap_or_default();
+        let name = Path::new(&path).file_stem().map_or("codes".into(), |name| name.to_string_lossy().into_owned());
+        let mut about = Set::new(&name, inputs).about;
+        about.insert("inputs".into(), json!(name));
+        let named = results.iter().map(|result| Stored::new(result.clone(), about.clone()));
+        write_saebench(out, &named.collect::<Result<Vec<_>>>()?, session)?;
     }
     let stored = results.into_iter().map(|result| Stored::new(result, BTreeMap::new())).collect::<Result<Vec<_>>>()?;
     for stored in &stored {

@@ -17,13 +17,15 @@ pub mod verify;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use etalon::error::{Complaint, Result};
+use etalon::error::{Complaint, Error, Result};
 use etalon::input::Finite;
 use etalon::metrics::{self as catalogue, METRICS, Metric};
 use etalon::report as pages;
-use etalon::results::{Archive, Profile, Stored};
+use etalon::results::{Archive, Profile, Stored, saebench};
 use etalon::run::{Engine, Inputs};
+use etalon::store::disk;
 use etalon::study::{Outcome, Paths, Recognised};
 use serde_json::json;
 
@@ -64,6 +66,31 @@ fn say_recognised(recognised: Option<&Recognised>, session: &Session) {
         session.say(format!("dictionary: {text}"));
         notes.iter().for_each(|note| session.say(format!("note: {note}")));
     }
+}
+
+/// Writes results as SAEBench does, one file per evaluation and dictionary.
+fn write_saebench(out: &Path, results: &[Stored], session: &Session) -> Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let files = saebench::files(results, now)?;
+    if files.is_empty() {
+        return Err(Complaint::new("none of these results has a place in SAEBench")
+            .expected("core, sparse_probing, sae_probes, scr, tpp, absorption or meta_structure")
+            .into());
+    }
+    for (name, envelope) in &files {
+        let text = serde_json::to_string_pretty(envelope).map_err(|error| Error::Bug(format!("JSON: {error}")))?;
+        disk::write(&out.join(name), format!("{text}\n").as_bytes())?;
+    }
+    // Their reader looks for such words anywhere in a path, the folders above included.
+    let path = std::path::absolute(out).unwrap_or_else(|_| out.to_path_buf()).to_string_lossy().to_lowercase();
+    if let Some(word) = ["tpp", "scr", "absorption", "autointerp", "core"].into_iter().find(|word| path.contains(word))
+    {
+        session.say(format!(
+            "note: the path contains `{word}`; SAEBench's graphs would take every file for that evaluation"
+        ));
+    }
+    session.say(format!("{} files for SAEBench: {}", files.len(), out.display()));
+    Ok(())
 }
 
 /// Writes the report of a results directory, prints the table, and lists what failed.

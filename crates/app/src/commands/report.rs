@@ -7,6 +7,7 @@ use etalon::report;
 use etalon::results::Archive;
 use serde_json::json;
 
+use super::write_saebench;
 use crate::cli;
 use crate::session::Session;
 
@@ -25,6 +26,9 @@ pub fn run(args: &cli::Report, session: &Session) -> Result<ExitCode> {
     }
     let name = args.directory.file_name().map(|name| name.to_string_lossy().into_owned());
     let title = args.title.clone().or(name).unwrap_or_else(|| "Results".into());
+    if let Some(out) = &args.saebench {
+        write_saebench(out, &results, session)?;
+    }
     let page = report::write(&args.directory, &title, &results)?;
     session.answer(
         format!("{}\nreport: {}", report::text_table(&results), page.display()),

@@ -7,7 +7,7 @@ use etalon::results::Archive;
 use etalon::store::Lock;
 use etalon::study::{Failure, Grid, Outcome, Study};
 
-use super::{conclude, say_recognised};
+use super::{conclude, say_recognised, write_saebench};
 use crate::cli;
 use crate::session::Session;
 
@@ -41,6 +41,9 @@ pub fn run(args: &cli::Run, session: &Session) -> Result<ExitCode> {
     }
     for (metric, set) in &total.lacking {
         session.say(format!("left out: {metric} on {set}, which lacks an input that it needs"));
+    }
+    if let Some(out) = &args.saebench {
+        write_saebench(out, &archive.all()?, session)?;
     }
     conclude(&archive, &study.title, &total, session)
 }

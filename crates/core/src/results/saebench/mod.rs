@@ -2,6 +2,9 @@
 
 mod envelope;
 mod read;
+mod translate;
+mod write;
 
 pub use envelope::{Envelope, SHAPES, Shape};
 pub use read::{Imported, read};
+pub use write::files;

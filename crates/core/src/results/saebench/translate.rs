@@ -1,0 +1,236 @@
+//! Our headline numbers and tables by SAEBench's names.
+
+use serde_json::{Map, Value, json};
+
+use super::envelope::SHAPES;
+use crate::results::{Cells, Scores, Table};
+
+/// The only way to say undefined in such a file.
+const UNDEFINED: f64 = -1.0;
+
+/// Numbers of latents that SAEBench takes away.
+pub(super) const COUNTS: [usize; 7] = [2, 5, 10, 20, 50, 100, 500];
+/// Sizes of probes.
+pub(super) const SIZES: [usize; 7] = [1, 2, 5, 10, 20, 50, 100];
+
+/// The evaluation, its numbers by category, and its details.
+pub(super) type Translated = (&'static str, Map<String, Value>, Vec<Value>);
+
+/// A result in SAEBench's words; none if it has no such evaluation.
+pub(super) fn translate(scores: &Scores, metric: &str) -> Option<Translated> {
+    match metric {
+        "core" => Some(core(scores)),
+        "absorption" => Some(absorption(scores)),
+        "sparse_probing" => Some(sparse_probing(scores)),
+        "scr" => Some(scr(scores)),
+        "tpp" => Some(tpp(scores)),
+        "sae_probes" => Some(sae_probes(scores)),
+        "meta_structure" => Some(meta_structure(scores)),
+        _ => None,
+    }
+}
+
+fn headline(scores: &Scores, key: &str) -> Option<f64> {
+    scores.headline.iter().find(|headline| headline.key == key)?.value
+}
+
+fn core(scores: &Scores) -> Translated {
+    let shape = &SHAPES[0];
+    let rows = scores.headline.iter().find(|headline| headline.key == "l0").map_or(0, |headline| headline.n);
+    let category = |&(name, keys): &(&str, &[&str])| {
+        let number = |key: &&str| match *key {
+            count if count.starts_with("total_tokens") => (count.to_string(), json!(rows)),
+            key => (key.to_string(), json!(headline(scores, key).unwrap_or(UNDEFINED))),
+        };
+        (name.to_string(), Value::Object(keys.iter().map(number).collect()))
+    };
+    let table = scores.table("latent");
+    let detail = |row: usize| {
+        let cell = |name: &&str| {
+            let found = table.and_then(|table| table.column(name)).and_then(|cells| cells.number(row));
+            let value = if *name == "index" { json!(row) } else { json!(found.map_or(UNDEFINED, round)) };
+            (name.to_string(), value)
+        };
+        Value::Object(shape.details.iter().map(cell).collect())
+    };
+    let details = (0..table.map_or(0, Table::rows)).map(detail).collect();
+    (shape.id, shape.categories.iter().map(category).collect(), details)
+}
+
+/// Ten decimals, as the reference gives.
+fn round(value: f64) -> f64 {
+    (value * 1e10).round() / 1e10
+}
+
+fn absorption(scores: &Scores) -> Translated {
+    let table = scores.table("concept");
+    let number = |row: usize, name: &str| table?.column(name)?.number(row);
+    let deviation = |name: &str| {
+        let rows = 0..table.map_or(0, Table::rows);
+        let values: Vec<f64> =
+            rows.filter_map(|row| number(row, "absorption_fraction").and(number(row, name))).collect();
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let squares = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>();
+        if values.len() > 1 { (squares / (values.len() - 1) as f64).sqrt() } else { UNDEFINED }
+    };
+    let of = |key: &str| json!(headline(scores, key).unwrap_or(UNDEFINED));
+    let mean = json!({
+        "mean_absorption_fraction_score": of("absorption_fraction"),
+        "mean_full_absorption_score": of("full_absorption"),
+        "mean_num_split_features": of("split_features"),
+        "std_dev_absorption_fraction_score": deviation("absorption_fraction"),
+        "std_dev_full_absorption_score": deviation("full_absorption"),
+        "std_dev_num_split_features": deviation("split_features"),
+        "mean_absorption_fraction_january_score": of("absorption_fraction_january"),
+        "mean_absorption_fraction_paper_score": of("absorption_fraction_paper"),
+    });
+    // Readers accept single letters only; other classes have their numbers in the means.
+    let letter = |row: usize| {
+        let name = words(table?, "name")?.get(row)?;
+        let letter = name.chars().next().filter(|first| first.is_ascii_alphabetic() && name.chars().count() == 1)?;
+        let whole = |name: &str| number(row, name).map(|value| value as u64);
+        Some(json!({
+            "first_letter": letter.to_string(),
+            "mean_absorption_fraction": number(row, "absorption_fraction")?,
+            "full_absorption_rate": number(row, "full_absorption")?,
+            "num_full_absorption": whole("fully_absorbed")?,
+            "num_probe_true_positives": whole("rows")?,
+            "num_split_features": whole("split_features")?,
+        }))
+    };
+    let details = (0..table.map_or(0, Table::rows)).filter_map(letter).collect();
+    ("absorption_first_letter", Map::from_iter([("mean".to_string(), mean)]), details)
+}
+
+fn words<'a>(table: &'a Table, column: &str) -> Option<&'a [String]> {
+    match table.column(column)? {
+        Cells::Text(words) => Some(words),
+        _ => None,
+    }
+}
+
+fn list<'a>(table: Option<&'a Table>, column: &str, row: usize) -> &'a [Option<f64>] {
+    match table.and_then(|table| table.column(column)) {
+        Some(Cells::NumberLists(lists)) => lists.get(row).map_or(&[], Vec::as_slice),
+        _ => &[],
+    }
+}
+
+/// The numbers that were used, such as sizes of probes.
+fn used(table: Option<&Table>, column: &str) -> Vec<usize> {
+    let cells = table.and_then(|table| table.column(column));
+    let number = |row: usize| cells.and_then(|cells| cells.number(row)).map(|value| value as usize);
+    (0..cells.map_or(0, Cells::len)).filter_map(number).collect()
+}
+
+/// A number by size or count from the table of them; null where it was not asked for, or is undefined.
+fn by(table: Option<&Table>, column: &str, key: &str, wanted: usize) -> Value {
+    let place = used(table, column).iter().position(|size| *size == wanted);
+    let value = place.and_then(|row| table?.column(key)?.number(row));
+    value.map_or(Value::Null, |value| json!(value))
+}
+
+fn at(list: &[Option<f64>], sizes: &[usize], wanted: usize) -> Value {
+    let place = sizes.iter().position(|size| *size == wanted);
+    place.and_then(|place| list.get(place).copied().flatten()).map_or(Value::Null, |value| json!(value))
+}
+
+fn sparse_probing(scores: &Scores) -> Translated {
+    let (sizes, groups) = (scores.table("size"), scores.table("group"));
+    let given = used(sizes, "size");
+    let mut llm = Map::from_iter([(
+        "llm_test_accuracy".to_string(),
+        json!(headline(scores, "all_channels_accuracy").unwrap_or(UNDEFINED)),
+    )]);
+    let mut sae = Map::from_iter([(
+        "sae_test_accuracy".to_string(),
+        headline(scores, "all_latents_accuracy").map_or(Value::Null, |value| json!(value)),
+    )]);
+    for size in SIZES {
+        llm.insert(format!("llm_top_{size}_test_accuracy"), by(sizes, "size", "channels", size));
+        sae.insert(format!("sae_top_{size}_test_accuracy"), by(sizes, "size", "accuracy", size));
+    }
+    let detail = |(row, name): (usize, &String)| {
+        let number = |column: &str| groups?.column(column)?.number(row);
+        let mut detail = Map::from_iter([
+            ("dataset_name".to_string(), json!(format!("{name}_results"))),
+            ("llm_test_accuracy".to_string(), json!(number("all_channels").unwrap_or(UNDEFINED))),
+            ("sae_test_accuracy".to_string(), number("all_latents").map_or(Value::Null, |value| json!(value))),
+        ]);
+        for size in SIZES {
+            let lists = [("llm", "channels_by_size"), ("sae", "accuracy_by_size")];
+            detail.extend(lists.map(|(kind, column)| {
+                (format!("{kind}_top_{size}_test_accuracy"), at(list(groups, column, row), &given, size))
+            }));
+        }
+        Value::Object(detail)
+    };
+    let names = groups.and_then(|groups| words(groups, "name")).unwrap_or_default();
+    let metrics = [("llm".to_string(), Value::Object(llm)), ("sae".to_string(), Value::Object(sae))];
+    ("sparse_probing", metrics.into_iter().collect(), names.iter().enumerate().map(detail).collect())
+}
+
+fn scr(scores: &Scores) -> Translated {
+    let kinds = [("scr_dir1_threshold", "dir1"), ("scr_metric_threshold", "score"), ("scr_dir2_threshold", "dir2")];
+    let name = |theirs: &str, count: usize| format!("{theirs}_{count}");
+    let (numbers, details) = ablations(scores, "couple", &kinds, &name, "scr");
+    ("scr", Map::from_iter([("scr_metrics".to_string(), numbers)]), details)
+}
+
+fn tpp(scores: &Scores) -> Translated {
+    let kinds = [("total_metric", "total"), ("intended_diff_only", "intended"), ("unintended_diff_only", "unintended")];
+    let name = |theirs: &str, count: usize| format!("tpp_threshold_{count}_{theirs}");
+    let (numbers, details) = ablations(scores, "concept", &kinds, &name, "tpp");
+    ("tpp", Map::from_iter([("tpp_metrics".to_string(), numbers)]), details)
+}
+
+fn ablations(
+    scores: &Scores,
+    axis: &str,
+    kinds: &[(&str, &str)],
+    name: &dyn Fn(&str, usize) -> String,
+    eval: &str,
+) -> (Value, Vec<Value>) {
+    let (counts, table) = (scores.table("count"), scores.table(axis));
+    let given = used(counts, "count");
+    let all = || COUNTS.into_iter().flat_map(|count| kinds.iter().map(move |kind| (count, kind)));
+    let numbers = all().map(|(count, (theirs, ours))| (name(theirs, count), by(counts, "count", ours, count)));
+    let numbers = Value::Object(numbers.collect());
+    let detail = |(row, label): (usize, &String)| {
+        let own = all().map(|(count, (theirs, ours))| {
+            (name(theirs, count), at(list(table, &format!("{ours}_by_count"), row), &given, count))
+        });
+        let label = ("dataset_name".to_string(), json!(format!("{label}_{eval}_results")));
+        Value::Object([label].into_iter().chain(own).collect())
+    };
+    let names = table.and_then(|table| words(table, "name")).unwrap_or_default();
+    (numbers, names.iter().enumerate().map(detail).collect())
+}
+
+fn sae_probes(scores: &Scores) -> Translated {
+    let sizes = scores.table("size");
+    let mut sae = Map::new();
+    for size in SIZES {
+        for (theirs, ours) in [("accuracy", "accuracy"), ("auc", "auc"), ("f1", "f1")] {
+            sae.insert(format!("sae_top_{size}_test_{theirs}"), by(sizes, "size", ours, size));
+        }
+    }
+    let of = |key: &str| json!(headline(scores, key).unwrap_or(UNDEFINED));
+    let llm = json!({
+        "llm_test_accuracy": of("channels_accuracy"),
+        "llm_test_auc": of("channels_auc"),
+        "llm_test_f1": of("channels_f1"),
+    });
+    let metrics = [("llm".to_string(), llm), ("sae".to_string(), Value::Object(sae))];
+    ("sparse_probing_sae_probes", metrics.into_iter().collect(), Vec::new())
+}
+
+fn meta_structure(scores: &Scores) -> Translated {
+    let of = |key: &str| json!(headline(scores, key).unwrap_or(UNDEFINED));
+    let numbers = json!({
+        "decoder_fraction_variance_explained": of("meta_explained"),
+        "train_time_seconds": UNDEFINED,
+        "final_reconstruction_mse": of("meta_error"),
+    });
+    ("meta_structure_decoder_variance", Map::from_iter([("meta_structure".to_string(), numbers)]), Vec::new())
+}

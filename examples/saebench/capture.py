@@ -1,0 +1,110 @@
+"""Captures activations of a small language model with PyTorch, for Etalon.
+
+    python capture.py data/minilm data/bbc data/bbc-activations     # every token of every article
+    python capture.py data/minilm data/words data/word-activations  # the last word of every prompt
+
+Writes `activations.safetensors` (one row per token), and for articles `samples.npy` (the article of each row) and
+`labels.csv` (the topic of each article); for words `labels.csv` (the first letter of each).
+"""
+
+import argparse
+import csv
+import json
+from pathlib import Path
+
+import numpy
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+
+
+class Bert:
+    """The residual stream of a BERT encoder after some of its layers."""
+
+    def __init__(self, folder: Path, layers: int) -> None:
+        self.weights = load_file(folder / "model.safetensors")
+        self.heads = json.loads((folder / "config.json").read_text())["num_attention_heads"]
+        self.layers = layers
+
+    def linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        return torch.nn.functional.linear(x, self.weights[name + ".weight"], self.weights[name + ".bias"])
+
+    def norm(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        weight, bias = self.weights[name + ".weight"], self.weights[name + ".bias"]
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, 1e-12)
+
+    def attention(self, x: torch.Tensor, mask: torch.Tensor, name: str) -> torch.Tensor:
+        batch, length, width = x.shape
+        split = lambda part: self.linear(x, f"{name}.{part}").view(batch, length, self.heads, -1).transpose(1, 2)
+        query, key, value = (split(part) for part in ["query", "key", "value"])
+        mixed = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
+        return mixed.transpose(1, 2).reshape(batch, length, width)
+
+    def __call__(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        names = [f"embeddings.{kind}_embeddings.weight" for kind in ["word", "position", "token_type"]]
+        word, position, kind = (self.weights[name] for name in names)
+        x = self.norm(word[ids] + position[: ids.shape[1]] + kind[0], "embeddings.LayerNorm")
+        for layer in range(self.layers):
+            name = f"encoder.layer.{layer}"
+            heard = self.linear(self.attention(x, mask, f"{name}.attention.self"), f"{name}.attention.output.dense")
+            x = self.norm(x + heard, f"{name}.attention.output.LayerNorm")
+            thought = torch.nn.functional.gelu(self.linear(x, f"{name}.intermediate.dense"))
+            x = self.norm(x + self.linear(thought, f"{name}.output.dense"), f"{name}.output.LayerNorm")
+        return x
+
+
+def labels(path: Path, of: list[str]) -> None:
+    names = sorted(set(of))
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(names)
+        table.writerows([int(one == name) for name in names] for one in of)
+
+
+@torch.no_grad()
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("model", type=Path)
+    arguments.add_argument("texts", type=Path)
+    arguments.add_argument("out", type=Path)
+    arguments.add_argument("--layers", type=int, default=4)
+    arguments.add_argument("--tokens", type=int, default=64, help="tokens of an article that are used")
+    arguments.add_argument("--words", type=int, default=8000, help="words that are used, evenly from the vocabulary")
+    given = arguments.parse_args()
+    model = Bert(given.model, given.layers)
+    tokenizer = Tokenizer.from_file(str(given.model / "tokenizer.json"))
+    prompts = given.texts / "prompts.jsonl"
+    if prompts.exists():
+        lines = [json.loads(line) for line in prompts.read_text(encoding="utf-8").splitlines()]
+        lines = lines[:: max(1, len(lines) // given.words)][: given.words]
+        texts, classes, longest = [line["prompt"] for line in lines], [line["word"].strip()[0].lower() for line in lines], 512
+    else:
+        files = sorted(given.texts.glob("*.txt"))
+        texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+        classes, longest = [file.name.split("-")[0] for file in files], given.tokens + 2
+    tokenizer.enable_truncation(longest)
+    tokenizer.enable_padding()
+    rows, samples = [], []
+    for first in range(0, len(texts), 64):
+        batch = tokenizer.encode_batch(texts[first : first + 64])
+        ids = torch.tensor([one.ids for one in batch])
+        mask = torch.tensor([one.attention_mask for one in batch], dtype=torch.bool)
+        found = model(ids, mask)
+        for place, one in enumerate(batch):
+            if prompts.exists():
+                # "… word has the first letter: [SEP]": the word's last token is the sixth from the end.
+                end = sum(one.attention_mask)
+                rows.append(found[place, end - 7 : end - 6])
+            else:
+                inside = [i for i, special in enumerate(one.special_tokens_mask) if not special]
+                rows.append(found[place, inside])
+                samples += [first + place] * len(inside)
+    given.out.mkdir(parents=True, exist_ok=True)
+    save_file({"activations": torch.cat(rows).contiguous()}, given.out / "activations.safetensors")
+    labels(given.out / "labels.csv", classes)
+    if samples:
+        numpy.save(given.out / "samples.npy", numpy.array(samples, dtype=numpy.int64))
+    print(f"{sum(len(row) for row in rows)} rows of {rows[0].shape[-1]}, {len(texts)} texts")
+
+
+main()
