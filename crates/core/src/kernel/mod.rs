@@ -2,6 +2,7 @@
 
 pub mod assignment;
 pub mod bits;
+pub mod kmeans;
 pub mod nnls;
 pub mod panels;
 pub mod product;
