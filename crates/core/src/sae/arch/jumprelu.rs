@@ -30,23 +30,40 @@ impl Arch for JumpRelu {
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        let settings = Settings::top_family(CARD.name, width, latents).follow(preset);
-        Settings { rate: 7e-5, betas: (0.0, 0.999), penalty: 1.0, median: false, ..settings }
+        settings(CARD.name, preset, width, latents)
     }
 
     fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
-        if settings.bandwidth.is_nan() || settings.bandwidth <= 0.0 {
-            refuse("the bandwidth of JumpReLU makes no sense", "a number above 0", settings.bandwidth)?;
-        }
-        if settings.target_l0.is_nan() || settings.target_l0 <= 0.0 {
-            refuse("the target L0 makes no sense", "a number above 0", settings.target_l0)?;
-        }
-        let rules = Rules { centred: false, scalars: &SCALARS, ..Rules::plain(settings.latents) };
-        Ok(Box::new(Live { rules, settings: settings.clone(), pull: 0.0 }))
+        check(settings)?;
+        Ok(Box::new(Live::new(rules(settings), settings)))
     }
 }
 
-struct Live {
+/// Settings of architectures with a learnt threshold.
+pub(super) fn settings(arch: &str, preset: Preset, width: usize, latents: usize) -> Settings {
+    let settings = Settings::top_family(arch, width, latents).follow(preset);
+    if preset == Preset::Blindspots {
+        return Settings { penalty: 1.0, ..settings };
+    }
+    Settings { rate: 7e-5, betas: (0.0, 0.999), penalty: 1.0, median: false, ..settings }
+}
+
+pub(super) fn check(settings: &Settings) -> Result<()> {
+    if settings.bandwidth.is_nan() || settings.bandwidth <= 0.0 {
+        refuse("the bandwidth of JumpReLU makes no sense", "a number above 0", settings.bandwidth)?;
+    }
+    if settings.target_l0.is_nan() || settings.target_l0 <= 0.0 {
+        refuse("the target L0 makes no sense", "a number above 0", settings.target_l0)?;
+    }
+    Ok(())
+}
+
+pub(super) fn rules(settings: &Settings) -> Rules {
+    Rules { centred: false, scalars: &SCALARS, ..Rules::plain(settings.latents) }
+}
+
+/// Also the live part of archetypal dictionaries, which differ in their directions only.
+pub(super) struct Live {
     rules: Rules,
     settings: Settings,
     /// The penalty's derivative by whether one latent fires in one row, in this step.
@@ -54,6 +71,10 @@ struct Live {
 }
 
 impl Live {
+    pub fn new(rules: Rules, settings: &Settings) -> Live {
+        Live { rules, settings: settings.clone(), pull: 0.0 }
+    }
+
     /// Whether something lies in the window around a threshold.
     fn near(&self, value: f32, threshold: f32) -> bool {
         ((value - threshold) / self.settings.bandwidth).abs() < 0.5

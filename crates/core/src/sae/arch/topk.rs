@@ -38,6 +38,10 @@ pub(super) fn check(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
+pub(super) fn rules(settings: &Settings) -> Rules {
+    Rules { auxiliary: true, ..Rules::plain(settings.latents) }
+}
+
 /// The terms of a top-k loss.
 pub(super) fn terms(batch: &Batch<'_>, error: f64, weight: f64) -> Terms {
     let total = error + weight * batch.auxiliary;
@@ -55,16 +59,21 @@ impl Arch for TopK {
 
     fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
         check(settings)?;
-        let rules = Rules { auxiliary: true, ..Rules::plain(settings.latents) };
-        let threshold = Running::new(settings.threshold);
-        Ok(Box::new(Live { rules, settings: settings.clone(), threshold }))
+        Ok(Box::new(Live::new(rules(settings), settings)))
     }
 }
 
-struct Live {
+/// Also the live part of archetypal dictionaries, which differ in their directions only.
+pub(super) struct Live {
     rules: Rules,
     settings: Settings,
     threshold: Running,
+}
+
+impl Live {
+    pub fn new(rules: Rules, settings: &Settings) -> Live {
+        Live { rules, settings: settings.clone(), threshold: Running::new(settings.threshold) }
+    }
 }
 
 impl Objective for Live {

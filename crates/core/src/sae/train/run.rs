@@ -7,18 +7,24 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::archetypes::SAMPLE;
 use super::files::{Files, Index, Stop};
 use super::order::{Order, Rows};
 use super::{Settings, Step, Trainer};
 use crate::budget::Budget;
 use crate::error::{Complaint, Error, Result};
 use crate::input::Tensors;
+use crate::kernel::kmeans::kmeans;
+use crate::kernel::random::{permutation, stream};
 use crate::progress::Progress;
 use crate::sae::{Linear, checkpoint};
 use crate::store::ActivationStore;
 
 /// Batches that the unit of the activations is measured on, as in dictionary_learning.
 const UNIT_BATCHES: u64 = 101;
+
+/// Rounds of k-means for the candidates of archetypal directions.
+const ROUNDS: usize = 10;
 
 /// One dictionary to train.
 #[derive(Debug)]
@@ -265,7 +271,8 @@ impl<'a> Pass<'a> {
                 } else {
                     1.0
                 };
-                let units = jobs.iter().map(|job| if job.settings.normalise { unit } else { 1.0 }).collect();
+                let units: Vec<f32> = jobs.iter().map(|job| if job.settings.normalise { unit } else { 1.0 }).collect();
+                candidates(store, jobs, &mut trainers, &units)?;
                 Index { recipe: recipe.into(), step: 0, units, stops: vec![Stop::default(); jobs.len()] }
             }
         };
@@ -412,6 +419,34 @@ fn unit(rows: &mut Rows<'_>, batch: usize, store: &ActivationStore) -> Result<f3
     Ok(if unit > 0.0 && unit.is_finite() { unit } else { 1.0 })
 }
 
+/// Finds the candidates of archetypal directions in a sample of the rows; dictionaries that want the same share them.
+fn candidates(store: &ActivationStore, jobs: &[TrainJob], trainers: &mut [Trainer], units: &[f32]) -> Result<()> {
+    let mut found: Vec<((usize, u64, f32), Vec<f32>)> = Vec::new();
+    for ((job, trainer), &unit) in jobs.iter().zip(trainers).zip(units) {
+        let Some(count) = trainer.wants_candidates() else { continue };
+        let key = (count, job.settings.seed, unit);
+        let known = found.iter().position(|(other, _)| *other == key);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let most = SAMPLE.0.saturating_mul(count).max(SAMPLE.1);
+                let mut random = stream(job.settings.seed, "candidate rows", 0);
+                let mut rows = permutation(store.rows(), &mut random);
+                rows.truncate(most);
+                rows.sort_unstable();
+                let mut sample = Vec::with_capacity(rows.len() * store.width());
+                for row in rows {
+                    sample.extend(store.tile(row..row + 1)?.values.iter().map(|value| value / unit));
+                }
+                found.push((key, kmeans(&sample, store.width(), count, ROUNDS, job.settings.seed)));
+                found.len() - 1
+            }
+        };
+        trainer.give_candidates(&found[place].1)?;
+    }
+    Ok(())
+}
+
 fn diverged(job: usize, step: u64) -> Complaint {
     Complaint::new("the training diverged: its loss is not a finite number")
         .at(format!("step {step} of dictionary {job}"))
@@ -443,7 +478,7 @@ fn line(job: usize, step: u64, settings: &Settings, done: &Step, rows: &[f32], s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::random::{stream, unit as uniform};
+    use crate::kernel::random::unit as uniform;
     use crate::progress::Silent;
     use crate::sae::arch;
     use crate::sae::train::Preset;
@@ -477,7 +512,7 @@ mod tests {
             let settings = Settings { k: 3, batch: 32, steps, warmup: 2, normalise, rate: 0.01, ..settings };
             TrainJob { settings, initial: None, out: directory.join(name) }
         };
-        vec![job("topk", 40), job("batch_topk", 25), job("relu", 40)]
+        vec![job("topk", 40), job("batch_topk", 25), job("relu", 40), job("ra_topk", 40), job("mp", 20)]
     }
 
     fn options<'a>() -> TrainOptions<'a> {
@@ -499,7 +534,7 @@ mod tests {
         let (store, whole, parts) = (world(300), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut log = Lines(Vec::new(), None, AtomicBool::new(false));
         let trained = go(&store, whole.path(), &options(), &mut log).unwrap();
-        assert_eq!(trained.iter().map(|one| one.steps).collect::<Vec<_>>(), [40, 25, 40]);
+        assert_eq!(trained.iter().map(|one| one.steps).collect::<Vec<_>>(), [40, 25, 40, 40, 20]);
         assert!(trained[0].unit > 1.0 && !trained[0].kept);
         let mut again = Lines(Vec::new(), Some(15), AtomicBool::new(false));
         assert!(go(&store, parts.path(), &options(), &mut again).is_err());
@@ -508,7 +543,7 @@ mod tests {
         again.1 = None;
         go(&store, parts.path(), &options(), &mut again).unwrap();
         assert_eq!(log.0, again.0);
-        for name in ["topk", "batch_topk", "relu", "topk-step-10"] {
+        for name in ["topk", "batch_topk", "relu", "ra_topk", "mp", "topk-step-10", "ra_topk-step-10"] {
             for file in ["weights.safetensors", "sae.json"] {
                 let read = |base: &Path| std::fs::read(base.join(name).join(file)).unwrap();
                 assert!(read(whole.path()) == read(parts.path()), "{name}/{file}");
