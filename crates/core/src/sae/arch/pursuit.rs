@@ -34,7 +34,7 @@ impl Arch for Pursuit {
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
         let settings = Settings::top_family(CARD.name, width, latents).follow(preset);
-        let constraint = Constraint::Unit { gradient_guard: 0.0, length_guard: 0.0 };
+        let constraint = Constraint::Unit { gradient_guard: 0.0, length_guard: 0.0, before: false };
         Settings { constraint, initial_norm: 1.0, reanimation: 0.0, auxiliary: 0.0, ..settings }
     }
 

@@ -212,8 +212,14 @@ impl Backward<'_> {
         let rows = weights.chunks_exact_mut(stride).zip(gradient.chunks_exact(stride));
         let moments = first.chunks_exact_mut(stride).zip(second.chunks_exact_mut(stride));
         for ((row, gradient), (first, second)) in rows.zip(moments) {
+            if let Constraint::Unit { length_guard, before: true, .. } = self.settings.constraint {
+                let length = dot(row, row).sqrt();
+                if length > 0.0 {
+                    scale(row, 1.0 / (length + length_guard));
+                }
+            }
             let length = adam.step(row, first, second, gradient).sqrt();
-            if let Constraint::Unit { length_guard, .. } = self.settings.constraint
+            if let Constraint::Unit { length_guard, before: false, .. } = self.settings.constraint
                 && length > 0.0
             {
                 scale(row, 1.0 / (length + length_guard));
@@ -315,6 +321,9 @@ impl Backward<'_> {
             add_scaled(1.0, lift, encoder);
             g_scalars[0] += bias;
             sum += f64::from(bias);
+        }
+        if !self.settings.encoder_bias {
+            g_scalars[0] = 0.0;
         }
         project(self.settings.constraint, direction, norm, decoder);
         sum as f32

@@ -28,10 +28,10 @@ use rayon::prelude::*;
 
 pub use order::Order;
 pub use run::{Early, Line, Log, TrainJob, TrainOptions, Trained, steps_of_epochs, train};
-pub use settings::{Constraint, Preset, Radius, Settings, ThresholdRule};
+pub use settings::{AuxiliaryRule, Constraint, Jump, Preset, Radius, Settings, ThresholdRule};
 
 use super::arch::{self, Batch, Form, Objective, Selection, Terms};
-use super::{Linear, Normalisation, Parts};
+use super::{Linear, Parts};
 use crate::error::{Complaint, Error, Result};
 use crate::input::Tensors;
 use crate::kernel::panels::{PANEL, TILE_ROWS};
@@ -307,10 +307,16 @@ impl Trainer {
                 factor: error_scale(&self.settings, rows) * last,
                 rows,
                 weight: self.settings.auxiliary,
+                unit: (self.settings.auxiliary_rule != AuxiliaryRule::Relative).then_some(per),
                 keep: self.settings.auxiliary_k.max(1),
             };
             left.run(&dead)
         });
+        let attached = self.settings.auxiliary_rule == AuxiliaryRule::Attached;
+        if let Some(auxiliary) = auxiliary.as_ref().filter(|_| attached) {
+            self.buffers.errors.add_to_slopes(&auxiliary.slopes, size.stride);
+        }
+        let buffers = &self.buffers;
         let squared: Vec<f64> = buffers.errors.squared(groups);
         let scaled: Vec<f64> = squared.iter().map(|error| error / per).collect();
         let mut terms = self.objective.settle(&Batch {
@@ -445,7 +451,7 @@ impl Trainer {
             decoder: take("decoder"),
             bias: take("bias").into_iter().map(|value| value * unit).collect(),
             subtract_bias: rules.centred,
-            input: Normalisation::None,
+            input: self.settings.input,
             activation,
         })
     }

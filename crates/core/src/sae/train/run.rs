@@ -17,7 +17,7 @@ use crate::input::Tensors;
 use crate::kernel::kmeans::kmeans;
 use crate::kernel::random::{permutation, stream};
 use crate::progress::Progress;
-use crate::sae::{Linear, checkpoint};
+use crate::sae::{Linear, Normalisation, checkpoint};
 use crate::store::ActivationStore;
 
 /// Batches that the unit of the activations is measured on, as in dictionary_learning.
@@ -296,11 +296,10 @@ impl<'a> Pass<'a> {
                 continue;
             }
             let unit = self.index.units[job];
-            let rows = if unit == 1.0 {
+            let rows = if unit == 1.0 && self.jobs[job].settings.input == Normalisation::None {
                 &self.batch
             } else {
-                self.scaled.clear();
-                self.scaled.extend(self.batch.iter().map(|value| value / unit));
+                prepare(&self.batch, &self.jobs[job].settings, unit, &mut self.scaled);
                 &self.scaled
             };
             let done = self.trainers[job].step(rows)?;
@@ -357,10 +356,10 @@ impl<'a> Pass<'a> {
 
     fn held_out_error(&mut self, job: usize, early: &Early<'_>) -> Result<f64> {
         let (rows, size) = (early.held_out.rows(), self.jobs[job].settings.batch);
-        let mut sum = 0.0;
+        let (mut sum, mut scaled) = (0.0, Vec::new());
         for first in (0..rows).step_by(size) {
             let tile = early.held_out.tile(first..(first + size).min(rows))?;
-            let scaled: Vec<f32> = tile.values.iter().map(|value| value / self.index.units[job]).collect();
+            prepare(&tile.values, &self.jobs[job].settings, self.index.units[job], &mut scaled);
             sum += self.trainers[job].error_on(&scaled)? * tile.rows() as f64;
         }
         Ok(sum / rows.max(1) as f64)
@@ -406,6 +405,17 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// Rows as a training wants them: in its unit, or normalised by themselves.
+fn prepare(rows: &[f32], settings: &Settings, unit: f32, into: &mut Vec<f32>) {
+    into.clear();
+    into.extend(rows.iter().map(|value| value / unit));
+    if settings.input != Normalisation::None {
+        for (row, into) in rows.chunks_exact(settings.width).zip(into.chunks_exact_mut(settings.width)) {
+            settings.input.of(row).apply(row, into);
+        }
+    }
+}
+
 /// The root of the mean squared length of rows.
 fn unit(rows: &mut Rows<'_>, batch: usize, store: &ActivationStore) -> Result<f32> {
     let most = UNIT_BATCHES.min((store.rows() as u64).div_ceil(batch as u64));
@@ -421,10 +431,10 @@ fn unit(rows: &mut Rows<'_>, batch: usize, store: &ActivationStore) -> Result<f3
 
 /// Finds the candidates of archetypal directions in a sample of the rows; dictionaries that want the same share them.
 fn candidates(store: &ActivationStore, jobs: &[TrainJob], trainers: &mut [Trainer], units: &[f32]) -> Result<()> {
-    let mut found: Vec<((usize, u64, f32), Vec<f32>)> = Vec::new();
+    let mut found: Vec<((usize, u64, f32, Normalisation), Vec<f32>)> = Vec::new();
     for ((job, trainer), &unit) in jobs.iter().zip(trainers).zip(units) {
         let Some(count) = trainer.wants_candidates() else { continue };
-        let key = (count, job.settings.seed, unit);
+        let key = (count, job.settings.seed, unit, job.settings.input);
         let known = found.iter().position(|(other, _)| *other == key);
         let place = match known {
             Some(place) => place,
@@ -435,8 +445,10 @@ fn candidates(store: &ActivationStore, jobs: &[TrainJob], trainers: &mut [Traine
                 rows.truncate(most);
                 rows.sort_unstable();
                 let mut sample = Vec::with_capacity(rows.len() * store.width());
+                let mut prepared = Vec::new();
                 for row in rows {
-                    sample.extend(store.tile(row..row + 1)?.values.iter().map(|value| value / unit));
+                    prepare(&store.tile(row..row + 1)?.values, &job.settings, unit, &mut prepared);
+                    sample.extend_from_slice(&prepared);
                 }
                 found.push((key, kmeans(&sample, store.width(), count, ROUNDS, job.settings.seed)));
                 found.len() - 1

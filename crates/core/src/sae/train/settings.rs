@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Complaint, Result};
+use crate::sae::Normalisation;
 
 /// Whose conventions a training follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +55,33 @@ pub enum Constraint {
         gradient_guard: f32,
         /// Added to the length when the direction is divided by it.
         length_guard: f32,
+        /// Directions are divided before the step instead of after it, so that they are one step off unit length.
+        before: bool,
     },
+}
+
+/// What the error that is left over is compared with when dead latents learn to reconstruct it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AuxiliaryRule {
+    /// With its variance; the reconstruction does not learn from it.
+    Relative,
+    /// With nothing; the reconstruction does not learn from it.
+    Plain,
+    /// With nothing, and the reconstruction learns from it too.
+    Attached,
+}
+
+/// How JumpReLU learns its thresholds, and what it penalises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Jump {
+    /// The threshold itself; the squared relative distance of L0 from its target.
+    Target,
+    /// The logarithm of the threshold, by the pseudo-derivatives of the threshold; the mean L0.
+    Logarithm,
+    /// The threshold itself; the mean L0, whose pseudo-derivative looks at pre-activations instead of codes.
+    Step,
 }
 
 /// How far archetypal directions may leave the hull of their candidates.
@@ -124,8 +151,16 @@ pub struct Settings {
     pub target_l0: f64,
     /// The width of JumpReLU's window around the threshold.
     pub bandwidth: f32,
+    /// How JumpReLU learns its thresholds, and what it penalises.
+    pub jump: Jump,
+    /// The threshold of JumpReLU before training.
+    pub initial_threshold: f32,
+    /// Codes are penalised times the length of their direction.
+    pub penalise_lengths: bool,
     /// Shares of the latents in nested groups.
     pub groups: Vec<f64>,
+    /// The bias alone is the first of the nested reconstructions, and all weigh the same.
+    pub bare: bool,
     /// Step at which p-annealing begins.
     pub anneal_start: u64,
     /// The exponent at the start and at the end.
@@ -150,6 +185,8 @@ pub struct Settings {
     pub initial_norm: f32,
     /// Encoder weights start uniform within this, and directions as their copies; else random directions come first.
     pub uniform_encoder: Option<f32>,
+    /// Whether encoder biases learn.
+    pub encoder_bias: bool,
     /// Encoder biases start uniform within this instead of 0.
     pub initial_bias: f32,
     /// Start the decoder's bias at the geometric median of the first batch.
@@ -158,6 +195,8 @@ pub struct Settings {
     pub per_feature: bool,
     /// Weight of the auxiliary loss.
     pub auxiliary: f64,
+    /// What the auxiliary loss is relative to.
+    pub auxiliary_rule: AuxiliaryRule,
     /// Dead latents used per row by the auxiliary loss; half the width unless given.
     pub auxiliary_k: usize,
     /// Rows without firing after which a latent is dead.
@@ -178,6 +217,8 @@ pub struct Settings {
     pub multiplier: bool,
     /// Matching pursuit takes the largest product, and not the one that is farthest from 0.
     pub signed: bool,
+    /// What is done to every row by its own values; the dictionary does the same.
+    pub input: Normalisation,
     /// Divide inputs by the root of their mean squared length; folded into the dictionary at the end.
     pub normalise: bool,
     /// The seed of everything random.
@@ -204,7 +245,11 @@ impl Settings {
             sparsity_warmup: 2000,
             target_l0: 20.0,
             bandwidth: 0.001,
+            jump: Jump::Target,
+            initial_threshold: 0.001,
+            penalise_lengths: false,
             groups: vec![1.0 / 32.0, 1.0 / 16.0, 1.0 / 8.0, 1.0 / 4.0, 17.0 / 32.0],
+            bare: false,
             anneal_start: 15_000,
             exponents: (1.0, 0.0),
             exponent_updates: 10,
@@ -214,13 +259,15 @@ impl Settings {
             epsilon: 1e-8,
             weight_decay: 0.0,
             clip: None,
-            constraint: Constraint::Unit { gradient_guard: 0.0, length_guard: 0.0 },
+            constraint: Constraint::Unit { gradient_guard: 0.0, length_guard: 0.0, before: false },
             initial_norm: 1.0,
             uniform_encoder: None,
+            encoder_bias: true,
             initial_bias: 0.0,
             median: false,
             per_feature: false,
             auxiliary: 1.0 / 32.0,
+            auxiliary_rule: AuxiliaryRule::Relative,
             auxiliary_k: width / 2,
             dead_after: 10_000_000,
             reanimation: 0.0,
@@ -231,6 +278,7 @@ impl Settings {
             radius: Radius::Relative(0.1),
             multiplier: false,
             signed: false,
+            input: Normalisation::None,
             normalise: false,
             seed: 0,
         }
@@ -241,7 +289,7 @@ impl Settings {
         Settings {
             rate: 2e-4 / (latents as f64 / 16_384.0).sqrt(),
             clip: Some(1.0),
-            constraint: Constraint::Unit { gradient_guard: 1e-6, length_guard: f32::EPSILON },
+            constraint: Constraint::Unit { gradient_guard: 1e-6, length_guard: f32::EPSILON, before: false },
             median: true,
             ..Settings::new(arch, width, latents)
         }
@@ -257,12 +305,21 @@ impl Settings {
             Preset::SaeConceptEval => {
                 (self.rate, self.warmup, self.clip, self.epsilon) = (5e-4, 0, Some(1.0), 6.25e-10);
                 (self.per_feature, self.median, self.auxiliary_k) = (true, false, 512);
+                (self.betas, self.auxiliary_rule) = ((0.9, 0.999), AuxiliaryRule::Attached);
+                self.constraint = Constraint::Unit { gradient_guard: 0.0, length_guard: 0.0, before: true };
+                (self.input, self.uniform_encoder) =
+                    (Normalisation::LayerNorm, Some((6.0 / self.latents as f64).sqrt() as f32));
+                (self.groups, self.bare) = ([1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(|size| size / 63.0).to_vec(), true);
+                (self.jump, self.initial_threshold, self.sparsity_warmup) = (Jump::Logarithm, 1.0, 0);
                 self.dead_after = 20 * self.batch as u64;
                 self.threshold = ThresholdRule { start: 0, decay: 0.99, initial: Some(0.0), assign_first: false };
             }
             Preset::Saelens => {
                 (self.clip, self.constraint, self.initial_norm) = (Some(1.0), Constraint::Free, 0.1);
                 (self.median, self.dead_after) = (false, 1000 * self.batch as u64);
+                (self.auxiliary, self.auxiliary_rule) = (1.0, AuxiliaryRule::Plain);
+                (self.jump, self.initial_threshold, self.bandwidth) = (Jump::Step, 0.01, 0.05);
+                self.penalise_lengths = true;
                 self.threshold = ThresholdRule { start: 0, decay: 0.99, initial: Some(0.0), assign_first: false };
             }
             Preset::Blindspots => {
@@ -301,6 +358,13 @@ impl Settings {
             ("weight of the reanimation", self.reanimation),
             ("relaxation of archetypal directions", self.radius.number()),
         ];
+        if self.normalise && self.input != Normalisation::None {
+            return wrong(
+                "rows cannot be normalised twice",
+                "--normalise, or a preset that standardises rows",
+                "both".into(),
+            );
+        }
         for (what, number) in numbers {
             if !number.is_finite() || number < 0.0 {
                 return wrong(&format!("the {what} makes no sense"), "a number from 0", number.to_string());

@@ -50,7 +50,7 @@ fn begin(settings: Settings, rows: &[f32]) -> Trainer {
 /// that of the other terms; thresholds have a formula of their own.
 #[test]
 fn gradients_agree_with_differences() {
-    for preset in [Preset::Etalon, Preset::Blindspots] {
+    for preset in [Preset::Etalon, Preset::Blindspots, Preset::Saelens, Preset::SaeConceptEval] {
         ARCHS.iter().for_each(|arch| check_gradients(*arch, preset));
     }
 }
@@ -62,6 +62,9 @@ fn check_gradients(arch: &dyn arch::Arch, preset: Preset) {
         clip: Some(1e9),
         constraint: Constraint::Free,
         reanimation: if preset == Preset::Blindspots && name != "mp" { 0.3 } else { 0.0 },
+        // Where the reconstruction learns from the auxiliary loss too, that loss has a derivative: latents that did not
+        // fire are dead at once.
+        dead_after: if preset == Preset::SaeConceptEval { 1 } else { u64::MAX },
         // Without a step nothing has decayed, and nothing is put back.
         rate: 0.0,
         ..small_as(arch, preset, width, latents)
@@ -90,7 +93,10 @@ fn check_gradients(arch: &dyn arch::Arch, preset: Preset) {
         trainer.look(&batch)
     };
     for (part, tensor) in &gradient {
-        if part == "threshold" || (part == "bias" && !trainer.objective.rules().biased) {
+        let untaught =
+            (part == "bias" && !trainer.objective.rules().biased) || (part == "encoder_bias" && !settings.encoder_bias);
+        if untaught || part.ends_with("threshold") {
+            assert!(!untaught || tensor.values.iter().all(|&value| value == 0.0));
             continue;
         }
         if part == "multiplier" && !settings.multiplier {
@@ -123,15 +129,25 @@ fn check_gradients(arch: &dyn arch::Arch, preset: Preset) {
 }
 
 /// The thresholds of JumpReLU have no derivative. Their formula, row by row and latent by latent:
-/// `−(θ/ε) [|p − θ| < ε/2] ∂L/∂f − (∂L/∂L0 / rows / ε) [|f − θ| < ε/2]`, where `f` is the code after the jump.
+/// `−(θ/ε) [|p − θ| < ε/2] ∂L/∂f − (∂L/∂L0 / rows / ε) [|f − θ| < ε/2]`, where `f` is the code after the jump, or the
+/// pre-activation itself in SAELens. A logarithm learns by the same numbers.
 #[test]
 fn thresholds_follow_their_formula() {
     let (width, latents, count) = (7, 37, 20);
-    for name in ["jumprelu", "ra_jumprelu"] {
-        let settings = Settings { clip: Some(1e9), bandwidth: 0.4, ..small(arch::find(name).unwrap(), width, latents) };
+    let all = [
+        ("jumprelu", Preset::Etalon),
+        ("ra_jumprelu", Preset::Etalon),
+        ("jumprelu", Preset::SaeConceptEval),
+        ("jumprelu", Preset::Saelens),
+    ];
+    for (name, preset) in all {
+        let arch = arch::find(name).unwrap();
+        let settings = Settings { clip: Some(1e9), bandwidth: 0.4, ..small_as(arch, preset, width, latents) };
+        let (logarithm, target) = (settings.jump == Jump::Logarithm, settings.jump == Jump::Target);
+        let (learnt, per) = if logarithm { ("log_threshold", width as f64) } else { ("threshold", 1.0) };
         let batch = rows(count, width, 3);
         let mut start = begin(settings.clone(), &batch).weights();
-        start.get_mut("threshold").unwrap().values.iter_mut().for_each(|threshold| *threshold = 0.15);
+        start.get_mut(learnt).unwrap().values.fill(if logarithm { 0.15f32.ln() } else { 0.15 });
         let mut trainer = Trainer::new(settings.clone()).unwrap();
         trainer.start_from(&start).unwrap();
         trainer.step(&batch).unwrap();
@@ -156,12 +172,14 @@ fn thresholds_follow_their_formula() {
                 })
                 .collect();
             for l in 0..latents {
-                let slope = 2.0 / count as f64 * product(&decoder[l * width..][..width], &error);
+                let slope = 2.0 / count as f64 / per * product(&decoder[l * width..][..width], &error);
                 expected[l] -= if near(pre[l], 0.15) { 0.15 / 0.4 * slope } else { 0.0 };
-                jumps[l] += f64::from(u8::from(near(codes[l], 0.15)));
+                let seen = if settings.jump == Jump::Step { pre[l] } else { codes[l] };
+                jumps[l] += f64::from(u8::from(near(seen, 0.15)));
             }
         }
-        let pull = 2.0 * settings.penalty * (fired / settings.target_l0 - 1.0) / settings.target_l0 / count as f64;
+        let miss = 2.0 * (fired / settings.target_l0 - 1.0) / settings.target_l0;
+        let pull = settings.penalty * if target { miss } else { 1.0 } / count as f64;
         assert!(size.latents == latents && jumps.iter().any(|&count| count > 0.0));
         for l in 0..latents {
             let expected = expected[l] - pull / 0.4 * jumps[l];

@@ -98,7 +98,13 @@ impl Weights {
         }
         let mut numbers = vec![0.0; size.padded * size.scalars];
         for latent in numbers.chunks_exact_mut(size.scalars).take(size.latents) {
-            latent.iter_mut().zip(rules.scalars).for_each(|(into, scalar)| *into = scalar.initial);
+            for (into, scalar) in latent.iter_mut().zip(rules.scalars) {
+                *into = match scalar.name {
+                    "threshold" => settings.initial_threshold,
+                    "log_threshold" => settings.initial_threshold.ln(),
+                    _ => scalar.initial,
+                };
+            }
             latent[0] += settings.initial_bias * (2.0 * unit(&mut random) as f32 - 1.0);
         }
         uniform.resize(if uniform.is_empty() || size.tied { 0 } else { decoder.len() }, 0.0);
