@@ -431,12 +431,11 @@ fn unit(rows: &mut Rows<'_>, batch: usize, store: &ActivationStore) -> Result<f3
 
 /// Finds the candidates of archetypal directions in a sample of the rows; dictionaries that want the same share them.
 fn candidates(store: &ActivationStore, jobs: &[TrainJob], trainers: &mut [Trainer], units: &[f32]) -> Result<()> {
-    let mut found: Vec<((usize, u64, f32, Normalisation), Vec<f32>)> = Vec::new();
+    let (mut keys, mut found) = (Vec::new(), Vec::<Vec<f32>>::new());
     for ((job, trainer), &unit) in jobs.iter().zip(trainers).zip(units) {
         let Some(count) = trainer.wants_candidates() else { continue };
         let key = (count, job.settings.seed, unit, job.settings.input);
-        let known = found.iter().position(|(other, _)| *other == key);
-        let place = match known {
+        let place = match keys.iter().position(|other| *other == key) {
             Some(place) => place,
             None => {
                 let most = SAMPLE.0.saturating_mul(count).max(SAMPLE.1);
@@ -450,11 +449,12 @@ fn candidates(store: &ActivationStore, jobs: &[TrainJob], trainers: &mut [Traine
                     prepare(&store.tile(row..row + 1)?.values, &job.settings, unit, &mut prepared);
                     sample.extend_from_slice(&prepared);
                 }
-                found.push((key, kmeans(&sample, store.width(), count, ROUNDS, job.settings.seed)));
+                keys.push(key);
+                found.push(kmeans(&sample, store.width(), count, ROUNDS, job.settings.seed));
                 found.len() - 1
             }
         };
-        trainer.give_candidates(&found[place].1)?;
+        trainer.give_candidates(&found[place])?;
     }
     Ok(())
 }
@@ -566,6 +566,40 @@ mod tests {
         assert!(go(&store, parts.path(), &options(), &mut again).unwrap()[0].kept);
         let other = TrainOptions { seed: 1, ..options() };
         assert!(go(&store, parts.path(), &other, &mut again).unwrap_err().to_string().contains("another dictionary"));
+    }
+
+    #[test]
+    fn rows_are_standardised_where_the_preset_says_so() {
+        use crate::codes::CodesBuilder;
+        use crate::sae::Dictionary;
+
+        let (store, directory) = (world(200), tempfile::tempdir().unwrap());
+        let job = |name: &str| {
+            let settings = arch::find(name).unwrap().settings(Preset::SaeConceptEval, 12, 63);
+            let settings = Settings { k: 4, batch: 50, steps: 200, rate: 0.003, ..settings };
+            TrainJob { settings, initial: None, out: directory.path().join(name) }
+        };
+        let jobs = ["topk", "matryoshka", "jumprelu", "ra_topk", "mp"].map(job);
+        let mut log = Lines(Vec::new(), None, AtomicBool::new(false));
+        let (budget, cancel) = (Budget::new(1 << 30), AtomicBool::new(false));
+        let options = TrainOptions { log_every: 1, ..TrainOptions::default() };
+        let trained = train(&store, &jobs, &options, &budget, &Silent, &mut log, &cancel).unwrap();
+        let tile = store.tile(0..200).unwrap();
+        for (job, trained) in jobs.iter().zip(trained) {
+            let dictionary = trained.dictionary;
+            assert_eq!(dictionary.input(), Normalisation::LayerNorm);
+            let mut codes = CodesBuilder::new(63);
+            dictionary.encode(&tile, &mut codes).unwrap();
+            let mut back = vec![0.0; 200 * 12];
+            dictionary.decode(&codes.finish().all().unwrap(), Some(&tile), &mut back).unwrap();
+            let squares = |f: &dyn Fn(usize) -> f32| (0..back.len()).map(|i| f64::from(f(i)).powi(2)).sum::<f64>();
+            let error = squares(&|i| back[i] - tile.values[i]);
+            // Every row had the deviation of uniform numbers, √(1/12); all but its mean has to be reconstructed.
+            assert!(error < 0.8 * squares(&|i| tile.values[i] - 0.5), "{}: {error}", job.settings.arch);
+        }
+        let twice = TrainJob { settings: Settings { normalise: true, ..job("topk").settings }, ..job("topk") };
+        let error = train(&store, &[twice], &options, &budget, &Silent, &mut log, &cancel).unwrap_err().to_string();
+        assert!(error.contains("normalised twice") || error.contains("another dictionary"), "{error}");
     }
 
     #[test]
