@@ -205,6 +205,15 @@ pub struct Train {
     /// Steps over which k falls from the width
     #[arg(long, value_name = "N")]
     pub k_anneal: Option<u64>,
+    /// Candidate points of ra_topk and ra_jumprelu [default: one per latent]
+    #[arg(long, value_name = "N")]
+    pub candidates: Option<usize>,
+    /// Candidates that one direction of ra_topk and ra_jumprelu may mix
+    #[arg(long, value_name = "N")]
+    pub neighbours: Option<usize>,
+    /// How far such a direction may leave their hull, in mean lengths of the candidates
+    #[arg(long, value_name = "SHARE")]
+    pub radius: Option<f64>,
     /// Cut gradients to this global length; 0 does not cut
     #[arg(long, value_name = "LENGTH")]
     pub clip: Option<f64>,

@@ -10,7 +10,7 @@ use etalon::input::{Finite, read_tensors};
 use etalon::sae::Dictionary;
 use etalon::sae::arch;
 use etalon::sae::train::{
-    Early, Line, Log, Order, Preset, Settings, TrainJob, TrainOptions, Trained, steps_of_epochs, train,
+    Early, Line, Log, Order, Preset, Radius, Settings, TrainJob, TrainOptions, Trained, steps_of_epochs, train,
 };
 use etalon::store::{ActivationStore, disk};
 use etalon::study::load_activations;
@@ -102,6 +102,9 @@ fn apply(args: &cli::Train, settings: &mut Settings, rows: usize) {
     set(&mut settings.queue, args.queue);
     set(&mut settings.k_anneal, args.k_anneal);
     set(&mut settings.dead_after, args.dead_after);
+    set(&mut settings.candidates, args.candidates);
+    set(&mut settings.neighbours, args.neighbours);
+    set(&mut settings.radius, args.radius.map(Radius::Relative));
     settings.decay_start = args.decay_start.or(settings.decay_start);
     settings.resample = args.resample.or(settings.resample);
     settings.normalise |= args.normalise;

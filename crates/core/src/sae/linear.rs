@@ -1,10 +1,12 @@
 //! Dictionaries with one encoder matrix: everything between the product and the codes is an [`Activation`].
 
+use super::pursuit;
 use super::sieve::Sieve;
-use super::{Dictionary, Normalisation, SaeCard};
+use super::{Dictionary, Normalisation, Pursuit, SaeCard};
 use crate::codes::{CodesBuilder, CodesView, Latent};
 use crate::error::{Complaint, Error, Result};
 use crate::kernel::panels::{PANEL, Panels, TILE_ROWS};
+use crate::kernel::vector::Rows;
 use crate::store::Tile;
 
 /// What becomes of the pre-activations of a row.
@@ -28,6 +30,9 @@ pub enum Activation {
     },
     /// Everything stays, negative values too (PCA, neurons).
     Signed,
+    /// Latents are chosen one after the other by their products with what is left over; what each choice takes away is its
+    /// direction in the decoder. Biases of the encoder are not used.
+    Pursuit(Pursuit),
 }
 
 /// What a [`Linear`] is made of. All matrices have one row per latent.
@@ -85,8 +90,10 @@ impl Linear {
             (vec![("encoder", encoder.len(), weights), ("decoder", decoder.len(), weights)], None);
         match &activation {
             Activation::Relu | Activation::Signed => {}
-            Activation::TopK(keep) if (1..=latents).contains(keep) => k = Some(*keep),
-            Activation::TopK(keep) => {
+            Activation::TopK(keep) | Activation::Pursuit(Pursuit { k: keep, .. }) if (1..=latents).contains(keep) => {
+                k = Some(*keep);
+            }
+            Activation::TopK(keep) | Activation::Pursuit(Pursuit { k: keep, .. }) => {
                 return Err(Complaint::new("a dictionary cannot keep that many latents per row")
                     .expected(format!("k from 1 to {latents}"))
                     .found(keep)
@@ -159,6 +166,10 @@ impl Linear {
             Activation::Relu => list("relu", &[]),
             Activation::Signed => list("signed", &[]),
             Activation::TopK(k) => list(&format!("top {k}"), &[]),
+            Activation::Pursuit(Pursuit { k, signed }) => {
+                let rule = if *signed { "signed pursuit" } else { "pursuit" };
+                list(&format!("{rule} {k}"), &[]);
+            }
             Activation::Threshold(thresholds) => list("threshold", thresholds),
             Activation::Gated { gate_bias, magnitude_scale, magnitude_bias } => {
                 list("gate bias", gate_bias);
@@ -175,6 +186,29 @@ impl Linear {
         if self.subtract_bias {
             into.iter_mut().zip(&self.bias).for_each(|(value, bias)| *value -= bias);
         }
+    }
+
+    /// Encodes by pursuit, a group of rows after the other.
+    fn pursue(&self, pursuit: Pursuit, tile: &Tile<'_>, input: &mut [f32], out: &mut CodesBuilder) -> Result<()> {
+        let width = self.card.width;
+        let mut choices = vec![Vec::new(); input.len() / width];
+        let (mut latents, mut values) = (Vec::new(), Vec::new());
+        for first in (0..tile.rows()).step_by(GROUP) {
+            let rows = GROUP.min(tile.rows() - first);
+            for (place, into) in input.chunks_exact_mut(width).take(rows).enumerate() {
+                self.prepare(tile.row(first + place), into);
+            }
+            pursuit.run(self.card.latents, &self.encoder, Rows::new(&self.decoder, width), input, &mut choices[..rows]);
+            for row in &mut choices[..rows] {
+                pursuit::sum(row);
+                latents.clear();
+                values.clear();
+                latents.extend(row.iter().map(|entry| entry.1));
+                values.extend(row.iter().map(|entry| entry.0));
+                out.push(&latents, &values)?;
+            }
+        }
+        Ok(())
     }
 
     fn check_width(&self, found: usize) -> Result<()> {
@@ -198,6 +232,9 @@ impl Dictionary for Linear {
         let width = self.card.width;
         let rows_at_once = GROUP.min(tile.rows().next_multiple_of(TILE_ROWS));
         let mut input = vec![0.0; rows_at_once * width];
+        if let Activation::Pursuit(pursuit) = &self.activation {
+            return self.pursue(*pursuit, tile, &mut input, out);
+        }
         let mut product = [0.0; TILE_ROWS * PANEL];
         let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, rows_at_once);
         for first in (0..tile.rows()).step_by(GROUP) {
@@ -381,6 +418,23 @@ mod tests {
                 top.iter().filter(|(value, _)| *value > 0.0).for_each(|&(value, l)| kept[l as usize] = value);
                 kept
             }
+            Activation::Pursuit(pursuit) => {
+                let mut left: Vec<f32> = row.iter().zip(&parts.bias).map(|(value, bias)| value - bias).collect();
+                let mut codes = vec![0.0f32; pre.len()];
+                for _ in 0..pursuit.k {
+                    let chain = |w: &[f32]| left.iter().zip(w).fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));
+                    let products: Vec<f32> = parts.encoder.chunks_exact(row.len()).map(chain).collect();
+                    let size = |l: usize| if pursuit.signed { products[l] } else { products[l].abs() };
+                    let best = (1..pre.len()).fold(0, |best, l| if size(l) > size(best) { l } else { best });
+                    if products[best] == 0.0 {
+                        break;
+                    }
+                    codes[best] += products[best];
+                    let direction = &parts.decoder[best * row.len()..][..row.len()];
+                    left.iter_mut().zip(direction).for_each(|(left, d)| *left = (-products[best]).mul_add(*d, *left));
+                }
+                codes
+            }
         }
     }
 
@@ -399,8 +453,10 @@ mod tests {
             };
             let keeps = [1, 2, 5, 40].map(|k: usize| Activation::TopK(k.min(latents)));
             let others = [Activation::Relu, Activation::Signed, Activation::Threshold(draw(latents)), gated];
+            let pursuits =
+                [(1, false), (3, true), (3, false)].map(|(k, signed)| Activation::Pursuit(Pursuit { k, signed }));
             let values = draw(rows * width);
-            for activation in keeps.into_iter().chain(others) {
+            for activation in keeps.into_iter().chain(others).chain(pursuits) {
                 let parts = Parts {
                     arch: "test".into(),
                     encoder: draw(latents * width),

@@ -6,6 +6,7 @@ pub mod checkpoint;
 mod encode;
 mod linear;
 mod normalise;
+mod pursuit;
 mod sieve;
 pub mod train;
 
@@ -13,6 +14,7 @@ pub use baseline::{random_codes, untrained};
 pub use encode::{Encoded, encode_store, encode_to_disk};
 pub use linear::{Activation, Linear, Parts};
 pub use normalise::Normalisation;
+pub use pursuit::Pursuit;
 
 use crate::codes::{CodesBuilder, CodesView, Latent};
 use crate::error::Result;

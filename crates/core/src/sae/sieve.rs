@@ -71,7 +71,8 @@ impl<'a> Sieve<'a> {
             for (row, product) in kept.iter_mut().zip(tile.as_chunks::<PANEL>().0) {
                 let mut line: [f32; PANEL] = std::array::from_fn(|i| product[i] + bias[i]);
                 match activation {
-                    Activation::Relu | Activation::TopK(_) => {}
+                    // A pursuit does not pass through a sieve.
+                    Activation::Relu | Activation::TopK(_) | Activation::Pursuit(_) => {}
                     Activation::Threshold(_) => {
                         line = std::array::from_fn(|i| if line[i] <= one[i] { 0.0 } else { line[i] });
                     }

@@ -8,7 +8,7 @@ use etalon::budget::Budget;
 use etalon::codes::{Codes, CodesBuilder};
 use etalon::input::{Finite, Source, read_rows};
 use etalon::sae::checkpoint::{FORMATS, Loaded, load, save};
-use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
+use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts, Pursuit};
 use etalon::store::ActivationStore;
 use serde_json::{Map, Value, json};
 
@@ -156,6 +156,46 @@ fn signed_dictionaries_keep_their_sign() {
     assert_eq!(again.dictionary.id(), pca.id());
     let error = save(&pca, &Map::new(), "saelens", &scratch.path().join("theirs")).unwrap_err().to_string();
     assert!(error.contains("negative codes"), "{error}");
+}
+
+#[test]
+fn pursuits_keep_their_rule() {
+    let scratch = tempfile::tempdir().unwrap();
+    let store = activations();
+    let identity: Vec<f32> = (0..24 * 24).map(|i| if i / 24 == i % 24 { 1.0 } else { 0.0 }).collect();
+    let mut ids = Vec::new();
+    for signed in [false, true] {
+        let dictionary = Linear::new(Parts {
+            arch: "mp".into(),
+            encoder: identity.clone(),
+            encoder_bias: vec![0.0; 24],
+            decoder: identity.clone(),
+            bias: vec![0.0; 24],
+            subtract_bias: true,
+            input: Normalisation::None,
+            activation: Activation::Pursuit(Pursuit { k: 3, signed }),
+        })
+        .unwrap();
+        let codes = encode(&dictionary, &store);
+        // In the directions of the axes, a pursuit keeps the values that are farthest from 0, or the largest.
+        let tile = store.tile(0..store.rows()).unwrap();
+        for (row, values) in tile.values.chunks_exact(24).enumerate() {
+            let mut order: Vec<u32> = (0..24).collect();
+            let size = |latent: u32| if signed { values[latent as usize] } else { values[latent as usize].abs() };
+            order.sort_by(|&a, &b| size(b).total_cmp(&size(a)));
+            let mut best = order[..3].to_vec();
+            best.sort_unstable();
+            assert_eq!(codes.all().unwrap().row(row).0, best);
+        }
+        let out = scratch.path().join(format!("own-{signed}"));
+        save(&dictionary, &Map::new(), "etalon", &out).unwrap();
+        let again = load(&out, &budget()).unwrap().dictionary;
+        assert_eq!((again.id(), again.activation()), (dictionary.id(), dictionary.activation()));
+        let error = save(&dictionary, &Map::new(), "saelens", &scratch.path().join("theirs")).unwrap_err().to_string();
+        assert!(error.contains("matching pursuit"), "{error}");
+        ids.push(again.id());
+    }
+    assert_ne!(ids[0], ids[1]);
 }
 
 /// A copy of a golden checkpoint whose settings are changed.

@@ -18,8 +18,10 @@ static CARD: ArchCard = ArchCard {
     constraint: "as topk",
     defaults: "as topk; θ is a running mean (0.999) of the smallest code kept, its start corrected",
     presets: "dictionary-learning: θ from step 1001, first value assigned\n\
-              sae-concept-eval: θ starts at 0 with 0.99 and is biased towards it; the rest as topk\n\
-              saelens: θ starts at 0 with 0.99; the rest as topk",
+              sae-concept-eval: θ starts at 0 with 0.99 and is biased towards it (validation does not move it here); the rest as \
+              topk\n\
+              saelens: θ starts at 0 with 0.99; the rest as topk\n\
+              blindspots: as topk; the BatchTopK of overcomplete keeps k values of a whole batch, ours k per row on average",
     source: "Bussmann et al. 2024, BatchTopK sparse autoencoders",
 };
 

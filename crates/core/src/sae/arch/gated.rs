@@ -17,7 +17,10 @@ static CARD: ArchCard = ArchCard {
     initialisation: "random unit directions, encoder their copy, biases and r 0",
     constraint: "unit directions: gradient projected, directions renormalised",
     defaults: "l1 0.1, lr 0.00005, Adam's first decay 0, warmup 1000, sparsity warmup 2000, no clipping",
-    presets: "saelens: decoder of the last term learns there, not here",
+    presets: "saelens: directions start with length 0.1 and are not constrained. Not reproduced: the penalty times the length of \
+              directions, and the decoder of the last term, which learns there\n\
+              sae-concept-eval: it has no such dictionary; its optimiser, start and standardised rows\n\
+              blindspots: its optimiser and schedule",
     source: "Rajamanoharan et al. 2024, Improving dictionary learning with gated sparse autoencoders",
 };
 

@@ -17,7 +17,10 @@ static CARD: ArchCard = ArchCard {
     initialisation: "as topk",
     constraint: "as topk",
     defaults: "groups 1/32, 1/16, 1/8, 1/4, 17/32 of the latents; the rest as batch_topk",
-    presets: "as batch_topk",
+    presets: "sae-concept-eval: groups 1, 2, 4, 8, 16, 32 of 63 parts (its dictionary of nominal size D has 63 D / 32 latents: \
+              give --latents that number), the bias alone is one more reconstruction, and all weigh 1/7; the rest as batch_topk\n\
+              saelens: w_g = 1 / groups² here, where it sums inner errors and the whole one; the rest as batch_topk\n\
+              others: as batch_topk",
     source: "Bussmann et al. 2025, Learning multi-level features with Matryoshka sparse autoencoders",
 };
 
@@ -53,9 +56,13 @@ impl Arch for Matryoshka {
 
     fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
         topk::check(settings)?;
-        let groups = ends(&settings.groups, settings.latents)?;
-        let count = groups.len();
-        let group_weights = vec![1.0 / (count * count) as f32; count];
+        let mut groups = ends(&settings.groups, settings.latents)?;
+        let mut weight = 1.0 / (groups.len() * groups.len()) as f32;
+        if settings.bare {
+            groups.insert(0, 0);
+            weight = 1.0 / groups.len() as f32;
+        }
+        let group_weights = vec![weight; groups.len()];
         let rules = Rules { auxiliary: true, groups, group_weights, ..Rules::plain(settings.latents) };
         Ok(Box::new(batch_topk::Live::new(rules, settings)))
     }

@@ -4,12 +4,14 @@
 //! gradients per latent, Adam. An [`Objective`] only says what happens to single numbers, so that every architecture is
 //! as sparse and as fast as the engine.
 
+mod archetypal;
 mod batch_topk;
 mod card;
 mod gated;
 mod jumprelu;
 mod matryoshka;
 mod p_anneal;
+mod pursuit;
 mod relu;
 mod relu_april;
 mod threshold;
@@ -41,6 +43,9 @@ pub const ARCHS: &[&dyn Arch] = &[
     &gated::Gated,
     &jumprelu::JumpRelu,
     &p_anneal::PAnneal,
+    &archetypal::ArchetypalTopK,
+    &archetypal::ArchetypalJumpRelu,
+    &pursuit::Pursuit,
 ];
 
 /// Finds an architecture by its name.
@@ -63,9 +68,24 @@ pub struct Scalar {
     pub initial: f32,
 }
 
+/// What the directions of a dictionary are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Every direction and every row of the encoder is learnt by itself.
+    Free,
+    /// Directions are convex mixtures of candidate points, and a little beside them; the encoder is free.
+    Archetypal,
+    /// The directions are the encoder too.
+    Tied,
+}
+
 /// What does not change during a training.
 #[derive(Clone, Debug)]
 pub struct Rules {
+    /// What the directions are made of.
+    pub form: Form,
+    /// Whether the decoder's bias is learnt; else it stays 0.
+    pub biased: bool,
     /// Whether the decoder's bias is taken from the input.
     pub centred: bool,
     /// The numbers per latent.
@@ -84,6 +104,8 @@ impl Rules {
     /// One group, a bias per latent, input centred.
     fn plain(latents: usize) -> Rules {
         Rules {
+            form: Form::Free,
+            biased: true,
             centred: true,
             scalars: &[Scalar { name: "encoder_bias", initial: 0.0 }],
             groups: vec![latents],
@@ -103,6 +125,8 @@ pub enum Selection {
     PerRow(usize),
     /// The `k` largest per row on average, over the batch, if they are above the floor.
     PerBatch(usize),
+    /// One after the other: the largest product with what the ones before left over.
+    Pursuit(crate::sae::Pursuit),
 }
 
 /// The kept pre-activations of one row, latents ascending.

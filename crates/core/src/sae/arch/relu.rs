@@ -1,6 +1,6 @@
 //! ReLU with an L1 penalty: the standard sparse autoencoder.
 
-use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Selection, Terms, scaled};
+use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Selection, Terms, relu_april, scaled};
 use crate::error::Result;
 use crate::sae::Activation;
 use crate::sae::train::{Preset, Settings};
@@ -17,7 +17,10 @@ static CARD: ArchCard = ArchCard {
     constraint: "unit directions from the first step on: gradient projected, directions renormalised",
     defaults: "l1 0.1, lr 0.001, warmup 1000, sparsity warmup 2000, no clipping",
     presets: "dictionary-learning: b_e starts uniform in ±1/√width\n\
-              saelens: directions are not constrained, gradients are cut to length 1; the penalty is not weighted by lengths",
+              saelens: directions start with length 0.1 and are not constrained, codes are penalised times the length of their \
+              direction, gradients are cut to length 1. Its scheduler and its scale of inputs are left to the options\n\
+              sae-concept-eval: it has no such dictionary; its optimiser, start and standardised rows\n\
+              blindspots: its optimiser and schedule",
     source: "Bricken et al. 2023, Towards monosemanticity; Cunningham et al. 2023",
 };
 
@@ -40,6 +43,9 @@ impl Arch for Relu {
     }
 
     fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
+        if settings.penalise_lengths {
+            return Ok(Box::new(relu_april::Live::new(settings)));
+        }
         Ok(Box::new(Live { rules: Rules::plain(settings.latents), penalty: settings.penalty, pull: 0.0 }))
     }
 }

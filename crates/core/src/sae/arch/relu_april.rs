@@ -31,15 +31,22 @@ impl Arch for ReluApril {
     }
 
     fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
-        Ok(Box::new(Live { rules: Rules::plain(settings.latents), penalty: settings.penalty, pull: 0.0 }))
+        Ok(Box::new(Live::new(settings)))
     }
 }
 
-struct Live {
+/// Also the live part of `relu` where codes are penalised times the length of their direction.
+pub(super) struct Live {
     rules: Rules,
     penalty: f64,
     /// The penalty's derivative by the product of a code and its length, in this step.
     pull: f32,
+}
+
+impl Live {
+    pub fn new(settings: &Settings) -> Live {
+        Live { rules: Rules::plain(settings.latents), penalty: settings.penalty, pull: 0.0 }
+    }
 }
 
 impl Objective for Live {

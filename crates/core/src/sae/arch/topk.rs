@@ -20,15 +20,24 @@ static CARD: ArchCard = ArchCard {
     defaults: "k 32, lr 0.0002 / √(latents / 16384), warmup 1000, dead after 10,000,000 rows; the mean smallest code kept \
                is tracked as a threshold, its start corrected",
     presets: "dictionary-learning: threshold from step 1001, first value assigned\n\
-              sae-concept-eval: lr 0.0005 without warmup, errors averaged over features too, ε 6.25e-10, 512 dead latents, \
-              dead after 20 batches, no median; rows are to be standardised by the caller\n\
-              saelens: directions of length 0.1 that are not constrained; pre-activations are not multiplied by lengths",
+              sae-concept-eval: every row is standardised, here and in the dictionary; encoder uniform within √(6 / latents), \
+              directions its unit copies, no b_e, b = 0; lr 0.0005 without warmup, ε 6.25e-10, errors averaged over features \
+              too; the auxiliary loss is 1/32 of a plain mean square, over 512 dead latents, and the reconstruction learns \
+              from it; directions are made unit before the step, so that they end one step off. Dead after 20,480 rows (20 of \
+              its batches; its counter also runs in validation). Its early stopping keeps the last weights, ours the best\n\
+              saelens: directions start with length 0.1 and are not constrained; the auxiliary loss is a plain mean square of \
+              weight 1. Not reproduced: pre-activations times the length of their direction before the selection, auxiliary \
+              codes without a ReLU and with the bias, its smaller weight while few latents are dead\n\
+              blindspots: k 5, AdamW, cosine, reanimation instead of the auxiliary loss, encoder Xavier-uniform with unit \
+              copies as directions: see ra_topk, which that paper trains",
     source: "Gao et al. 2024, Scaling and evaluating sparse autoencoders",
 };
 
 /// Settings of the top-k family.
 pub(super) fn settings(arch: &str, preset: Preset, width: usize, latents: usize) -> Settings {
-    Settings::top_family(arch, width, latents).follow(preset)
+    let settings = Settings::top_family(arch, width, latents).follow(preset);
+    // Encoders of the concept-annotation program have biases that are not used.
+    Settings { encoder_bias: preset != Preset::SaeConceptEval, ..settings }
 }
 
 pub(super) fn check(settings: &Settings) -> Result<()> {
@@ -36,6 +45,10 @@ pub(super) fn check(settings: &Settings) -> Result<()> {
         refuse("a dictionary cannot keep that many latents per row", "1 to the number of latents", settings.k)?;
     }
     Ok(())
+}
+
+pub(super) fn rules(settings: &Settings) -> Rules {
+    Rules { auxiliary: true, ..Rules::plain(settings.latents) }
 }
 
 /// The terms of a top-k loss.
@@ -55,16 +68,21 @@ impl Arch for TopK {
 
     fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
         check(settings)?;
-        let rules = Rules { auxiliary: true, ..Rules::plain(settings.latents) };
-        let threshold = Running::new(settings.threshold);
-        Ok(Box::new(Live { rules, settings: settings.clone(), threshold }))
+        Ok(Box::new(Live::new(rules(settings), settings)))
     }
 }
 
-struct Live {
+/// Also the live part of archetypal dictionaries, which differ in their directions only.
+pub(super) struct Live {
     rules: Rules,
     settings: Settings,
     threshold: Running,
+}
+
+impl Live {
+    pub fn new(rules: Rules, settings: &Settings) -> Live {
+        Live { rules, settings: settings.clone(), threshold: Running::new(settings.threshold) }
+    }
 }
 
 impl Objective for Live {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::super::{Activation, Linear, Normalisation, Parts};
+use super::super::{Activation, Linear, Normalisation, Parts, Pursuit};
 use super::config::Config;
 use super::weights::Weights;
 use super::{Found, Loaded, Tensors, write_settings, write_tensors};
@@ -49,6 +49,8 @@ enum Kind {
     Threshold,
     Gated,
     Signed,
+    Pursuit,
+    SignedPursuit,
 }
 
 pub(super) fn find(path: &Path) -> Option<Found> {
@@ -74,6 +76,8 @@ pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
         Kind::Relu => Activation::Relu,
         Kind::Signed => Activation::Signed,
         Kind::TopK => Activation::TopK(config.needed_count("k")?),
+        Kind::Pursuit => Activation::Pursuit(Pursuit { k: config.needed_count("k")?, signed: false }),
+        Kind::SignedPursuit => Activation::Pursuit(Pursuit { k: config.needed_count("k")?, signed: true }),
         Kind::Threshold => Activation::Threshold(weights.take("threshold", &[latents])?),
         Kind::Gated => Activation::Gated {
             gate_bias: weights.take("gate_bias", &[latents])?,
@@ -122,6 +126,10 @@ pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: 
         Activation::TopK(keep) => {
             k = Some(keep);
             Kind::TopK
+        }
+        Activation::Pursuit(pursuit) => {
+            k = Some(pursuit.k);
+            if pursuit.signed { Kind::SignedPursuit } else { Kind::Pursuit }
         }
         Activation::Threshold(thresholds) => {
             tensors.push(("threshold", vec![latents], thresholds));

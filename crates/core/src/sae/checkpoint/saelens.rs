@@ -205,6 +205,11 @@ pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: 
             per_latent("r_mag", magnitude_scale.iter().map(|scale| scale.ln()).collect());
             "gated"
         }
+        Activation::Pursuit(_) => {
+            return Err(Complaint::new("the matching pursuit of SAELens ends by another rule than after k choices")
+                .advice("choose another format, such as etalon")
+                .into());
+        }
         Activation::Signed => {
             return Err(Complaint::new("SAELens has no dictionaries with negative codes")
                 .advice("choose another format, such as etalon")

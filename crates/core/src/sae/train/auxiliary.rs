@@ -16,7 +16,7 @@ pub(super) struct Auxiliary {
     pub columns: Columns,
     /// The derivative of the weighted loss by what they decode: rows × stride.
     pub slopes: Vec<f32>,
-    /// The loss, relative to the variance of the error.
+    /// The loss, relative to the variance of the error or to a given unit.
     pub loss: f64,
 }
 
@@ -32,6 +32,8 @@ pub(super) struct Left<'a> {
     pub rows: usize,
     /// What the loss weighs.
     pub weight: f64,
+    /// What it is divided by; none for the variance of the errors.
+    pub unit: Option<f64>,
     /// Dead latents used per row.
     pub keep: usize,
 }
@@ -54,7 +56,7 @@ impl Left<'_> {
             *square = f64::from(difference(&decoded, &left, 1.0, slopes));
         };
         slopes.par_chunks_mut(size.stride).zip(&mut squares).enumerate().for_each(decode);
-        let variance = self.variance();
+        let variance = self.unit.unwrap_or_else(|| self.variance());
         let loss = squares.iter().sum::<f64>() / self.rows as f64 / variance;
         let mut columns = Columns::default();
         columns.fill(&picks, size.latents);

@@ -25,6 +25,21 @@ pub(super) struct Backward<'a> {
     pub input: &'a [f32],
     pub batch: usize,
     pub auxiliary: Option<&'a Auxiliary>,
+    /// What latents that no row kept learn: the gradient of their encoder and of their bias.
+    pub lift: Option<(&'a [f32], f32)>,
+}
+
+/// Takes the part along a direction from its gradient, if directions are to keep their length.
+pub(super) fn project(constraint: Constraint, direction: &[f32], norm: f32, gradient: &mut [f32]) {
+    if let Constraint::Unit { gradient_guard, .. } = constraint
+        && norm > 0.0
+    {
+        let length = norm + gradient_guard;
+        let along = dot(gradient, direction) / length;
+        if along != 0.0 {
+            add_scaled(-along / length, direction, gradient);
+        }
+    }
 }
 
 /// The weights of one panel of latents.
@@ -169,6 +184,21 @@ impl Backward<'_> {
             );
     }
 
+    /// Adam on the directions alone, with kept gradients.
+    pub fn update_directions(&self, weights: &mut Weights, moments: &mut [Shaped; 2], gradient: &Shaped, adam: Adam) {
+        let (panel, [first, second]) = (self.size.panel(), moments);
+        (
+            weights.decoder.par_chunks_mut(panel),
+            first.decoder.par_chunks_mut(panel),
+            second.decoder.par_chunks_mut(panel),
+            gradient.decoder.par_chunks(panel),
+        )
+            .into_par_iter()
+            .for_each(|(weights, first, second, gradient)| {
+                self.step_directions(adam, weights, first, second, gradient);
+            });
+    }
+
     /// Adam on decoder directions, which are then brought back to unit length if they have to be.
     fn step_directions(
         &self,
@@ -182,8 +212,14 @@ impl Backward<'_> {
         let rows = weights.chunks_exact_mut(stride).zip(gradient.chunks_exact(stride));
         let moments = first.chunks_exact_mut(stride).zip(second.chunks_exact_mut(stride));
         for ((row, gradient), (first, second)) in rows.zip(moments) {
+            if let Constraint::Unit { length_guard, before: true, .. } = self.settings.constraint {
+                let length = dot(row, row).sqrt();
+                if length > 0.0 {
+                    scale(row, 1.0 / (length + length_guard));
+                }
+            }
             let length = adam.step(row, first, second, gradient).sqrt();
-            if let Constraint::Unit { length_guard, .. } = self.settings.constraint
+            if let Constraint::Unit { length_guard, before: false, .. } = self.settings.constraint
                 && length > 0.0
             {
                 scale(row, 1.0 / (length + length_guard));
@@ -281,15 +317,15 @@ impl Backward<'_> {
                 sum += more;
             }
         }
-        if let Constraint::Unit { gradient_guard, .. } = self.settings.constraint
-            && norm > 0.0
-        {
-            let length = norm + gradient_guard;
-            let along = dot(decoder, direction) / length;
-            if along != 0.0 {
-                add_scaled(-along / length, direction, decoder);
-            }
+        if let Some((lift, bias)) = self.lift.filter(|_| ids.is_empty()) {
+            add_scaled(1.0, lift, encoder);
+            g_scalars[0] += bias;
+            sum += f64::from(bias);
         }
+        if !self.settings.encoder_bias {
+            g_scalars[0] = 0.0;
+        }
+        project(self.settings.constraint, direction, norm, decoder);
         sum as f32
     }
 }

@@ -153,6 +153,17 @@ impl Errors {
         (0..groups).map(|group| self.squares.iter().skip(group).step_by(groups).sum::<f64>() / rows).collect()
     }
 
+    /// Adds derivatives by the whole reconstruction, rows × stride: every group and the bias have a part in it.
+    pub fn add_to_slopes(&mut self, more: &[f32], stride: usize) {
+        let groups = self.slopes.len() / more.len().max(1);
+        for (row, more) in more.chunks_exact(stride).enumerate() {
+            for group in 0..groups {
+                add_scaled(1.0, more, &mut self.slopes[(row * groups + group) * stride..][..stride]);
+            }
+            add_scaled(1.0, more, &mut self.sums[row / CHUNK * stride..][..stride]);
+        }
+    }
+
     /// The squared error of a row's last reconstruction.
     pub fn of_row(&self, row: usize, groups: usize) -> f64 {
         self.squares[row * groups + groups - 1]

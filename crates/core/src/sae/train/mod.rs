@@ -5,6 +5,7 @@
 //! its gradients, Adam, and its direction's length ([`backward`]). Work is cut into fixed pieces and sums are formed in a
 //! fixed order: any number of threads gives the same bits.
 
+mod archetypes;
 mod auxiliary;
 mod backward;
 mod columns;
@@ -12,6 +13,7 @@ mod files;
 mod forward;
 mod median;
 mod order;
+mod pursuit;
 mod record;
 mod resample;
 mod run;
@@ -28,14 +30,15 @@ use rayon::prelude::*;
 pub use order::Order;
 pub use record::{Point, Record};
 pub use run::{Early, Line, Log, TrainJob, TrainOptions, Trained, steps_of_epochs, train};
-pub use settings::{Constraint, Preset, Settings, ThresholdRule};
+pub use settings::{AuxiliaryRule, Constraint, Jump, Preset, Radius, Settings, ThresholdRule};
 
-use super::arch::{self, Batch, Objective, Terms};
-use super::{Linear, Normalisation, Parts};
-use crate::error::{Complaint, Result};
+use super::arch::{self, Batch, Form, Objective, Selection, Terms};
+use super::{Linear, Parts};
+use crate::error::{Complaint, Error, Result};
 use crate::input::Tensors;
-use crate::kernel::panels::TILE_ROWS;
-use crate::kernel::vector::{Adam, Rows, add_scaled, dot};
+use crate::kernel::panels::{PANEL, TILE_ROWS};
+use crate::kernel::vector::{Adam, Rows, add_scaled, dot, scale};
+use archetypes::Archetypes;
 use auxiliary::{Auxiliary, Left};
 use backward::Backward;
 use columns::Columns;
@@ -50,6 +53,8 @@ pub struct Trainer {
     weights: Weights,
     /// Adam's first and second moments.
     moments: [Shaped; 2],
+    /// What archetypal directions are made of, once there are candidates.
+    archetypes: Option<Archetypes>,
     step: u64,
     /// Rows since each latent fired last.
     silent: Vec<u64>,
@@ -65,6 +70,8 @@ struct Buffers {
     floors: Vec<f32>,
     norms: Vec<f32>,
     picks: Vec<Picks>,
+    /// The choices of a pursuit, in their order.
+    choices: Vec<Picks>,
     guess: f32,
     errors: Errors,
     columns: Columns,
@@ -99,24 +106,64 @@ impl Trainer {
     pub fn new(settings: Settings) -> Result<Trainer> {
         settings.check()?;
         let objective = arch::find(&settings.arch)?.objective(&settings)?;
-        let weights = Weights::initial(&settings, objective.rules().scalars);
+        if settings.resample.is_some() && objective.rules().form != Form::Free {
+            return Err(Complaint::new(
+                "latents of this architecture cannot be resampled: their directions are not free",
+            )
+            .advice("leave --resample away")
+            .into());
+        }
+        let weights = Weights::initial(&settings, objective.rules());
         let moments = [Shaped::zeros(weights.size), Shaped::zeros(weights.size)];
-        let silent = vec![0; settings.latents];
-        Ok(Trainer { settings, objective, weights, moments, step: 0, silent, buffers: Buffers::default() })
+        let (archetypes, silent) = (None, vec![0; settings.latents]);
+        Ok(Trainer { settings, objective, weights, moments, archetypes, step: 0, silent, buffers: Buffers::default() })
+    }
+
+    /// How many candidate points the directions want to be made of, if they still want any.
+    pub fn wants_candidates(&self) -> Option<usize> {
+        let wanted = self.objective.rules().form == Form::Archetypal && self.archetypes.is_none();
+        wanted.then(|| archetypes::candidates(&self.settings))
+    }
+
+    /// Gives archetypal directions the points that they are made of, one row each, in the units of the batches. The
+    /// directions start there, and the encoder with them.
+    pub fn give_candidates(&mut self, candidates: &[f32]) -> Result<()> {
+        let archetypes = Archetypes::new(candidates, &self.settings, self.weights.size)?;
+        archetypes.build(&mut self.weights.decoder);
+        if self.settings.uniform_encoder.is_none() {
+            self.weights.encode_directions();
+        }
+        self.archetypes = Some(archetypes);
+        Ok(())
     }
 
     /// Starts from given weights, in our names or in those of dictionary_learning.
     pub fn start_from(&mut self, tensors: &Tensors) -> Result<()> {
-        self.weights.take(tensors, self.objective.rules().scalars)
+        self.weights.take(tensors, self.objective.rules().scalars)?;
+        if self.objective.rules().form == Form::Archetypal {
+            let archetypes = Archetypes::read(tensors, &self.settings, self.weights.size)?;
+            archetypes.build(&mut self.weights.decoder);
+            self.archetypes = Some(archetypes);
+        }
+        Ok(())
     }
 
     /// Bytes that a training holds.
     pub fn memory(settings: &Settings) -> u64 {
-        let matrix = (settings.latents as u64).saturating_mul(settings.width as u64 + 16).saturating_mul(8);
-        let copies = if settings.clip.is_some() { 4 } else { 3 };
-        let rows = (settings.batch as u64 + 12).saturating_mul(settings.width as u64 + 16).saturating_mul(4);
+        let form = arch::find(&settings.arch).and_then(|arch| arch.objective(settings)).map(|o| o.rules().form);
+        let (latents, stride) = (settings.latents as u64, settings.width as u64 + 16);
+        let matrix = latents.saturating_mul(stride).saturating_mul(4);
+        let rows = (settings.batch as u64 + 12).saturating_mul(stride).saturating_mul(4);
         let groups = if settings.arch == "matryoshka" { settings.groups.len() as u64 } else { 2 };
-        matrix.saturating_mul(copies).saturating_add(rows.saturating_mul(2 + groups))
+        let kept = settings.keeps_gradient() || form.as_ref().is_ok_and(|form| *form != Form::Free);
+        let (matrices, rest) = match form {
+            // Encoder and directions, two moments of the latter, their gradient.
+            Ok(Form::Tied) => (5, pursuit::memory(settings)),
+            // As the free ones, and what the directions are made of.
+            Ok(Form::Archetypal) => (9, archetypes::memory(settings)),
+            _ => (if kept { 8 } else { 6 }, 0),
+        };
+        matrix.saturating_mul(matrices).saturating_add(rows.saturating_mul(2 + groups)).saturating_add(rest)
     }
 
     /// What it was told.
@@ -130,14 +177,19 @@ impl Trainer {
     }
 
     /// The weights: `encoder` and `decoder` (one row per latent), `bias`, and the numbers per latent by their names.
+    /// Archetypal directions also have `candidates`, and `mixture`, `neighbours`, `relaxation` and `multiplier`.
     pub fn weights(&self) -> Tensors {
-        self.weights.tensors(self.objective.rules().scalars)
+        let mut tensors = self.weights.tensors(self.objective.rules().scalars);
+        if let Some(archetypes) = &self.archetypes {
+            tensors.append(&mut archetypes.tensors());
+        }
+        tensors
     }
 
     /// One step on a batch of whole rows.
     pub fn step(&mut self, batch: &[f32]) -> Result<Step> {
         let rows = self.check(batch)?;
-        if self.step == 0 && self.settings.median {
+        if self.step == 0 && self.settings.median && self.objective.rules().biased {
             let median = median::geometric_median(batch, self.settings.width);
             self.weights.bias[..self.settings.width].copy_from_slice(&median);
         }
@@ -165,6 +217,9 @@ impl Trainer {
     }
 
     fn check(&self, batch: &[f32]) -> Result<usize> {
+        if self.wants_candidates().is_some() {
+            return Err(Error::Bug("archetypal directions were given no candidates".into()));
+        }
         let width = self.settings.width;
         if batch.is_empty() || !batch.len().is_multiple_of(width) {
             return Err(Complaint::new("a batch does not hold whole rows")
@@ -213,7 +268,12 @@ impl Trainer {
             rows: &buffers.input,
             stride: size.stride,
         };
-        selector.select(self.objective.selection(self.step), &mut buffers.guess, &mut buffers.picks);
+        match self.objective.selection(self.step) {
+            Selection::Pursuit(rule) => {
+                pursuit::choose(rule, &self.weights, &buffers.input, &mut buffers.choices, &mut buffers.picks);
+            }
+            selection => selector.select(selection, &mut buffers.guess, &mut buffers.picks),
+        }
         let forward = Forward {
             weights: &self.weights,
             objective: self.objective.as_ref(),
@@ -233,7 +293,7 @@ impl Trainer {
         let (groups, per) = (rules.groups.len(), if self.settings.per_feature { size.width as f64 } else { 1.0 });
         for (latent, silent) in self.silent.iter_mut().enumerate() {
             let scalars = &self.weights.scalars[latent * size.scalars..][..size.scalars];
-            let fires = |&value: &f32| self.objective.code(scalars, value) > 0.0;
+            let fires = |&value: &f32| self.objective.code(scalars, value) != 0.0;
             *silent = if buffers.columns.of(latent).1.iter().any(fires) { 0 } else { *silent + rows as u64 };
         }
         let limit = self.settings.dead_after;
@@ -249,13 +309,19 @@ impl Trainer {
                 factor: error_scale(&self.settings, rows) * last,
                 rows,
                 weight: self.settings.auxiliary,
+                unit: (self.settings.auxiliary_rule != AuxiliaryRule::Relative).then_some(per),
                 keep: self.settings.auxiliary_k.max(1),
             };
             left.run(&dead)
         });
+        let attached = self.settings.auxiliary_rule == AuxiliaryRule::Attached;
+        if let Some(auxiliary) = auxiliary.as_ref().filter(|_| attached) {
+            self.buffers.errors.add_to_slopes(&auxiliary.slopes, size.stride);
+        }
+        let buffers = &self.buffers;
         let squared: Vec<f64> = buffers.errors.squared(groups);
         let scaled: Vec<f64> = squared.iter().map(|error| error / per).collect();
-        let terms = self.objective.settle(&Batch {
+        let mut terms = self.objective.settle(&Batch {
             step: self.step,
             sparsity: self.settings.sparsity_at(self.step),
             rows: &buffers.errors.measured,
@@ -263,6 +329,12 @@ impl Trainer {
             gate_error: buffers.errors.gate_squared() / per,
             auxiliary: auxiliary.as_ref().map_or(0.0, |auxiliary| auxiliary.loss),
         });
+        if self.settings.reanimation > 0.0 {
+            let unkept = self.unkept(rows);
+            terms.iter_mut().filter(|term| term.0 == "loss").for_each(|t| t.1 -= self.settings.reanimation * unkept);
+            terms.push(("unkept", unkept));
+        }
+        let buffers = &self.buffers;
         let report = Step {
             terms,
             squared_error: squared.last().copied().unwrap_or(0.0),
@@ -273,10 +345,36 @@ impl Trainer {
         (report, auxiliary)
     }
 
+    /// The mean pre-activation, over rows and latents, of latents that no row kept.
+    fn unkept(&self, rows: usize) -> f64 {
+        let (size, buffers) = (self.weights.size, &self.buffers);
+        let mut mean = vec![0.0; TILE_ROWS * size.stride];
+        mean[..size.stride].copy_from_slice(&sum_of_rows(&buffers.input, rows, size.stride));
+        mean.iter_mut().for_each(|value| *value /= rows as f32);
+        let (mut tile, mut sum) = ([0.0; TILE_ROWS * PANEL], 0.0);
+        for panel in 0..self.weights.encoder.panels() {
+            self.weights.encoder.product(&mean, panel, &mut tile);
+            for (latent, &product) in (panel * PANEL..size.latents).zip(&tile[..PANEL]) {
+                if buffers.columns.of(latent).0.is_empty() {
+                    sum += f64::from(product + buffers.bias[latent]);
+                }
+            }
+        }
+        sum / size.latents as f64
+    }
+
     /// Gradients and Adam.
     fn update(&mut self, rows: usize, auxiliary: Option<&Auxiliary>) {
         let size = self.weights.size;
-        let Trainer { settings, objective, weights, moments, buffers, .. } = self;
+        let Trainer { settings, objective, weights, moments, archetypes, buffers, .. } = self;
+        let rules = objective.rules();
+        // The derivative of the reanimation by one pre-activation of a latent that no row kept.
+        let pull = -settings.reanimation / (rows as f64 * size.latents as f64);
+        let lift = (settings.reanimation > 0.0).then(|| {
+            let mut lift = sum_of_rows(&buffers.input, rows, size.stride);
+            scale(&mut lift, pull as f32);
+            lift
+        });
         let backward = Backward {
             size,
             settings,
@@ -287,26 +385,57 @@ impl Trainer {
             input: &buffers.input,
             batch: rows,
             auxiliary,
+            lift: lift.as_deref().map(|lift| (lift, (pull * rows as f64) as f32)),
         };
-        buffers.shares.resize(size.padded / crate::kernel::panels::PANEL * size.stride, 0.0);
+        buffers.shares.resize(size.padded / PANEL * size.stride, 0.0);
         let mut adam = adam_at(settings, self.step);
         let mut bias = buffers.errors.bias_gradient(size.stride);
-        match settings.clip {
-            None => {
-                backward.gradients_and_update(weights, moments, adam, &mut buffers.shares);
-                buffers.shares.chunks_exact(size.stride).for_each(|share| add_scaled(1.0, share, &mut bias));
-            }
-            Some(longest) => {
-                let gradient = buffers.gradient.get_or_insert_with(|| Shaped::zeros(size));
+        if rules.form == Form::Free && !settings.keeps_gradient() {
+            backward.gradients_and_update(weights, moments, adam, &mut buffers.shares);
+            buffers.shares.chunks_exact(size.stride).for_each(|share| add_scaled(1.0, share, &mut bias));
+        } else {
+            let gradient = buffers.gradient.get_or_insert_with(|| Shaped::zeros(size));
+            if rules.form == Form::Tied {
+                bias =
+                    pursuit::gradient(settings, weights, &buffers.input, &buffers.choices, backward.slopes, gradient);
+            } else {
                 backward.gradients(weights, gradient, &mut buffers.shares);
                 buffers.shares.chunks_exact(size.stride).for_each(|share| add_scaled(1.0, share, &mut bias));
-                gradient.bias.copy_from_slice(&bias);
-                adam.scale = (longest / (length(gradient, size.panel()) + 1e-6)).min(1.0) as f32;
-                backward.update(weights, moments, gradient, adam);
+            }
+            if !rules.biased {
+                bias.fill(0.0);
+            }
+            gradient.bias.copy_from_slice(&bias);
+            let mut square = length(gradient, size.panel()).powi(2);
+            if let Some(archetypes) = archetypes {
+                archetypes.split_gradient(&weights.decoder, &mut gradient.decoder);
+                square = length(gradient, size.panel()).powi(2) + archetypes.squared_gradient();
+            }
+            if let Some(longest) = settings.clip {
+                adam.scale = (longest / (square.sqrt() + 1e-6)).min(1.0) as f32;
+            }
+            if let Some(archetypes) = archetypes {
+                // Adam sees what a direction is made of, and not the direction itself.
+                std::mem::swap(&mut weights.decoder, &mut archetypes.relaxation);
+            }
+            weights.decay(1.0 - settings.rate_at(self.step) * settings.weight_decay);
+            match rules.form {
+                Form::Tied => {
+                    backward.update_directions(weights, moments, gradient, adam);
+                    weights.tie();
+                }
+                _ => backward.update(weights, moments, gradient, adam),
+            }
+            if let Some(archetypes) = archetypes {
+                std::mem::swap(&mut weights.decoder, &mut archetypes.relaxation);
+                archetypes.step(adam, 1.0 - settings.rate_at(self.step) * settings.weight_decay);
+                archetypes.build(&mut weights.decoder);
             }
         }
-        let [first, second] = moments;
-        adam.step(&mut weights.bias, &mut first.bias, &mut second.bias, &bias);
+        if rules.biased {
+            let [first, second] = moments;
+            adam.step(&mut weights.bias, &mut first.bias, &mut second.bias, &bias);
+        }
     }
 
     /// The trained dictionary. Inputs were divided by `unit`: biases and thresholds are multiplied by it, so that codes of
@@ -324,10 +453,17 @@ impl Trainer {
             decoder: take("decoder"),
             bias: take("bias").into_iter().map(|value| value * unit).collect(),
             subtract_bias: rules.centred,
-            input: Normalisation::None,
+            input: self.settings.input,
             activation,
         })
     }
+}
+
+/// The sum of the first rows, in order.
+fn sum_of_rows(values: &[f32], rows: usize, stride: usize) -> Vec<f32> {
+    let mut sum = vec![0.0; stride];
+    values.chunks_exact(stride).take(rows).for_each(|row| add_scaled(1.0, row, &mut sum));
+    sum
 }
 
 /// The derivative of the mean squared error by one error.

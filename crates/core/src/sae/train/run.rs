@@ -7,18 +7,24 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::archetypes::SAMPLE;
 use super::files::{Files, Index, Stop};
 use super::order::{Order, Rows};
 use super::{Record, Settings, Step, Trainer};
 use crate::budget::Budget;
 use crate::error::{Complaint, Error, Result};
 use crate::input::Tensors;
+use crate::kernel::kmeans::kmeans;
+use crate::kernel::random::{permutation, stream};
 use crate::progress::Progress;
-use crate::sae::{Linear, checkpoint};
+use crate::sae::{Linear, Normalisation, checkpoint};
 use crate::store::ActivationStore;
 
 /// Batches that the unit of the activations is measured on, as in dictionary_learning.
 const UNIT_BATCHES: u64 = 101;
+
+/// Rounds of k-means for the candidates of archetypal directions.
+const ROUNDS: usize = 10;
 
 /// One dictionary to train.
 #[derive(Debug)]
@@ -265,7 +271,8 @@ impl<'a> Pass<'a> {
                 } else {
                     1.0
                 };
-                let units = jobs.iter().map(|job| if job.settings.normalise { unit } else { 1.0 }).collect();
+                let units: Vec<f32> = jobs.iter().map(|job| if job.settings.normalise { unit } else { 1.0 }).collect();
+                candidates(store, jobs, &mut trainers, &units)?;
                 let (stops, records) = (vec![Stop::default(); jobs.len()], vec![Record::default(); jobs.len()]);
                 Index { recipe: recipe.into(), step: 0, units, stops, records }
             }
@@ -290,11 +297,10 @@ impl<'a> Pass<'a> {
                 continue;
             }
             let unit = self.index.units[job];
-            let rows = if unit == 1.0 {
+            let rows = if unit == 1.0 && self.jobs[job].settings.input == Normalisation::None {
                 &self.batch
             } else {
-                self.scaled.clear();
-                self.scaled.extend(self.batch.iter().map(|value| value / unit));
+                prepare(&self.batch, &self.jobs[job].settings, unit, &mut self.scaled);
                 &self.scaled
             };
             let done = self.trainers[job].step(rows)?;
@@ -359,10 +365,10 @@ impl<'a> Pass<'a> {
 
     fn held_out_error(&mut self, job: usize, early: &Early<'_>) -> Result<f64> {
         let (rows, size) = (early.held_out.rows(), self.jobs[job].settings.batch);
-        let mut sum = 0.0;
+        let (mut sum, mut scaled) = (0.0, Vec::new());
         for first in (0..rows).step_by(size) {
             let tile = early.held_out.tile(first..(first + size).min(rows))?;
-            let scaled: Vec<f32> = tile.values.iter().map(|value| value / self.index.units[job]).collect();
+            prepare(&tile.values, &self.jobs[job].settings, self.index.units[job], &mut scaled);
             sum += self.trainers[job].error_on(&scaled)? * tile.rows() as f64;
         }
         Ok(sum / rows.max(1) as f64)
@@ -418,6 +424,17 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// Rows as a training wants them: in its unit, or normalised by themselves.
+fn prepare(rows: &[f32], settings: &Settings, unit: f32, into: &mut Vec<f32>) {
+    into.clear();
+    into.extend(rows.iter().map(|value| value / unit));
+    if settings.input != Normalisation::None {
+        for (row, into) in rows.chunks_exact(settings.width).zip(into.chunks_exact_mut(settings.width)) {
+            settings.input.of(row).apply(row, into);
+        }
+    }
+}
+
 /// The root of the mean squared length of rows.
 fn unit(rows: &mut Rows<'_>, batch: usize, store: &ActivationStore) -> Result<f32> {
     let most = UNIT_BATCHES.min((store.rows() as u64).div_ceil(batch as u64));
@@ -429,6 +446,36 @@ fn unit(rows: &mut Rows<'_>, batch: usize, store: &ActivationStore) -> Result<f3
     }
     let unit = (sum / count.max(1) as f64).sqrt() as f32;
     Ok(if unit > 0.0 && unit.is_finite() { unit } else { 1.0 })
+}
+
+/// Finds the candidates of archetypal directions in a sample of the rows; dictionaries that want the same share them.
+fn candidates(store: &ActivationStore, jobs: &[TrainJob], trainers: &mut [Trainer], units: &[f32]) -> Result<()> {
+    let (mut keys, mut found) = (Vec::new(), Vec::<Vec<f32>>::new());
+    for ((job, trainer), &unit) in jobs.iter().zip(trainers).zip(units) {
+        let Some(count) = trainer.wants_candidates() else { continue };
+        let key = (count, job.settings.seed, unit, job.settings.input);
+        let place = match keys.iter().position(|other| *other == key) {
+            Some(place) => place,
+            None => {
+                let most = SAMPLE.0.saturating_mul(count).max(SAMPLE.1);
+                let mut random = stream(job.settings.seed, "candidate rows", 0);
+                let mut rows = permutation(store.rows(), &mut random);
+                rows.truncate(most);
+                rows.sort_unstable();
+                let mut sample = Vec::with_capacity(rows.len() * store.width());
+                let mut prepared = Vec::new();
+                for row in rows {
+                    prepare(&store.tile(row..row + 1)?.values, &job.settings, unit, &mut prepared);
+                    sample.extend_from_slice(&prepared);
+                }
+                keys.push(key);
+                found.push(kmeans(&sample, store.width(), count, ROUNDS, job.settings.seed));
+                found.len() - 1
+            }
+        };
+        trainer.give_candidates(&found[place])?;
+    }
+    Ok(())
 }
 
 fn diverged(job: usize, step: u64) -> Complaint {
@@ -462,7 +509,7 @@ fn line(job: usize, step: u64, settings: &Settings, done: &Step, rows: &[f32], s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::random::{stream, unit as uniform};
+    use crate::kernel::random::unit as uniform;
     use crate::progress::Silent;
     use crate::sae::arch;
     use crate::sae::train::Preset;
@@ -496,7 +543,7 @@ mod tests {
             let settings = Settings { k: 3, batch: 32, steps, warmup: 2, normalise, rate: 0.01, ..settings };
             TrainJob { settings, initial: None, out: directory.join(name) }
         };
-        vec![job("topk", 40), job("batch_topk", 25), job("relu", 40)]
+        vec![job("topk", 40), job("batch_topk", 25), job("relu", 40), job("ra_topk", 40), job("mp", 20)]
     }
 
     fn options<'a>() -> TrainOptions<'a> {
@@ -518,7 +565,7 @@ mod tests {
         let (store, whole, parts) = (world(300), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut log = Lines(Vec::new(), None, AtomicBool::new(false));
         let trained = go(&store, whole.path(), &options(), &mut log).unwrap();
-        assert_eq!(trained.iter().map(|one| one.steps).collect::<Vec<_>>(), [40, 25, 40]);
+        assert_eq!(trained.iter().map(|one| one.steps).collect::<Vec<_>>(), [40, 25, 40, 40, 20]);
         assert!(trained[0].unit > 1.0 && !trained[0].kept);
         let mut again = Lines(Vec::new(), Some(15), AtomicBool::new(false));
         assert!(go(&store, parts.path(), &options(), &mut again).is_err());
@@ -527,7 +574,7 @@ mod tests {
         again.1 = None;
         go(&store, parts.path(), &options(), &mut again).unwrap();
         assert_eq!(log.0, again.0);
-        for name in ["topk", "batch_topk", "relu", "topk-step-10"] {
+        for name in ["topk", "batch_topk", "relu", "ra_topk", "mp", "topk-step-10", "ra_topk-step-10"] {
             for file in ["weights.safetensors", "sae.json"] {
                 let read = |base: &Path| std::fs::read(base.join(name).join(file)).unwrap();
                 assert!(read(whole.path()) == read(parts.path()), "{name}/{file}");
@@ -538,6 +585,40 @@ mod tests {
         assert!(go(&store, parts.path(), &options(), &mut again).unwrap()[0].kept);
         let other = TrainOptions { seed: 1, ..options() };
         assert!(go(&store, parts.path(), &other, &mut again).unwrap_err().to_string().contains("another dictionary"));
+    }
+
+    #[test]
+    fn rows_are_standardised_where_the_preset_says_so() {
+        use crate::codes::CodesBuilder;
+        use crate::sae::Dictionary;
+
+        let (store, directory) = (world(200), tempfile::tempdir().unwrap());
+        let job = |name: &str| {
+            let settings = arch::find(name).unwrap().settings(Preset::SaeConceptEval, 12, 63);
+            let settings = Settings { k: 4, batch: 50, steps: 200, rate: 0.003, ..settings };
+            TrainJob { settings, initial: None, out: directory.path().join(name) }
+        };
+        let jobs = ["topk", "matryoshka", "jumprelu", "ra_topk", "mp"].map(job);
+        let mut log = Lines(Vec::new(), None, AtomicBool::new(false));
+        let (budget, cancel) = (Budget::new(1 << 30), AtomicBool::new(false));
+        let options = TrainOptions { log_every: 1, ..TrainOptions::default() };
+        let trained = train(&store, &jobs, &options, &budget, &Silent, &mut log, &cancel).unwrap();
+        let tile = store.tile(0..200).unwrap();
+        for (job, trained) in jobs.iter().zip(trained) {
+            let dictionary = trained.dictionary;
+            assert_eq!(dictionary.input(), Normalisation::LayerNorm);
+            let mut codes = CodesBuilder::new(63);
+            dictionary.encode(&tile, &mut codes).unwrap();
+            let mut back = vec![0.0; 200 * 12];
+            dictionary.decode(&codes.finish().all().unwrap(), Some(&tile), &mut back).unwrap();
+            let squares = |f: &dyn Fn(usize) -> f32| (0..back.len()).map(|i| f64::from(f(i)).powi(2)).sum::<f64>();
+            let error = squares(&|i| back[i] - tile.values[i]);
+            // Every row had the deviation of uniform numbers, √(1/12); all but its mean has to be reconstructed.
+            assert!(error < 0.8 * squares(&|i| tile.values[i] - 0.5), "{}: {error}", job.settings.arch);
+        }
+        let twice = TrainJob { settings: Settings { normalise: true, ..job("topk").settings }, ..job("topk") };
+        let error = train(&store, &[twice], &options, &budget, &Silent, &mut log, &cancel).unwrap_err().to_string();
+        assert!(error.contains("normalised twice") || error.contains("another dictionary"), "{error}");
     }
 
     #[test]

@@ -52,6 +52,8 @@ impl Selector<'_> {
                     picks.sort_unstable_by_key(|entry| entry.1);
                 });
             }
+            // A pursuit chooses by itself.
+            Selection::Pursuit(_) => {}
             Selection::PerBatch(keep) => self.per_batch(keep.saturating_mul(picks.len()), guess, picks),
         }
     }

@@ -16,6 +16,9 @@ impl Trainer {
         for (moment, prefix) in self.moments.iter().zip(MOMENTS) {
             tensors.append(&mut shaped_tensors(moment, self.weights.size, scalars, prefix));
         }
+        if let Some(archetypes) = &self.archetypes {
+            tensors.append(&mut archetypes.moments());
+        }
         tensors.insert("state.step".into(), pieces([self.step]));
         tensors.insert("state.silent".into(), pieces(self.silent.iter().copied()));
         tensors.insert("state.objective".into(), pieces(self.objective.save().into_iter().map(f64::to_bits)));
@@ -25,7 +28,10 @@ impl Trainer {
     /// Goes on where [`Trainer::to_tensors`] was called; the settings must be the same.
     pub fn restore(&mut self, tensors: &Tensors) -> Result<()> {
         let scalars = self.objective.rules().scalars;
-        self.weights.take(tensors, scalars)?;
+        self.start_from(tensors)?;
+        if let Some(archetypes) = &mut self.archetypes {
+            archetypes.take_moments(tensors)?;
+        }
         for (moment, prefix) in self.moments.iter_mut().zip(MOMENTS) {
             read_shaped(moment, self.weights.size, scalars, prefix, tensors)?;
         }

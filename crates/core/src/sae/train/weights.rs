@@ -4,19 +4,20 @@
 //! multiple of the vector length, latents to whole panels, and the padding stays zero.
 
 use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
 
 use super::Settings;
 use crate::error::{Complaint, Result};
 use crate::input::{Tensor, Tensors};
-use crate::kernel::panels::{PANEL, Panels};
+use crate::kernel::panels::{PANEL, Panels, fill_panel};
 use crate::kernel::random::{stream, unit};
-use crate::kernel::vector::LANES;
-use crate::sae::arch::Scalar;
+use crate::kernel::vector::{LANES, dot, scale};
+use crate::sae::arch::{Form, Rules, Scalar};
 
 /// Numbers in the shape of the weights: the weights themselves, a moment, or a gradient.
 #[derive(Clone, Debug)]
 pub(super) struct Shaped {
-    /// Panel by panel, inner index first.
+    /// Panel by panel, inner index first; nothing, where the directions are the encoder too.
     pub encoder: Vec<f32>,
     /// One row per latent.
     pub decoder: Vec<f32>,
@@ -29,7 +30,7 @@ pub(super) struct Shaped {
 impl Shaped {
     pub fn zeros(size: Size) -> Shaped {
         Shaped {
-            encoder: vec![0.0; size.padded * size.stride],
+            encoder: vec![0.0; if size.tied { 0 } else { size.padded * size.stride }],
             decoder: vec![0.0; size.padded * size.stride],
             scalars: vec![0.0; size.padded * size.scalars],
             bias: vec![0.0; size.stride],
@@ -43,6 +44,8 @@ pub(super) struct Size {
     pub width: usize,
     pub latents: usize,
     pub scalars: usize,
+    /// Whether the directions are the encoder too.
+    pub tied: bool,
     /// The width, padded.
     pub stride: usize,
     /// The latents, padded.
@@ -50,10 +53,10 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub fn new(settings: &Settings, scalars: usize) -> Size {
+    pub fn new(settings: &Settings, rules: &Rules) -> Size {
         let (width, latents) = (settings.width, settings.latents);
         let (stride, padded) = (width.next_multiple_of(LANES), latents.next_multiple_of(PANEL));
-        Size { width, latents, scalars, stride, padded }
+        Size { width, latents, scalars: rules.scalars.len(), tied: rules.form == Form::Tied, stride, padded }
     }
 
     /// Numbers in one panel of a matrix.
@@ -74,22 +77,38 @@ pub(super) struct Weights {
 
 impl Weights {
     /// Random directions, the encoder their copy.
-    pub fn initial(settings: &Settings, scalars: &[Scalar]) -> Weights {
-        let size = Size::new(settings, scalars.len());
+    pub fn initial(settings: &Settings, rules: &Rules) -> Weights {
+        let size = Size::new(settings, rules);
         let mut decoder = vec![0.0; size.padded * size.stride];
         let mut random = stream(settings.seed, "initial dictionary", 0);
+        let mut uniform = Vec::new();
         for row in decoder.chunks_exact_mut(size.stride).take(size.latents) {
-            let draws: Vec<f64> = (0..size.width).map(|_| StandardNormal.sample(&mut random)).collect();
+            let draws: Vec<f64> = match settings.uniform_encoder {
+                None => (0..size.width).map(|_| StandardNormal.sample(&mut random)).collect(),
+                Some(bound) => {
+                    let draws: Vec<f64> =
+                        (0..size.width).map(|_| f64::from(bound) * (2.0 * unit(&mut random) - 1.0)).collect();
+                    uniform.extend(padded(&draws, size.stride));
+                    draws
+                }
+            };
             let norm = draws.iter().map(|v| v * v).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
             let scale = f64::from(settings.initial_norm) / norm;
             row.iter_mut().zip(draws).for_each(|(into, draw)| *into = (draw * scale) as f32);
         }
         let mut numbers = vec![0.0; size.padded * size.scalars];
         for latent in numbers.chunks_exact_mut(size.scalars).take(size.latents) {
-            latent.iter_mut().zip(scalars).for_each(|(into, scalar)| *into = scalar.initial);
+            for (into, scalar) in latent.iter_mut().zip(rules.scalars) {
+                *into = match scalar.name {
+                    "threshold" => settings.initial_threshold,
+                    "log_threshold" => settings.initial_threshold.ln(),
+                    _ => scalar.initial,
+                };
+            }
             latent[0] += settings.initial_bias * (2.0 * unit(&mut random) as f32 - 1.0);
         }
-        let encoder = packed(&decoder, size);
+        uniform.resize(if uniform.is_empty() || size.tied { 0 } else { decoder.len() }, 0.0);
+        let encoder = packed(if uniform.is_empty() { &decoder } else { &uniform }, size);
         Weights { size, encoder, decoder, scalars: numbers, bias: vec![0.0; size.stride] }
     }
 
@@ -108,10 +127,53 @@ impl Weights {
     pub fn take(&mut self, tensors: &Tensors, names: &[Scalar]) -> Result<()> {
         let mut shaped = Shaped::zeros(self.size);
         read_shaped(&mut shaped, self.size, names, "", tensors)?;
-        self.encoder.values_mut().copy_from_slice(&shaped.encoder);
         (self.decoder, self.scalars, self.bias) = (shaped.decoder, shaped.scalars, shaped.bias);
+        if self.size.tied {
+            self.tie();
+        } else {
+            self.encoder.values_mut().copy_from_slice(&shaped.encoder);
+        }
         Ok(())
     }
+
+    /// Multiplies everything by a number.
+    pub fn decay(&mut self, by: f64) {
+        if by != 1.0 {
+            let (by, panel) = (by as f32, self.size.panel());
+            self.encoder.values_mut().par_chunks_mut(panel).for_each(|part| scale(part, by));
+            self.decoder.par_chunks_mut(panel).for_each(|part| scale(part, by));
+            scale(&mut self.scalars, by);
+            scale(&mut self.bias, by);
+        }
+    }
+
+    /// Encoder rows such that every direction has a code of 1 by itself.
+    pub fn encode_directions(&mut self) {
+        let size = self.size;
+        let mut rows = self.decoder.clone();
+        rows.par_chunks_exact_mut(size.stride).for_each(|row| {
+            let square = dot(row, row);
+            if square > 0.0 {
+                scale(row, 1.0 / square);
+            }
+        });
+        self.encoder = packed(&rows, size);
+    }
+
+    /// Makes the encoder a copy of the directions.
+    pub fn tie(&mut self) {
+        let (size, decoder) = (self.size, &self.decoder);
+        let panels: Vec<&mut [f32]> = self.encoder.panels_mut().collect();
+        panels
+            .into_par_iter()
+            .zip(decoder.par_chunks(size.panel()))
+            .for_each(|(panel, rows)| fill_panel(panel, rows, size.stride));
+    }
+}
+
+/// A row of draws, padded with zeros.
+fn padded(draws: &[f64], stride: usize) -> impl Iterator<Item = f32> {
+    draws.iter().map(|&draw| draw as f32).chain(std::iter::repeat(0.0)).take(stride)
 }
 
 /// Packs padded rows.
@@ -121,8 +183,6 @@ fn packed(rows: &[f32], size: Size) -> Panels {
 
 /// Numbers in the shape of the weights, under names with a prefix.
 pub(super) fn shaped_tensors(shaped: &Shaped, size: Size, names: &[Scalar], prefix: &str) -> Tensors {
-    let mut panels = Panels::new(size.padded, size.stride);
-    panels.values_mut().copy_from_slice(&shaped.encoder);
     let rows = |padded: &[f32]| -> Tensor {
         let rows = padded.chunks_exact(size.stride).take(size.latents);
         let values = rows.flat_map(|row| row[..size.width].iter().copied()).collect();
@@ -130,7 +190,11 @@ pub(super) fn shaped_tensors(shaped: &Shaped, size: Size, names: &[Scalar], pref
     };
     let list = |values: Vec<f32>| Tensor { shape: vec![values.len()], values };
     let mut tensors = Tensors::new();
-    tensors.insert(format!("{prefix}encoder"), rows(&panels.unpack()));
+    if !shaped.encoder.is_empty() {
+        let mut panels = Panels::new(size.padded, size.stride);
+        panels.values_mut().copy_from_slice(&shaped.encoder);
+        tensors.insert(format!("{prefix}encoder"), rows(&panels.unpack()));
+    }
     tensors.insert(format!("{prefix}decoder"), rows(&shaped.decoder));
     tensors.insert(format!("{prefix}bias"), list(shaped.bias[..size.width].to_vec()));
     for (which, scalar) in names.iter().enumerate() {
@@ -159,7 +223,7 @@ const FOREIGN: [(&str, &str, bool); 14] = [
 ];
 
 /// Finds a tensor under our name or another program's, and turns it to one row per latent.
-fn find(tensors: &Tensors, prefix: &str, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+pub(super) fn find(tensors: &Tensors, prefix: &str, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
     let own = tensors.get(&format!("{prefix}{name}")).map(|tensor| (tensor, false));
     let foreign = || {
         let known = FOREIGN.iter().filter(|(ours, ..)| *ours == name && prefix.is_empty());
@@ -202,8 +266,10 @@ pub(super) fn read_shaped(
             to[..size.width].copy_from_slice(from);
         }
     };
-    spread(&find(tensors, prefix, "encoder", &matrix)?, &mut rows);
-    into.encoder.copy_from_slice(packed(&rows, size).values());
+    if !size.tied {
+        spread(&find(tensors, prefix, "encoder", &matrix)?, &mut rows);
+        into.encoder.copy_from_slice(packed(&rows, size).values());
+    }
     spread(&find(tensors, prefix, "decoder", &matrix)?, &mut into.decoder);
     into.bias[..size.width].copy_from_slice(&find(tensors, prefix, "bias", &[size.width])?);
     for (which, scalar) in names.iter().enumerate() {
