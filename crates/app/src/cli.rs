@@ -313,6 +313,9 @@ pub struct InputArgs {
     /// One direction per latent
     #[arg(long, value_name = "D")]
     pub directions: Option<String>,
+    /// A dictionary trained with another seed, or its directions; may be given several times
+    #[arg(long, value_name = "SAE")]
+    pub other: Vec<String>,
     /// A world, for its true features
     #[arg(long, value_name = "WORLD")]
     pub truth: Option<String>,
@@ -341,6 +344,7 @@ impl InputArgs {
             pair_labels: self.pair_labels.clone(),
             nulls: self.null.clone(),
             directions: self.directions.clone(),
+            others: self.other.clone(),
             truth: self.truth.clone(),
             world: self.world.clone(),
             samples: self.samples.clone(),

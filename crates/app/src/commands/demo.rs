@@ -116,6 +116,7 @@ fn trained(
         codes: Some(engine.install(|| encode(store))?),
         pair_codes: truth.pair_embeddings.as_deref().map(|store| engine.install(|| encode(store))).transpose()?,
         directions: Some(Arc::new(directions(&dictionary)?)),
+        dictionary: Some(Arc::new(dictionary)),
         ..truth.clone()
     })
 }

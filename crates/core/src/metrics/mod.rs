@@ -6,6 +6,7 @@
 mod card;
 mod card_text;
 mod cknna;
+mod core;
 mod evaluate;
 mod fms;
 pub mod matching;
@@ -39,6 +40,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &fms::Fms,
     &probe_ceiling::ProbeCeiling,
     &recovery::Recovery,
+    &core::Core,
 ];
 
 /// A metric by name.

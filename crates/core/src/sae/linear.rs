@@ -131,6 +131,19 @@ impl Linear {
         &self.decoder
     }
 
+    /// Copies the direction that a latent reads.
+    pub fn encoder_row(&self, latent: Latent, into: &mut [f32]) {
+        self.encoder.column(latent.0 as usize, into);
+    }
+
+    /// What is added to every latent's value: with gates the bias of the magnitude, else that of the pre-activation.
+    pub fn encoder_bias(&self) -> &[f32] {
+        match &self.activation {
+            Activation::Gated { magnitude_bias, .. } => magnitude_bias,
+            _ => &self.encoder_bias,
+        }
+    }
+
     /// What becomes of the pre-activations.
     pub fn activation(&self) -> &Activation {
         &self.activation
