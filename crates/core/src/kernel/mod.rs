@@ -2,6 +2,8 @@
 
 pub mod assignment;
 pub mod bits;
+pub mod eigen;
+pub mod kmeans;
 pub mod nnls;
 pub mod panels;
 pub mod product;

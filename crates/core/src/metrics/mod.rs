@@ -13,6 +13,7 @@ pub mod matching;
 mod monosemanticity;
 mod probe_ceiling;
 mod recovery;
+mod stability;
 mod stay;
 mod tapa;
 
@@ -41,6 +42,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &probe_ceiling::ProbeCeiling,
     &recovery::Recovery,
     &core::Core,
+    &stability::Stability,
 ];
 
 /// A metric by name.

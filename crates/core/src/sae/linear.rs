@@ -1,5 +1,6 @@
 //! Dictionaries with one encoder matrix: everything between the product and the codes is an [`Activation`].
 
+use super::baseline;
 use super::sieve::Sieve;
 use super::{Dictionary, Normalisation, SaeCard};
 use crate::codes::{CodesBuilder, CodesView, Latent};
@@ -25,6 +26,17 @@ pub enum Activation {
         magnitude_scale: Vec<f32>,
         /// Added after that.
         magnitude_bias: Vec<f32>,
+    },
+    /// The k largest by absolute value stay, with their sign; among equals the lower latent (PCA).
+    Largest(usize),
+    /// Only the largest fires, whatever its sign, with the value 1; among equals the lower latent (k-means).
+    Nearest,
+    /// `k` latents drawn by the number of the row, whatever it holds.
+    Random {
+        /// How many fire.
+        k: usize,
+        /// The seed of the draws.
+        seed: u64,
     },
     /// Everything stays, negative values too (PCA, neurons).
     Signed,
@@ -97,6 +109,11 @@ impl Linear {
                 lengths.push(("bias of the gate", gate_bias.len(), latents));
                 lengths.push(("scale of the magnitude", magnitude_scale.len(), latents));
                 lengths.push(("bias of the magnitude", magnitude_bias.len(), latents));
+            }
+            Activation::Nearest => k = Some(1),
+            Activation::Largest(keep) | Activation::Random { k: keep, .. } => {
+                baseline::check_size(latents, *keep)?;
+                k = Some(*keep);
             }
         }
         for (what, length, expected) in lengths {
@@ -178,6 +195,9 @@ impl Linear {
                 list("magnitude scale", magnitude_scale);
                 list("magnitude bias", magnitude_bias);
             }
+            Activation::Nearest => list("nearest", &[]),
+            Activation::Largest(k) => list(&format!("largest {k}"), &[]),
+            Activation::Random { k, seed } => list(&format!("random {k} seed {seed}"), &[]),
         }
         format!("blake3:{}", hash.finalize().to_hex())
     }
@@ -208,6 +228,9 @@ impl Dictionary for Linear {
 
     fn encode(&self, tile: &Tile<'_>, out: &mut CodesBuilder) -> Result<()> {
         self.check_width(tile.width)?;
+        if let Activation::Random { k, seed } = self.activation {
+            return baseline::draw(tile.first_row..tile.first_row + tile.rows(), self.card.latents, k, seed, out);
+        }
         let width = self.card.width;
         let rows_at_once = GROUP.min(tile.rows().next_multiple_of(TILE_ROWS));
         let mut input = vec![0.0; rows_at_once * width];
@@ -394,6 +417,18 @@ mod tests {
                 top.iter().filter(|(value, _)| *value > 0.0).for_each(|&(value, l)| kept[l as usize] = value);
                 kept
             }
+            Activation::Largest(k) => {
+                let sizes: Vec<f32> = pre.iter().map(|value| value.abs()).collect();
+                let (mut top, mut kept) = (Vec::new(), vec![0.0; pre.len()]);
+                largest(&sizes, *k, &mut top);
+                top.iter().for_each(|&(_, l)| kept[l as usize] = pre[l as usize]);
+                kept
+            }
+            Activation::Nearest => {
+                let best = (1..pre.len()).fold(0, |best, l| if pre[l] > pre[best] { l } else { best });
+                each(&|l| if l == best { 1.0 } else { 0.0 })
+            }
+            Activation::Random { .. } => Vec::new(),
         }
     }
 
@@ -412,8 +447,9 @@ mod tests {
             };
             let keeps = [1, 2, 5, 40].map(|k: usize| Activation::TopK(k.min(latents)));
             let others = [Activation::Relu, Activation::Signed, Activation::Threshold(draw(latents)), gated];
+            let signed = [Activation::Nearest, Activation::Largest(1), Activation::Largest(latents.min(40))];
             let values = draw(rows * width);
-            for activation in keeps.into_iter().chain(others) {
+            for activation in keeps.into_iter().chain(others).chain(signed) {
                 let parts = Parts {
                     arch: "test".into(),
                     encoder: draw(latents * width),
