@@ -110,8 +110,7 @@ fn accumulate(reflections: &[Reflection], size: usize) -> Vec<f64> {
 fn rotate(diagonal: &mut [f64], beside: &mut [f64], vectors: &mut [f64], size: usize) -> Option<()> {
     for first in 0..size {
         for sweep in 0.. {
-            let small =
-                |at: usize| beside[at].abs() <= f64::EPSILON * (diagonal[at].abs() + diagonal[at + 1].abs());
+            let small = |at: usize| beside[at].abs() <= f64::EPSILON * (diagonal[at].abs() + diagonal[at + 1].abs());
             let last = (first..size - 1).find(|&at| small(at)).unwrap_or(size - 1);
             if last == first {
                 break;

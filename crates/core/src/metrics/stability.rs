@@ -214,9 +214,8 @@ impl Pairs {
         let defined = |values: &[Option<f64>]| -> Vec<f64> { values.iter().copied().flatten().collect() };
         let means: Vec<Option<f64>> = by_other.iter().map(|values| mean(&defined(values))).collect();
         let values = defined(&means);
-        let over = |limit: f64| -> Vec<f64> {
-            values.iter().map(|&value| f64::from(u8::from(value > limit))).collect()
-        };
+        let over =
+            |limit: f64| -> Vec<f64> { values.iter().map(|&value| f64::from(u8::from(value > limit))).collect() };
 
         let mut scores = Scores::default();
         let mut put = |key: &str, values: &[f64]| {
@@ -231,8 +230,12 @@ impl Pairs {
         let loss = |compared: &Compared| -> Vec<f64> {
             defined(&compared.values).into_iter().map(|cosine| (1.0 - cosine).max(0.0)).collect()
         };
-        let sums: Vec<f64> =
-            mine.iter().map(|compared| loss(compared)).filter(|loss| !loss.is_empty()).map(|l| l.iter().sum()).collect();
+        let sums: Vec<f64> = mine
+            .iter()
+            .map(|compared| loss(compared))
+            .filter(|loss| !loss.is_empty())
+            .map(|l| l.iter().sum())
+            .collect();
         let losses: Vec<f64> = mine.iter().filter_map(|compared| mean(&loss(compared))).collect();
         scores.headline("cosine_hungarian_sum", mean(&sums), None, sums.len());
         scores.headline("cosine_hungarian_mean", mean(&losses), None, losses.len());
@@ -261,7 +264,10 @@ impl Pairs {
                 .counts("index", 0..latents)
                 .numbers("score", means.iter().copied())
                 .with("cosine_by_other", Cells::NumberLists(by_other))
-                .with("partner_by_other", Cells::WholeLists((0..latents).map(|latent| partners(&mine, latent)).collect())),
+                .with(
+                    "partner_by_other",
+                    Cells::WholeLists((0..latents).map(|latent| partners(&mine, latent)).collect()),
+                ),
         );
         let share = |compared: &Compared, limit: f64| {
             let values = defined(&compared.values);

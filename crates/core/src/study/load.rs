@@ -149,7 +149,11 @@ impl Paths {
             pair_labels: paths.pair_labels.as_ref().map(labels).transpose()?,
             nulls: paths.nulls.iter().map(codes).collect::<Result<_>>()?,
             directions: paths.directions.as_ref().map(activations).transpose()?,
-            others: paths.others.iter().map(|text| load_other(&at(text), budget).map(Arc::new)).collect::<Result<_>>()?,
+            others: paths
+                .others
+                .iter()
+                .map(|text| load_other(&at(text), budget).map(Arc::new))
+                .collect::<Result<_>>()?,
             truth: paths.truth.as_ref().map(|text| load_truth(&at(text), budget).map(Arc::new)).transpose()?,
             ..Inputs::default()
         };

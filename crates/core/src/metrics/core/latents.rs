@@ -95,10 +95,9 @@ impl Found {
         let mut scores = self.scores.clone();
         let densities = self.latents.densities();
         self.frequencies(&densities.iter().copied().flatten().collect::<Vec<_>>(), job, &mut scores);
-        for (key, cosines) in [
-            ("average_max_encoder_cosine_sim", &largest.encoder),
-            ("average_max_decoder_cosine_sim", &largest.decoder),
-        ] {
+        for (key, cosines) in
+            [("average_max_encoder_cosine_sim", &largest.encoder), ("average_max_decoder_cosine_sim", &largest.decoder)]
+        {
             let defined: Vec<f64> = cosines.iter().flatten().copied().flatten().collect();
             scores.headline(key, mean(&defined), bootstrap_mean(&defined, job.seed, key), defined.len());
             let missing = cosines.as_ref().map(|all| all.len() - defined.len());

@@ -146,7 +146,13 @@ impl Sums {
     }
 
     /// Adds what speaks of embeddings, and of reconstructions if there are any.
-    fn absorb_rows(&self, tile: &Tile<'_>, back: Option<&[f32]>, sums: &mut [f64], sides: [&mut [f64]; 2]) -> Result<()> {
+    fn absorb_rows(
+        &self,
+        tile: &Tile<'_>,
+        back: Option<&[f32]>,
+        sums: &mut [f64],
+        sides: [&mut [f64]; 2],
+    ) -> Result<()> {
         let [totals, quotients] = sides;
         let width = tile.width;
         for place in 0..tile.rows() {

@@ -106,21 +106,21 @@ fn components_explain_what_the_best_ones_would_on_many_rows() {
 
 #[test]
 fn the_nearest_centre_by_hand() {
-    // Two heaps, at (0, 0) and (10, 0); centres are their means.
-    let rows = vec![0.0, 1.0, 0.0, -1.0, 10.0, 2.0, 10.0, -2.0];
+    // Two heaps, at (0, 0) and (100, 0); centres are their means.
+    let rows = vec![0.0, 1.0, 0.0, -1.0, 100.0, 2.0, 100.0, -2.0];
     let store = ActivationStore::from_rows(rows, 2).unwrap();
-    let dictionary = make("kmeans", &store, &Wish { latents: Some(2), ..Wish::default() }).unwrap();
+    let dictionary = make("kmeans", &store, &Wish { latents: Some(2), seed: 1, ..Wish::default() }).unwrap();
     let codes = encode(&dictionary, &store);
     let all = codes.all().unwrap();
     assert!(all.iter().all(|(_, latents, values)| latents.len() == 1 && values == [1.0]));
-    assert!(all.row(0).0 == all.row(1).0 && all.row(2).0 == all.row(3).0 && all.row(0).0 != all.row(2).0);
     let mut back = vec![0.0; 8];
     dictionary.decode(&all, None, &mut back).unwrap();
-    assert_eq!(back, [0.0, 0.0, 0.0, 0.0, 10.0, 0.0, 10.0, 0.0]);
-    // The midpoint goes to neither by accident: far away rows still find the nearest.
-    let far = ActivationStore::from_rows(vec![-100.0, 50.0, 4.9, 0.0, 5.1, 0.0], 2).unwrap();
+    assert_eq!(back, [0.0, 0.0, 0.0, 0.0, 100.0, 0.0, 100.0, 0.0]);
+    assert!(all.row(0).0 == all.row(1).0 && all.row(2).0 == all.row(3).0 && all.row(0).0 != all.row(2).0);
+    // Rows far from both centres, where all scores are negative, and on both sides of the middle.
+    let far = ActivationStore::from_rows(vec![50.5, 3000.0, 49.0, 0.0, 51.0, 0.0], 2).unwrap();
     let found = encode(&dictionary, &far);
-    assert_eq!(found.all().unwrap().row(0).0, all.row(0).0);
+    assert_eq!(found.all().unwrap().row(0).0, all.row(2).0);
     assert_eq!(found.all().unwrap().row(1).0, all.row(0).0);
     assert_eq!(found.all().unwrap().row(2).0, all.row(2).0);
 }
@@ -132,11 +132,8 @@ fn untrained_has_the_sparsity_of_what_it_is_like() {
     let like = |activation: Activation, bias: f32| {
         Linear::new(Parts { activation, encoder_bias: vec![bias; 50], ..base.clone() }).unwrap()
     };
-    let gated = Activation::Gated {
-        gate_bias: vec![-2.0; 50],
-        magnitude_scale: vec![2.0; 50],
-        magnitude_bias: vec![0.5; 50],
-    };
+    let gated =
+        Activation::Gated { gate_bias: vec![-2.0; 50], magnitude_scale: vec![2.0; 50], magnitude_bias: vec![0.5; 50] };
     let trained = [
         like(Activation::Relu, -1.7),
         like(Activation::Threshold(vec![1.9; 50]), 0.0),
