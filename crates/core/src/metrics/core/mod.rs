@@ -16,7 +16,7 @@ use sums::Sums;
 pub struct Core;
 
 const BATCH: Param = Param {
-    name: "batch",
+    name: "batch_rows",
     doc: "Consecutive rows that form a batch, for the numbers that depend on batches",
     kind: Kind::Whole(16, 65_536),
     several: false,
@@ -48,7 +48,7 @@ static CARD: Card = Card {
         l2_norm_in = mean |x|, l2_norm_out = mean |x̂|, l2_ratio = mean |x̂|/|x|. \
         relative_reconstruction_bias = mean |x̂|² / mean x·x̂.\n\
         explained_variance = 1 − mean|e|² / (mean|x|² − Σ_d μ_d²), μ the mean row. \
-        explained_variance_legacy = mean of 1 − |e|²/|x − μ_b|², μ_b the mean row of its batch of `batch` rows.\n\
+        explained_variance_legacy = mean of 1 − |e|²/|x − μ_b|², μ_b the mean row of its batch of `batch_rows` rows.\n\
         A latent fires where z ≠ 0. density = rows where it fires / rows. frac_alive: latents with density above 0. \
         freq_over_1_percent, freq_over_10_percent: latents with density above 0.01, 0.1; normalized_…: their share of the \
         sum of densities. average_max_…_cosine_sim: mean over latents of the largest signed cosine with another latent's \
@@ -75,7 +75,7 @@ static CARD: Card = Card {
         quotients over batches; explained variance in which the squares of the mean row were collapsed to one number \
         before squaring, so that it is measured from 0 and not from the mean; latents of signed codes that count as dead \
         where they are negative. The program reads reconstruction and sparsity from different texts, and takes batches of \
-        16 texts of 128 tokens without special tokens; here all numbers are of the same rows, and a batch is `batch` \
+        16 texts of 128 tokens without special tokens; here all numbers are of the same rows, and a batch is `batch_rows` \
         consecutive rows. It writes −1 for NaN and for 0/0; here that is undefined.",
     interval: "Numbers over rows: percentile bootstrap over blocks of consecutive rows, at most 512 of them, 1000 \
         resamples (reference: the bias over batches). Numbers over latents: the same over latents.",

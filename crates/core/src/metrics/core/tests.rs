@@ -16,7 +16,7 @@ use crate::store::ActivationStore;
 fn run(inputs: &Inputs, profile: Profile, batch: &str, threads: usize) -> Scores {
     let cancel = AtomicBool::new(false);
     let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel).unwrap();
-    let given = BTreeMap::from([("batch".to_string(), batch.to_string())]);
+    let given = BTreeMap::from([("batch_rows".to_string(), batch.to_string())]);
     let recipe = recipe(&Core, inputs, &given, profile, 3).unwrap();
     evaluate(&Core, inputs, recipe, &engine).unwrap().scores
 }
