@@ -48,7 +48,7 @@ pub enum Command {
     Data(Data),
     /// Train dictionaries on activations; run again to go on
     Train(Box<Train>),
-    /// List the architectures, or show the card of one
+    /// List the architectures and baselines, or show the card of one
     Archs(Archs),
     /// Turn activations into codes
     Encode(Encode),
@@ -142,15 +142,18 @@ pub struct Train {
     /// The part of the store to train on
     #[arg(long, value_name = "SPLIT")]
     pub split: Option<String>,
-    /// Architectures; `etalon archs` describes them and their defaults
+    /// Architectures and baselines; `etalon archs` describes them and their defaults
     #[arg(long, value_name = "A[,A..]", required = true, value_delimiter = ',')]
     pub arch: Vec<String>,
-    /// Latents
-    #[arg(long, value_name = "L[,L..]", required = true, value_delimiter = ',')]
+    /// Latents; baselines that follow --like or the width of the rows take none
+    #[arg(long, value_name = "L[,L..]", value_delimiter = ',')]
     pub latents: Vec<usize>,
     /// Active latents per row, where the architecture fixes them
     #[arg(long, value_name = "K[,K..]", value_delimiter = ',')]
     pub k: Vec<usize>,
+    /// A dictionary whose size and sparsity a baseline takes (untrained, random)
+    #[arg(long, value_name = "SAE")]
+    pub like: Option<PathBuf>,
     /// Seeds of the weights and of the order of rows (the first)
     #[arg(long, value_name = "N[,N..]", value_delimiter = ',', default_value = "0")]
     pub seed: Vec<u64>,
@@ -267,7 +270,7 @@ pub struct Train {
 /// Options of `archs`.
 #[derive(Args)]
 pub struct Archs {
-    /// The architecture whose card to show
+    /// The architecture or baseline whose card to show
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }
@@ -327,6 +330,9 @@ pub struct InputArgs {
     /// One direction per latent
     #[arg(long, value_name = "D")]
     pub directions: Option<String>,
+    /// A dictionary trained with another seed, or its directions; may be given several times
+    #[arg(long, value_name = "SAE")]
+    pub other: Vec<String>,
     /// A world, for its true features
     #[arg(long, value_name = "WORLD")]
     pub truth: Option<String>,
@@ -355,6 +361,7 @@ impl InputArgs {
             pair_labels: self.pair_labels.clone(),
             nulls: self.null.clone(),
             directions: self.directions.clone(),
+            others: self.other.clone(),
             truth: self.truth.clone(),
             world: self.world.clone(),
             samples: self.samples.clone(),

@@ -3,24 +3,35 @@
 use std::process::ExitCode;
 
 use etalon::error::Result;
-use etalon::sae::arch::{self, ARCHS};
+use etalon::sae::arch::{self, ARCHS, ArchCard};
+use etalon::sae::baseline::{self, BASELINES};
 use serde_json::json;
 
 use crate::cli;
 use crate::session::Session;
 
-/// Lists the architectures, or shows the card of one.
+/// Lists the architectures and baselines, or shows the card of one.
 pub fn run(args: &cli::Archs, session: &Session) -> Result<ExitCode> {
     match &args.name {
         Some(name) => {
-            let card = arch::find(name)?.card();
+            let card = match baseline::find(name) {
+                Some(baseline) => baseline.card(),
+                None => arch::find(name)?.card(),
+            };
             session.answer(card.to_text(), || card.to_json());
         }
         None => {
-            let list: Vec<String> =
-                ARCHS.iter().map(|a| format!("{:<12} {}", a.card().name, a.card().summary)).collect();
-            let text = format!("{}\n\n`etalon archs NAME` shows the card of one.", list.join("\n"));
-            session.answer(text, || json!(ARCHS.iter().map(|a| a.card().to_json()).collect::<Vec<_>>()));
+            let trained: Vec<&ArchCard> = ARCHS.iter().map(|arch| arch.card()).collect();
+            let made: Vec<&ArchCard> = BASELINES.iter().map(|baseline| baseline.card()).collect();
+            let lines = |cards: &[&ArchCard]| {
+                cards.iter().map(|card| format!("{:<12} {}", card.name, card.summary)).collect::<Vec<_>>().join("\n")
+            };
+            let text = format!(
+                "{}\n\nBaselines, made without training:\n{}\n\n`etalon archs NAME` shows the card of one.",
+                lines(&trained),
+                lines(&made)
+            );
+            session.answer(text, || json!(trained.iter().chain(&made).map(|card| card.to_json()).collect::<Vec<_>>()));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -188,6 +188,7 @@ fn trained(
                 codes: Some(encode(store)?),
                 pair_codes: truth.pair_embeddings.as_deref().map(encode).transpose()?,
                 directions: Some(Arc::new(directions(&dictionary)?)),
+                dictionary: Some(Arc::new(dictionary)),
                 training: Record::of(&about).map(Arc::new),
                 ..truth.clone()
             };

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod archs;
+mod baselines;
 pub mod completions;
 pub mod convert;
 pub mod data;

@@ -9,6 +9,7 @@ use etalon::error::{Complaint, Error, Result};
 use etalon::input::{Finite, read_tensors};
 use etalon::sae::Dictionary;
 use etalon::sae::arch;
+use etalon::sae::baseline;
 use etalon::sae::train::{
     Early, Line, Log, Order, Preset, Radius, Settings, TrainJob, TrainOptions, Trained, steps_of_epochs, train,
 };
@@ -16,6 +17,7 @@ use etalon::store::{ActivationStore, disk};
 use etalon::study::load_activations;
 use serde_json::{Value, json};
 
+use super::baselines;
 use crate::cli;
 use crate::session::Session;
 use crate::tensorboard::Events;
@@ -29,7 +31,22 @@ pub fn run(args: &cli::Train, session: &Session) -> Result<ExitCode> {
     let part = |name: &Option<String>| name.as_deref().map(|name| all.select_split(name)).transpose();
     let (chosen, held_out) = (part(&args.split)?, part(&args.held_out)?);
     let store = chosen.as_ref().unwrap_or(&all);
-    let jobs = jobs(args, store, session)?;
+    let (baselines, learnt): (Vec<&str>, Vec<&str>) =
+        args.arch.iter().map(String::as_str).partition(|name| baseline::find(name).is_some());
+    let mut jobs = jobs(args, &learnt, store, session)?;
+    let mut wanted = baselines::wanted(args, &baselines);
+    // One dictionary goes to the output itself, several below it.
+    match (jobs.as_mut_slice(), wanted.as_mut_slice()) {
+        ([job], []) => job.out.clone_from(&args.out),
+        ([], [one]) => one.out.clone_from(&args.out),
+        _ => {}
+    }
+    let engine = session.engine()?;
+    let made = engine.install(|| baselines::make(args, &wanted, store, session))?;
+    if jobs.is_empty() {
+        conclude(&[], &[], made, session);
+        return Ok(ExitCode::SUCCESS);
+    }
     let steps = jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0);
     let options = TrainOptions {
         order: if args.order == "sequential" { Order::Sequential } else { Order::Shuffle },
@@ -45,13 +62,12 @@ pub fn run(args: &cli::Train, session: &Session) -> Result<ExitCode> {
         }),
         stop_after: args.stop_after,
     };
-    let engine = session.engine()?;
     let folders = args.tensorboard.as_ref().map(|folder| folders(folder, &jobs)).unwrap_or_default();
     let mut log =
         Lines { path: args.log.clone(), file: None, folders, events: Vec::new(), several: jobs.len() > 1, session };
     let (budget, progress, cancel) = (&session.budget, session.progress(), &session.cancel);
     let trained = engine.install(|| train(store, &jobs, &options, budget, progress, &mut log, cancel))?;
-    conclude(&jobs, &trained, session);
+    conclude(&jobs, &trained, made, session);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -62,12 +78,26 @@ fn folders(folder: &Path, jobs: &[TrainJob]) -> Vec<PathBuf> {
 }
 
 /// One job for every combination of the lists.
-fn jobs(args: &cli::Train, store: &ActivationStore, session: &Session) -> Result<Vec<TrainJob>> {
+fn jobs(args: &cli::Train, names: &[&str], store: &ActivationStore, session: &Session) -> Result<Vec<TrainJob>> {
+    if let Some(name) = names.first() {
+        let architecture = arch::find(name)?.card().name;
+        if args.latents.is_empty() {
+            return Err(Complaint::new(format!("nothing says how many latents `{architecture}` should have"))
+                .advice("add --latents L")
+                .into());
+        }
+        if args.like.is_some() {
+            return Err(Complaint::new("`--like` is for baselines, which are not trained")
+                .found(format!("`{architecture}`"))
+                .advice("leave it out, or train and make baselines by two commands")
+                .into());
+        }
+    }
     let initial = args.init.as_ref().map(|path| read_tensors(path, &session.budget)).transpose()?;
     let preset = Preset::named(&args.preset)?;
     let ks: Vec<Option<usize>> = if args.k.is_empty() { vec![None] } else { args.k.iter().map(|&k| Some(k)).collect() };
     let mut jobs: Vec<TrainJob> = Vec::new();
-    for name in &args.arch {
+    for name in names {
         for &latents in &args.latents {
             for &k in &ks {
                 for &seed in &args.seed {
@@ -80,9 +110,6 @@ fn jobs(args: &cli::Train, store: &ActivationStore, session: &Session) -> Result
                 }
             }
         }
-    }
-    if let [job] = jobs.as_mut_slice() {
-        job.out.clone_from(&args.out);
     }
     Ok(jobs)
 }
@@ -125,9 +152,8 @@ fn set<T>(place: &mut T, given: Option<T>) {
     }
 }
 
-fn conclude(jobs: &[TrainJob], trained: &[Trained], session: &Session) {
-    let mut text = Vec::new();
-    let mut list: Vec<Value> = Vec::new();
+fn conclude(jobs: &[TrainJob], trained: &[Trained], made: Vec<(String, Value)>, session: &Session) {
+    let (mut text, mut list): (Vec<String>, Vec<Value>) = made.into_iter().unzip();
     for (job, trained) in jobs.iter().zip(trained) {
         let card = trained.dictionary.card();
         let kept = if trained.kept { ", kept from before" } else { "" };

@@ -3,6 +3,7 @@
 pub mod assignment;
 pub mod bits;
 pub mod cholesky;
+pub mod eigen;
 pub mod kmeans;
 pub mod nnls;
 pub mod panels;

@@ -55,6 +55,10 @@ pub enum Need {
     Nulls,
     /// A direction per latent.
     Directions,
+    /// The dictionary that made the codes.
+    Dictionary,
+    /// Dictionaries trained with other seeds.
+    Others,
     /// The true features of a world.
     Truth,
     /// The record of a dictionary's training.
@@ -72,6 +76,8 @@ impl Need {
             Need::PairLabels => "--pair-labels",
             Need::Nulls => "--null",
             Need::Directions => "--directions",
+            Need::Dictionary => "--sae",
+            Need::Others => "--other",
             Need::Truth => "--truth",
             Need::Training => "--sae",
         }
@@ -87,6 +93,8 @@ impl Need {
             Need::PairLabels => &["pair_labels"],
             Need::Nulls => &["nulls"],
             Need::Directions => &["directions"],
+            Need::Dictionary => &["dictionary"],
+            Need::Others => &["others"],
             Need::Truth => &["truth"],
             Need::Training => &["training"],
         }
@@ -102,6 +110,8 @@ impl Need {
             Need::PairLabels => inputs.labels_of_pairs().is_some(),
             Need::Nulls => !inputs.nulls.is_empty(),
             Need::Directions => inputs.directions.is_some(),
+            Need::Dictionary => inputs.dictionary.is_some(),
+            Need::Others => !inputs.others.is_empty(),
             Need::Truth => inputs.truth.is_some(),
             Need::Training => inputs.training.is_some(),
         }

@@ -7,6 +7,7 @@ mod absorption;
 mod card;
 mod card_text;
 mod cknna;
+mod core;
 mod evaluate;
 mod fms;
 pub mod matching;
@@ -14,6 +15,7 @@ mod mdl;
 mod monosemanticity;
 mod probe_ceiling;
 mod recovery;
+mod stability;
 mod stay;
 mod tapa;
 mod training;
@@ -44,6 +46,8 @@ pub static METRICS: &[&dyn Metric] = &[
     &absorption::Absorption,
     &mdl::Mdl,
     &recovery::Recovery,
+    &core::Core,
+    &stability::Stability,
     &training::Training,
 ];
 

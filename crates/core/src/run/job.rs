@@ -9,6 +9,7 @@ use crate::error::{Complaint, Error, Result};
 use crate::labels::{Annotations, PairSet};
 use crate::results::Profile;
 use crate::sae::train::Record;
+use crate::sae::{Dictionary, Linear};
 use crate::store::ActivationStore;
 
 /// Everything that can be evaluated together. A metric's card says what it needs of it.
@@ -32,6 +33,10 @@ pub struct Inputs {
     pub nulls: Vec<Arc<Codes>>,
     /// One direction per latent, in the space of the embeddings.
     pub directions: Option<Arc<ActivationStore>>,
+    /// The dictionary that made the codes.
+    pub dictionary: Option<Arc<Linear>>,
+    /// The directions of dictionaries that were trained with other seeds.
+    pub others: Vec<Arc<ActivationStore>>,
     /// The true features of a world.
     pub truth: Option<Arc<Truth>>,
     /// How the dictionary was trained.
@@ -70,11 +75,16 @@ impl Inputs {
         add("pair_codes", self.pair_codes.as_ref().map(|codes| codes.id()).transpose()?);
         add("pair_labels", self.pair_labels.as_ref().map(|labels| labels.id()));
         add("directions", self.directions.as_ref().map(|store| store.id()).transpose()?);
+        add("dictionary", self.dictionary.as_ref().map(|dictionary| dictionary.id()));
         add("truth", self.truth.as_ref().map(|truth| truth.id()).transpose()?);
         add("training", self.training.as_ref().map(|record| record.id()));
         if !self.nulls.is_empty() {
             let nulls = self.nulls.iter().map(|null| null.id()).collect::<Result<Vec<_>>>()?;
             add("nulls", Some(nulls.join(" ")));
+        }
+        if !self.others.is_empty() {
+            let others = self.others.iter().map(|other| other.id()).collect::<Result<Vec<_>>>()?;
+            add("others", Some(others.join(" ")));
         }
         Ok(ids)
     }
@@ -120,6 +130,15 @@ impl Inputs {
         }
         let directions = self.directions.as_deref().map(ActivationStore::rows);
         same("directions and codes differ in latents", latents, directions, "latents", dictionary)?;
+        let card = self.dictionary.as_deref().map(Dictionary::card);
+        same("dictionary and codes differ in latents", latents, card.map(|card| card.latents), "latents", dictionary)?;
+        let width = embeddings.map(ActivationStore::width);
+        same("dictionary and embeddings differ", width, card.map(|card| card.width), "values per row", dictionary)?;
+        for other in &self.others {
+            let (mine, theirs) = (self.directions.as_deref(), Some(other.width()));
+            let advice = "compare dictionaries of the same activations";
+            same("directions differ in width", mine.map(ActivationStore::width), theirs, "values", advice)?;
+        }
         let truth = self.truth.as_ref();
         same("true codes and codes differ in rows", rows, truth.map(|truth| truth.codes.rows()), "rows", split)?;
         if let (Some(labels), Some(pair_labels)) = (labels, &self.pair_labels)

@@ -1,5 +1,6 @@
 //! Dictionaries with one encoder matrix: everything between the product and the codes is an [`Activation`].
 
+use super::baseline;
 use super::pursuit;
 use super::sieve::Sieve;
 use super::{Dictionary, Normalisation, Pursuit, SaeCard};
@@ -27,6 +28,17 @@ pub enum Activation {
         magnitude_scale: Vec<f32>,
         /// Added after that.
         magnitude_bias: Vec<f32>,
+    },
+    /// The k largest by absolute value stay, with their sign; among equals the lower latent (PCA).
+    Largest(usize),
+    /// Only the largest fires, whatever its sign, with the value 1; among equals the lower latent (k-means).
+    Nearest,
+    /// `k` latents drawn by the number of the row, whatever it holds.
+    Random {
+        /// How many fire.
+        k: usize,
+        /// The seed of the draws.
+        seed: u64,
     },
     /// Everything stays, negative values too (PCA, neurons).
     Signed,
@@ -105,6 +117,11 @@ impl Linear {
                 lengths.push(("scale of the magnitude", magnitude_scale.len(), latents));
                 lengths.push(("bias of the magnitude", magnitude_bias.len(), latents));
             }
+            Activation::Nearest => k = Some(1),
+            Activation::Largest(keep) | Activation::Random { k: keep, .. } => {
+                baseline::check_size(latents, *keep)?;
+                k = Some(*keep);
+            }
         }
         for (what, length, expected) in lengths {
             if length != expected {
@@ -136,6 +153,19 @@ impl Linear {
     /// The decoder: one direction per latent.
     pub fn directions(&self) -> &[f32] {
         &self.decoder
+    }
+
+    /// Copies the direction that a latent reads.
+    pub fn encoder_row(&self, latent: Latent, into: &mut [f32]) {
+        self.encoder.column(latent.0 as usize, into);
+    }
+
+    /// What is added to every latent's value: with gates the bias of the magnitude, else that of the pre-activation.
+    pub fn encoder_bias(&self) -> &[f32] {
+        match &self.activation {
+            Activation::Gated { magnitude_bias, .. } => magnitude_bias,
+            _ => &self.encoder_bias,
+        }
     }
 
     /// What becomes of the pre-activations.
@@ -176,6 +206,9 @@ impl Linear {
                 list("magnitude scale", magnitude_scale);
                 list("magnitude bias", magnitude_bias);
             }
+            Activation::Nearest => list("nearest", &[]),
+            Activation::Largest(k) => list(&format!("largest {k}"), &[]),
+            Activation::Random { k, seed } => list(&format!("random {k} seed {seed}"), &[]),
         }
         format!("blake3:{}", hash.finalize().to_hex())
     }
@@ -229,6 +262,9 @@ impl Dictionary for Linear {
 
     fn encode(&self, tile: &Tile<'_>, out: &mut CodesBuilder) -> Result<()> {
         self.check_width(tile.width)?;
+        if let Activation::Random { k, seed } = self.activation {
+            return baseline::draw(tile.first_row..tile.first_row + tile.rows(), self.card.latents, k, seed, out);
+        }
         let width = self.card.width;
         let rows_at_once = GROUP.min(tile.rows().next_multiple_of(TILE_ROWS));
         let mut input = vec![0.0; rows_at_once * width];
@@ -435,6 +471,18 @@ mod tests {
                 }
                 codes
             }
+            Activation::Largest(k) => {
+                let sizes: Vec<f32> = pre.iter().map(|value| value.abs()).collect();
+                let (mut top, mut kept) = (Vec::new(), vec![0.0; pre.len()]);
+                largest(&sizes, *k, &mut top);
+                top.iter().for_each(|&(_, l)| kept[l as usize] = pre[l as usize]);
+                kept
+            }
+            Activation::Nearest => {
+                let best = (1..pre.len()).fold(0, |best, l| if pre[l] > pre[best] { l } else { best });
+                each(&|l| if l == best { 1.0 } else { 0.0 })
+            }
+            Activation::Random { .. } => Vec::new(),
         }
     }
 
@@ -455,8 +503,9 @@ mod tests {
             let others = [Activation::Relu, Activation::Signed, Activation::Threshold(draw(latents)), gated];
             let pursuits =
                 [(1, false), (3, true), (3, false)].map(|(k, signed)| Activation::Pursuit(Pursuit { k, signed }));
+            let signed = [Activation::Nearest, Activation::Largest(1), Activation::Largest(latents.min(40))];
             let values = draw(rows * width);
-            for activation in keeps.into_iter().chain(others).chain(pursuits) {
+            for activation in keeps.into_iter().chain(others).chain(pursuits).chain(signed) {
                 let parts = Parts {
                     arch: "test".into(),
                     encoder: draw(latents * width),

@@ -1,7 +1,7 @@
 //! Dictionaries: what turns activations into codes and back.
 
 pub mod arch;
-mod baseline;
+pub mod baseline;
 pub mod checkpoint;
 mod encode;
 mod linear;

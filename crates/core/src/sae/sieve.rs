@@ -49,7 +49,10 @@ impl<'a> Sieve<'a> {
             _ => Default::default(),
         };
         let rows = (0..rows).map(|_| Kept::default()).collect();
-        let encoder_bias = padded(encoder_bias);
+        let missing = encoder_bias.len().next_multiple_of(PANEL);
+        let mut encoder_bias = encoder_bias.to_vec();
+        // The nearest may be below 0, and still above what is not there.
+        encoder_bias.resize(missing, if *activation == Activation::Nearest { f32::NEG_INFINITY } else { 0.0 });
         Sieve { activation, encoder_bias, levels, rows, latents: Vec::new(), values: Vec::new() }
     }
 
@@ -81,6 +84,19 @@ impl<'a> Sieve<'a> {
                             if line[i] + one[i] <= 0.0 { 0.0 } else { line[i] * two[i] + three[i] }
                         });
                     }
+                    Activation::Nearest => {
+                        row.replace(&line, first);
+                        continue;
+                    }
+                    Activation::Largest(k) => {
+                        row.take(&line, first, |value, _| value != 0.0);
+                        if row.entries.len() >= 2 * k + PANEL {
+                            row.keep_largest(*k);
+                        }
+                        continue;
+                    }
+                    // These are drawn, not sifted.
+                    Activation::Random { .. } => continue,
                     Activation::Signed => {
                         row.take(&line, first, |value, _| value != 0.0);
                         continue;
@@ -103,6 +119,10 @@ impl<'a> Sieve<'a> {
                 row.keep_best(*k);
                 row.entries.sort_unstable_by_key(|entry| entry.1);
             }
+            if let Activation::Largest(k) = self.activation {
+                row.keep_largest(*k);
+                row.entries.sort_unstable_by_key(|entry| entry.1);
+            }
             if let Some((value, latent)) = row.entries.iter().find(|(value, _)| !value.is_finite()) {
                 return Err(Complaint::new("the dictionary gives a value that is not finite")
                     .expected("finite numbers")
@@ -110,6 +130,9 @@ impl<'a> Sieve<'a> {
                     .at(format!("row {}, latent {latent}", first_row + place))
                     .advice("look for huge values in that row and in the weights of that latent")
                     .into());
+            }
+            if *self.activation == Activation::Nearest {
+                row.entries.iter_mut().for_each(|entry| entry.0 = 1.0);
             }
             self.latents.clear();
             self.values.clear();
@@ -147,6 +170,26 @@ impl Kept {
             let place = mask.trailing_zeros() as usize;
             self.entries.push((line[place], (first + place) as u32));
             mask &= mask - 1;
+        }
+    }
+
+    /// Keeps the best value alone. NaN is the best of all, so that it is refused and not lost.
+    fn replace(&mut self, line: &[f32; PANEL], first: usize) {
+        for (place, &value) in line.iter().enumerate() {
+            let best = self.entries.first().map_or(f32::NEG_INFINITY, |entry| entry.0);
+            if value > best || (value.is_nan() && !best.is_nan()) {
+                self.entries.clear();
+                self.entries.push((value, (first + place) as u32));
+            }
+        }
+    }
+
+    /// Keeps the k largest by absolute value, in no order.
+    fn keep_largest(&mut self, k: usize) {
+        if self.entries.len() > k {
+            let by_size = |a: &(f32, u32), b: &(f32, u32)| by_value(&(a.0.abs(), a.1), &(b.0.abs(), b.1));
+            self.entries.select_nth_unstable_by(k - 1, by_size);
+            self.entries.truncate(k);
         }
     }
 

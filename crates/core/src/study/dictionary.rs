@@ -6,12 +6,12 @@ use std::sync::atomic::AtomicBool;
 
 use super::load::Paths;
 use crate::budget::Budget;
-use crate::error::{Complaint, Result};
+use crate::error::{Complaint, InFile, Result};
 use crate::progress::Progress;
 use crate::run::Inputs;
 use crate::sae::checkpoint::{self, Loaded};
-use crate::sae::encode_store;
 use crate::sae::train::Record;
+use crate::sae::{Dictionary, encode_store};
 use crate::store::ActivationStore;
 
 /// What a checkpoint turned out to be.
@@ -25,7 +25,7 @@ pub struct Recognised {
 
 impl Paths {
     /// If a dictionary is named: encodes the embeddings, and those of the pairs, and takes its directions where none are
-    /// given. Call it on the threads that should do the work.
+    /// given. Without embeddings it can only be compared with others. Call it on the threads that should do the work.
     pub fn encode(
         &self,
         base: &Path,
@@ -42,21 +42,24 @@ impl Paths {
                 .file(&path)
                 .into());
         }
-        let Some(store) = inputs.embeddings.clone() else {
+        let store = inputs.embeddings.clone();
+        if store.is_none() && inputs.others.is_empty() {
             return Err(Complaint::new("the dictionary has nothing to encode")
                 .expected("the activations of the rows, as `store` or `embeddings`")
                 .file(&path)
                 .into());
-        };
+        }
         let Loaded { dictionary, recognised, notes, about, .. } = checkpoint::load(&path, budget)?;
         inputs.training = Record::of(&about).map(Arc::new);
         let encode = |store: &ActivationStore| encode_store(&dictionary, store, progress, cancel).map(Arc::new);
-        inputs.codes = Some(encode(&store)?);
+        inputs.codes = store.as_deref().map(encode).transpose()?;
         inputs.pair_codes = inputs.pair_embeddings.as_deref().map(encode).transpose()?;
         if inputs.directions.is_none() {
-            let directions = ActivationStore::from_rows(dictionary.directions().to_vec(), store.width())?;
-            inputs.directions = Some(Arc::new(directions));
+            let width = dictionary.card().width;
+            inputs.directions =
+                Some(Arc::new(ActivationStore::from_rows(dictionary.directions().to_vec(), width).in_file(&path)?));
         }
+        inputs.dictionary = Some(Arc::new(dictionary));
         Ok(Some(Recognised { text: recognised, notes }))
     }
 }
@@ -67,7 +70,7 @@ mod tests {
     use crate::codes::Latent;
     use crate::input::Finite;
     use crate::progress::Silent;
-    use crate::sae::{Dictionary, untrained};
+    use crate::sae::untrained;
     use crate::store::write_npy;
 
     #[test]
@@ -102,6 +105,14 @@ mod tests {
         assert_eq!(codes.view(0..6).unwrap().row(3), pair_codes.all().unwrap().row(3));
         let directions = inputs.directions.clone().unwrap();
         assert_eq!(directions.tile(8..9).unwrap().values[..], *dictionary.direction(Latent(8)));
+        assert_eq!(inputs.dictionary.as_ref().unwrap().id(), dictionary.id());
+
+        // To be compared with another, a dictionary needs no rows; the other may be an array.
+        let compared =
+            Paths { sae: Some("sae".into()), others: vec!["sae".into(), "x.npy".into()], ..Paths::default() };
+        let (alone, _) = compared.open(scratch.path(), Finite::Refuse, &budget, &Silent, &cancel).unwrap();
+        assert_eq!(alone.others.iter().map(|other| other.rows()).collect::<Vec<_>>(), [9, 20]);
+        assert!(alone.codes.is_none() && alone.directions.is_some());
 
         // Twice is too much, and nothing to encode is too little.
         let error = paths.encode(scratch.path(), &mut inputs, &budget, &Silent, &cancel).unwrap_err().to_string();

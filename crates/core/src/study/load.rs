@@ -15,6 +15,7 @@ use crate::input::{self, Finite, Source};
 use crate::labels::{Annotations, PairSet};
 use crate::progress::Progress;
 use crate::run::{Inputs, Truth};
+use crate::sae::{Dictionary, checkpoint};
 use crate::store::ActivationStore;
 
 /// Where the inputs of an evaluation are. Field names are the options of the command line and the keys of a study.
@@ -42,6 +43,9 @@ pub struct Paths {
     pub nulls: Vec<String>,
     /// One direction per latent.
     pub directions: Option<String>,
+    /// Dictionaries trained with other seeds, or their directions.
+    #[serde(rename = "other")]
+    pub others: Vec<String>,
     /// A world, for its true features.
     pub truth: Option<String>,
     /// A world, for everything it has that is not named otherwise.
@@ -71,6 +75,7 @@ impl Paths {
             pair_labels: self.pair_labels.or(other.pair_labels.clone()),
             nulls: if self.nulls.is_empty() { other.nulls.clone() } else { self.nulls },
             directions: self.directions.or(other.directions.clone()),
+            others: if self.others.is_empty() { other.others.clone() } else { self.others },
             truth: self.truth.or(other.truth.clone()),
             world: self.world.or(other.world.clone()),
             samples: self.samples.or(other.samples.clone()),
@@ -144,6 +149,11 @@ impl Paths {
             pair_labels: paths.pair_labels.as_ref().map(labels).transpose()?,
             nulls: paths.nulls.iter().map(codes).collect::<Result<_>>()?,
             directions: paths.directions.as_ref().map(activations).transpose()?,
+            others: paths
+                .others
+                .iter()
+                .map(|text| load_other(&at(text), budget).map(Arc::new))
+                .collect::<Result<_>>()?,
             truth: paths.truth.as_ref().map(|text| load_truth(&at(text), budget).map(Arc::new)).transpose()?,
             ..Inputs::default()
         };
@@ -262,6 +272,15 @@ pub fn load_labels(path: &Path, budget: &Budget) -> Result<Annotations> {
     let source = source(path)?;
     let rows = input::read_with_gaps(&source, budget)?;
     Annotations::from_array(&rows.values, rows.width, None).in_file(&source.path)
+}
+
+/// The directions of a dictionary, or an array of directions.
+fn load_other(path: &Path, budget: &Budget) -> Result<ActivationStore> {
+    if !checkpoint::is_known(path) {
+        return load_activations(path, Finite::Refuse, budget);
+    }
+    let dictionary = checkpoint::load(path, budget)?.dictionary;
+    ActivationStore::from_rows(dictionary.directions().to_vec(), dictionary.card().width).in_file(path)
 }
 
 fn load_truth(world: &Path, budget: &Budget) -> Result<Truth> {

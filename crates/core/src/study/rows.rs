@@ -43,6 +43,8 @@ pub fn pool(inputs: &mut Inputs, pool: Pool, samples: Option<Vec<u32>>) -> Resul
     let count = inputs.labels.as_ref().map_or(largest, |labels| labels.rows().max(largest));
     let pooled = |codes: &Arc<Codes>| codes.pooled(&samples, count, pool).map(Arc::new);
     inputs.codes = inputs.codes.as_ref().map(pooled).transpose()?;
+    // Pooled codes are codes of no row, so that nothing can be decoded from them.
+    inputs.dictionary = None;
     inputs.nulls = inputs.nulls.iter().map(pooled).collect::<Result<_>>()?;
     if let Some(truth) = &inputs.truth {
         let (codes, directions) = (pooled(&truth.codes)?, truth.directions.clone());

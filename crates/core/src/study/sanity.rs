@@ -74,6 +74,7 @@ pub fn sanity_sets(
     let dictionary = untrained(store, codes.latents(), k, options.seed)?;
     let mut plain = Inputs {
         codes: Some(encode(&dictionary, store)?),
+        others: Vec::new(),
         directions: Some(Arc::new(ActivationStore::from_rows(
             dictionary.directions().to_vec(),
             dictionary.card().width,
@@ -85,6 +86,8 @@ pub fn sanity_sets(
         codes: Some(Arc::new(random_codes(codes.rows(), codes.latents(), k, options.seed)?)),
         directions: None,
         training: None,
+        dictionary: None,
+        others: Vec::new(),
         ..trained.clone()
     };
     if inputs.pair_codes.is_some() {
@@ -96,5 +99,6 @@ pub fn sanity_sets(
             plain.pairs = None;
         }
     }
+    plain.dictionary = Some(Arc::new(dictionary));
     Ok(vec![Set::new(name, trained), Set::new("untrained", plain), Set::new("random", random)])
 }

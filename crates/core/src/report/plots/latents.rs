@@ -3,12 +3,18 @@
 use super::super::figure::{Figure, Histogram};
 use super::super::gather::Gathered;
 
-/// Draws the first run of every input set that has a column `score` by latent.
+/// The columns that are drawn, and what they are.
+const COLUMNS: [(&str, &str); 2] =
+    [("score", "score of a latent"), ("log10_density", "log10 of the share of rows in which a latent fires")];
+
+/// Draws the first run of every input set that has a score, or else a density, by latent.
 pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
-    let mut series = Vec::new();
+    let (mut series, mut across) = (Vec::new(), COLUMNS[0].1);
     for set in super::shown(gathered, measure) {
         let table = gathered.runs(measure, set).first().and_then(|stored| stored.result.scores.table("latent"));
-        let Some(cells) = table.and_then(|table| table.column("score")) else { continue };
+        let column = |&(name, what): &(&str, &'static str)| Some((table?.column(name)?, what));
+        let Some((cells, what)) = COLUMNS.iter().find_map(column) else { continue };
+        across = what;
         let values: Vec<f64> = (0..cells.len()).filter_map(|row| cells.number(row)).filter(|v| v.is_finite()).collect();
         if !values.is_empty() {
             series.push((gathered.sets[set].label.clone(), set, values));
@@ -16,5 +22,5 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
     }
     let about = &gathered.measures[measure];
     let (name, title) = (format!("{}-latents", about.slug), format!("{} by latent", about.title));
-    (!series.is_empty()).then(|| Histogram { name, title, across: "score of a latent".into(), series }.draw())
+    (!series.is_empty()).then(|| Histogram { name, title, across: across.into(), series }.draw())
 }

@@ -20,6 +20,7 @@ mod topk;
 pub use card::ArchCard;
 
 use super::Activation;
+use super::baseline::BASELINES;
 use super::train::{Preset, Settings};
 use crate::error::{Complaint, Result};
 
@@ -51,7 +52,8 @@ pub const ARCHS: &[&dyn Arch] = &[
 /// Finds an architecture by its name.
 pub fn find(name: &str) -> Result<&'static dyn Arch> {
     ARCHS.iter().copied().find(|arch| arch.card().name == name).ok_or_else(|| {
-        let names: Vec<&str> = ARCHS.iter().map(|arch| arch.card().name).collect();
+        let made = BASELINES.iter().map(|baseline| baseline.card().name);
+        let names: Vec<&str> = ARCHS.iter().map(|arch| arch.card().name).chain(made).collect();
         Complaint::new(format!("there is no architecture `{name}`"))
             .expected(names.join(", "))
             .advice("`etalon archs` describes them")

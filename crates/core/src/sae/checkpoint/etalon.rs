@@ -31,6 +31,9 @@ struct Settings {
     activation: Kind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     k: Option<usize>,
+    /// The seed of codes that are drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     normalisation: Normalisation,
     subtract_bias: bool,
     /// The content address of the dictionary.
@@ -48,6 +51,9 @@ enum Kind {
     TopK,
     Threshold,
     Gated,
+    Largest,
+    Nearest,
+    Random,
     Signed,
     Pursuit,
     SignedPursuit,
@@ -84,6 +90,12 @@ pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
             magnitude_scale: weights.take("magnitude_scale", &[latents])?,
             magnitude_bias: weights.take("magnitude_bias", &[latents])?,
         },
+        Kind::Nearest => Activation::Nearest,
+        Kind::Largest => Activation::Largest(config.needed_count("k")?),
+        Kind::Random => {
+            let missing = || config.wrong("seed", "codes are drawn, and no seed says which", "a whole number");
+            Activation::Random { k: config.needed_count("k")?, seed: settings.seed.ok_or_else(missing)? }
+        }
     };
     let dictionary = Linear::new(Parts {
         arch: settings.arch,
@@ -119,7 +131,7 @@ pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: 
         ("decoder", vec![latents, width], decoder),
         ("bias", vec![width], bias),
     ];
-    let mut k = None;
+    let (mut k, mut seed) = (None, None);
     let activation = match activation {
         Activation::Relu => Kind::Relu,
         Activation::Signed => Kind::Signed,
@@ -141,6 +153,15 @@ pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: 
             tensors.push(("magnitude_bias", vec![latents], magnitude_bias));
             Kind::Gated
         }
+        Activation::Nearest => Kind::Nearest,
+        Activation::Largest(keep) => {
+            k = Some(keep);
+            Kind::Largest
+        }
+        Activation::Random { k: keep, seed: given } => {
+            (k, seed) = (Some(keep), Some(given));
+            Kind::Random
+        }
     };
     let settings = Settings {
         format: FORMAT.into(),
@@ -150,6 +171,7 @@ pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: 
         latents,
         activation,
         k,
+        seed,
         normalisation: input,
         subtract_bias,
         id,

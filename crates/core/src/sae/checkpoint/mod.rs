@@ -162,6 +162,11 @@ pub fn load(path: &Path, budget: &Budget) -> Result<Loaded> {
     Ok(loaded)
 }
 
+/// Does it look like a dictionary in one of the formats?
+pub fn is_known(path: &Path) -> bool {
+    FORMATS.iter().any(|format| (format.find)(path).is_some())
+}
+
 /// Is this a finished dictionary of Etalon's own?
 pub fn is_etalon(directory: &Path) -> bool {
     directory.is_dir() && etalon::find(directory).is_some()

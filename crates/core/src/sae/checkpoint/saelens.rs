@@ -210,7 +210,12 @@ pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: 
                 .advice("choose another format, such as etalon")
                 .into());
         }
-        Activation::Signed => {
+        Activation::Nearest | Activation::Random { .. } => {
+            return Err(Complaint::new("SAELens has no dictionaries that choose latents in this way")
+                .advice("choose another format, such as etalon")
+                .into());
+        }
+        Activation::Largest(_) | Activation::Signed => {
             return Err(Complaint::new("SAELens has no dictionaries with negative codes")
                 .advice("choose another format, such as etalon")
                 .into());

@@ -1,0 +1,201 @@
+//! Eigenvalues and eigenvectors of a symmetric matrix: reflections make it tridiagonal, then rotations diagonal.
+
+use rayon::prelude::*;
+
+/// Rotations sweep over one eigenvalue this often at most; a handful is usual.
+const SWEEPS: usize = 100;
+
+/// Eigenvalues in descending order, and the unit eigenvector of each, one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Eigen {
+    /// Descending.
+    pub values: Vec<f64>,
+    /// One row per value; the entry of largest size is positive.
+    pub vectors: Vec<f64>,
+}
+
+/// Decomposes a symmetric matrix of `size` × `size` finite numbers; `None` if the rotations do not come to an end.
+///
+/// About 4 · size³ operations. Threads share rows, each of which is computed in a fixed order.
+pub fn symmetric(mut matrix: Vec<f64>, size: usize) -> Option<Eigen> {
+    assert!(size.checked_mul(size) == Some(matrix.len()), "a matrix that is not square");
+    let (mut diagonal, mut beside, reflections) = tridiagonal(&mut matrix, size);
+    let mut vectors = accumulate(&reflections, size);
+    rotate(&mut diagonal, &mut beside, &mut vectors, size)?;
+    let mut order: Vec<usize> = (0..size).collect();
+    order.sort_by(|&a, &b| diagonal[b].total_cmp(&diagonal[a]).then(a.cmp(&b)));
+    let mut sorted = Eigen { values: Vec::with_capacity(size), vectors: Vec::with_capacity(size * size) };
+    for place in order {
+        let vector = &vectors[place * size..][..size];
+        let largest = vector.iter().fold(0.0f64, |best, &part| if part.abs() > best.abs() { part } else { best });
+        let sign = if largest < 0.0 { -1.0 } else { 1.0 };
+        sorted.values.push(diagonal[place]);
+        sorted.vectors.extend(vector.iter().map(|part| sign * part));
+    }
+    Some(sorted)
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let (a, a_rest) = a.as_chunks::<8>();
+    let (b, b_rest) = b.as_chunks::<8>();
+    let mut lanes = [0.0; 8];
+    for (a, b) in a.iter().zip(b) {
+        (0..8).for_each(|lane| lanes[lane] += a[lane] * b[lane]);
+    }
+    lanes.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
+}
+
+/// The reflection `1 − factor · v vᵀ` of the last entries.
+struct Reflection {
+    vector: Vec<f64>,
+    factor: f64,
+}
+
+/// Clears everything but three diagonals, column by column. Answers the diagonal, what is beside it, and what was done.
+fn tridiagonal(matrix: &mut [f64], size: usize) -> (Vec<f64>, Vec<f64>, Vec<Reflection>) {
+    let mut reflections = Vec::new();
+    let mut beside = vec![0.0; size];
+    for column in 0..size.saturating_sub(1) {
+        let start = column + 1;
+        let mut vector: Vec<f64> = matrix[column * size + start..(column + 1) * size].to_vec();
+        // Scaled, so that squares neither vanish nor overflow.
+        let scale = vector.iter().fold(0.0f64, |most, part| most.max(part.abs()));
+        let rest = vector[1..].iter().any(|&part| part != 0.0);
+        if !rest {
+            beside[column] = vector[0];
+            reflections.push(Reflection { vector, factor: 0.0 });
+            continue;
+        }
+        vector.iter_mut().for_each(|part| *part /= scale);
+        let length = dot(&vector, &vector).sqrt();
+        let image = if vector[0] > 0.0 { -length } else { length };
+        vector[0] -= image;
+        beside[column] = image * scale;
+        let factor = 2.0 / dot(&vector, &vector);
+        // B − v wᵀ − w vᵀ with p = factor · B v and w = p − (factor / 2)(p·v) v.
+        let below = &mut matrix[start * size..];
+        let mut change: Vec<f64> =
+            below.par_chunks(size).with_min_len(64).map(|row| factor * dot(&row[start..], &vector)).collect();
+        let half = 0.5 * factor * dot(&change, &vector);
+        change.iter_mut().zip(&vector).for_each(|(change, part)| *change -= half * part);
+        below.par_chunks_mut(size).with_min_len(64).enumerate().for_each(|(place, row)| {
+            let (mine, other) = (vector[place], change[place]);
+            for ((value, part), change) in row[start..].iter_mut().zip(&vector).zip(&change) {
+                *value -= mine * change + other * part;
+            }
+        });
+        reflections.push(Reflection { vector, factor });
+    }
+    ((0..size).map(|place| matrix[place * size + place]).collect(), beside, reflections)
+}
+
+/// The product of all reflections; row `i` is its column `i`, so that rotations work on whole rows.
+fn accumulate(reflections: &[Reflection], size: usize) -> Vec<f64> {
+    let mut vectors = vec![0.0; size * size];
+    (0..size).for_each(|place| vectors[place * size + place] = 1.0);
+    for (column, Reflection { vector, factor }) in reflections.iter().enumerate().rev() {
+        if *factor == 0.0 {
+            continue;
+        }
+        let start = column + 1;
+        vectors[start * size..].par_chunks_mut(size).with_min_len(64).for_each(|row| {
+            let along = factor * dot(&row[start..], vector);
+            row[start..].iter_mut().zip(vector).for_each(|(value, part)| *value -= along * part);
+        });
+    }
+    vectors
+}
+
+/// Implicit QL: each sweep chases one bump down the matrix, until what is beside the diagonal is rounding.
+fn rotate(diagonal: &mut [f64], beside: &mut [f64], vectors: &mut [f64], size: usize) -> Option<()> {
+    for first in 0..size {
+        for sweep in 0.. {
+            let small = |at: usize| beside[at].abs() <= f64::EPSILON * (diagonal[at].abs() + diagonal[at + 1].abs());
+            let last = (first..size - 1).find(|&at| small(at)).unwrap_or(size - 1);
+            if last == first {
+                break;
+            }
+            if sweep == SWEEPS {
+                return None;
+            }
+            let ratio = (diagonal[first + 1] - diagonal[first]) / (2.0 * beside[first]);
+            let root = libm::hypot(ratio, 1.0);
+            let mut ahead =
+                diagonal[last] - diagonal[first] + beside[first] / (ratio + if ratio < 0.0 { -root } else { root });
+            let (mut sine, mut cosine, mut moved) = (1.0, 1.0, 0.0);
+            let mut split = false;
+            for at in (first..last).rev() {
+                let (bump, rest) = (sine * beside[at], cosine * beside[at]);
+                let length = libm::hypot(bump, ahead);
+                beside[at + 1] = length;
+                if length == 0.0 {
+                    diagonal[at + 1] -= moved;
+                    beside[last] = 0.0;
+                    split = true;
+                    break;
+                }
+                (sine, cosine) = (bump / length, ahead / length);
+                let value = diagonal[at + 1] - moved;
+                let mixed = (diagonal[at] - value) * sine + 2.0 * cosine * rest;
+                moved = sine * mixed;
+                diagonal[at + 1] = value + moved;
+                ahead = cosine * mixed - rest;
+                let (upper, lower) = vectors[at * size..(at + 2) * size].split_at_mut(size);
+                for (upper, lower) in upper.iter_mut().zip(lower) {
+                    (*upper, *lower) = (cosine * *upper - sine * *lower, sine * *upper + cosine * *lower);
+                }
+            }
+            if !split {
+                diagonal[first] -= moved;
+                beside[first] = ahead;
+                beside[last] = 0.0;
+            }
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::random::{stream, unit};
+
+    #[test]
+    fn by_hand() {
+        // (2 1; 1 2): 3 along (1, 1)/√2, 1 along (1, −1)/√2.
+        let found = symmetric(vec![2.0, 1.0, 1.0, 2.0], 2).unwrap();
+        assert!((found.values[0] - 3.0).abs() < 1e-14 && (found.values[1] - 1.0).abs() < 1e-14, "{found:?}");
+        assert!(found.vectors.iter().all(|part| (part.abs() - 0.5f64.sqrt()).abs() < 1e-14));
+        assert!(found.vectors[0] > 0.0 && found.vectors[1] > 0.0 && found.vectors[2] * found.vectors[3] < 0.0);
+        // A diagonal one is only sorted; nothing at all is fine.
+        let found = symmetric(vec![1.0, 0.0, 0.0, 0.0, 5.0, 0.0, 0.0, 0.0, 3.0], 3).unwrap();
+        assert_eq!((&found.values[..], &found.vectors[..3]), (&[5.0, 3.0, 1.0][..], &[0.0, 1.0, 0.0][..]));
+        assert_eq!(symmetric(vec![7.0], 1).unwrap(), Eigen { values: vec![7.0], vectors: vec![1.0] });
+        assert!(symmetric(vec![], 0).unwrap().values.is_empty());
+        assert_eq!(symmetric(vec![0.0; 16], 4).unwrap().values, [0.0; 4]);
+    }
+
+    #[test]
+    fn vectors_are_orthonormal_and_give_the_matrix_back() {
+        for (size, rank, scale) in [(5, 5, 1.0), (40, 40, 1e-9), (33, 7, 1e6), (130, 130, 1.0)] {
+            let mut random = stream(size as u64, "eigen", 0);
+            let rows: Vec<f64> = (0..rank * size).map(|_| (unit(&mut random) - 0.5) * scale).collect();
+            let cell = |i: usize, j: usize| (0..rank).map(|r| rows[r * size + i] * rows[r * size + j]).sum::<f64>();
+            let matrix: Vec<f64> = (0..size * size).map(|at| cell(at / size, at % size)).collect();
+            let found = symmetric(matrix.clone(), size).unwrap();
+            let row = |place: usize| &found.vectors[place * size..][..size];
+            let most = matrix.iter().fold(0.0f64, |most, value| most.max(value.abs()));
+            assert!(found.values.windows(2).all(|pair| pair[0] >= pair[1]));
+            for i in 0..size {
+                for j in 0..size {
+                    let product = dot(row(i), row(j));
+                    assert!((product - f64::from(u8::from(i == j))).abs() < 1e-12, "{size}: {i} {j} {product}");
+                    let back: f64 = (0..size).map(|v| found.values[v] * row(v)[i] * row(v)[j]).sum();
+                    assert!((back - matrix[i * size + j]).abs() < 1e-12 * most * size as f64);
+                }
+            }
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(7).build().unwrap();
+            assert_eq!(pool.install(|| symmetric(matrix, size)).unwrap(), found);
+        }
+    }
+}

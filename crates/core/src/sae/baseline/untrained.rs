@@ -1,0 +1,173 @@
+//! `untrained`: the architecture and the sparsity of a trained dictionary, and nothing learnt.
+
+use super::{ACTIVE, Baseline, Wish, check_rows, check_size, count_codes, directions, mean_row};
+use crate::budget::Budget;
+use crate::error::{Complaint, Result};
+use crate::sae::arch::ArchCard;
+use crate::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
+use crate::store::ActivationStore;
+
+/// Random directions.
+pub(super) struct Untrained;
+
+static CARD: ArchCard = ArchCard {
+    name: "untrained",
+    summary: "random directions with the architecture and the sparsity of a trained dictionary",
+    forward: "h = W (x − b), W random unit directions, decoder W; then TopK, or what the dictionary given by --like does: \
+              the k largest; or all above one threshold, which stands in the thresholds (JumpReLU, BatchTopK), in the bias \
+              of the encoder (ReLU) or of the gate (Gated, magnitude h)",
+    loss: "none: nothing is trained",
+    initialisation: "directions are normal vectors scaled to length 1, from the seed; b = the mean row. The threshold is \
+                     exact: as many values of all rows lie above it as the dictionary given by --like has codes, so that \
+                     the mean L0 on these rows is the same (where there are enough values above 0, and but for ties)",
+    constraint: "none",
+    defaults: "--latents L and --k K (32) make TopK; --like DIR takes size, activation, normalisation and centring from a \
+               dictionary and excludes both",
+    presets: "no preset changes it",
+    source: "the null of ΔMATCHScore (arXiv 2606.24716) with the sparsity kept; randomised dictionaries are common practice",
+};
+
+impl Baseline for Untrained {
+    fn card(&self) -> &'static ArchCard {
+        &CARD
+    }
+
+    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, _: &Budget) -> Result<Linear> {
+        check_rows(store, CARD.name)?;
+        match wish.like {
+            Some(like) => {
+                Wish { like: None, ..*wish }.refuse(CARD.name, true, true, false)?;
+                similar(store, like, wish.seed)
+            }
+            None => {
+                let latents = wish.latents(CARD.name)?;
+                untrained(store, latents, wish.k.unwrap_or(ACTIVE), wish.seed)
+            }
+        }
+    }
+}
+
+/// An untrained TopK dictionary: random unit directions, tied encoder, and the mean of the data as its bias, so that it
+/// has the architecture and the sparsity of a trained one and differs only in what was learnt.
+pub fn untrained(store: &ActivationStore, latents: usize, k: usize, seed: u64) -> Result<Linear> {
+    check_size(latents, k)?;
+    let bias = mean_row(store, Normalisation::None)?;
+    Linear::new(parts(latents, &bias, seed, Activation::TopK(k)))
+}
+
+fn parts(latents: usize, bias: &[f64], seed: u64, activation: Activation) -> Parts {
+    let directions = directions(latents, bias.len(), seed, "untrained dictionary");
+    Parts {
+        arch: CARD.name.into(),
+        encoder: directions.clone(),
+        encoder_bias: vec![0.0; latents],
+        decoder: directions,
+        bias: bias.iter().map(|&value| value as f32).collect(),
+        subtract_bias: true,
+        input: Normalisation::None,
+        activation,
+    }
+}
+
+/// The same size, activation and mean number of codes as another dictionary on these rows.
+fn similar(store: &ActivationStore, like: &Linear, seed: u64) -> Result<Linear> {
+    let card = like.card();
+    if card.width != store.width() {
+        return Err(Complaint::new("the dictionary to be like reads rows of another width")
+            .expected(format!("width {}", store.width()))
+            .found(format!("width {}", card.width))
+            .into());
+    }
+    let model = like.parts();
+    let bias = mean_row(store, model.input)?;
+    let all = Parts {
+        subtract_bias: model.subtract_bias,
+        input: model.input,
+        ..parts(card.latents, &bias, seed, Activation::Signed)
+    };
+    let latents = card.latents;
+    let threshold = || -> Result<f32> {
+        let codes = count_codes(like, store, || 0u64, |count, values| *count += values.len() as u64, |a, b| a + b)?;
+        threshold(&Linear::new(all.clone())?, store, codes)
+    };
+    let mut made = all.clone();
+    made.activation = match model.activation {
+        Activation::Relu => {
+            made.encoder_bias = vec![-threshold()?; latents];
+            Activation::Relu
+        }
+        Activation::Threshold(_) => Activation::Threshold(vec![threshold()?.max(0.0); latents]),
+        Activation::Gated { .. } => Activation::Gated {
+            gate_bias: vec![-threshold()?.max(0.0); latents],
+            magnitude_scale: vec![1.0; latents],
+            magnitude_bias: vec![0.0; latents],
+        },
+        Activation::Random { .. } => {
+            return Err(Complaint::new("random codes have nothing that could be untrained")
+                .advice("choose another seed of `random` instead")
+                .into());
+        }
+        // The number of codes is part of the activation.
+        other => other,
+    };
+    Linear::new(made)
+}
+
+/// A number whose order as a whole number is that of the values.
+fn key(value: f32) -> u32 {
+    let bits = value.to_bits();
+    if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
+}
+
+fn value(key: u32) -> f32 {
+    f32::from_bits(if key >> 31 == 1 { key & !(1 << 31) } else { !key })
+}
+
+/// The value that exactly `above` of all values exceed, but for ties: found digit by digit, in two looks at the rows.
+fn threshold(dictionary: &Linear, store: &ActivationStore, above: u64) -> Result<f32> {
+    let total = store.rows() as u64 * dictionary.card().latents as u64;
+    let count = |digit: &(dyn Fn(u32) -> Option<u16> + Sync)| -> Result<Vec<u64>> {
+        let look = |counts: &mut Vec<u64>, values: &[f32]| {
+            values.iter().filter_map(|&value| digit(key(value))).for_each(|digit| counts[digit as usize] += 1);
+        };
+        let add = |mut a: Vec<u64>, b: Vec<u64>| {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+            a
+        };
+        count_codes(dictionary, store, || vec![0u64; 1 << 16], look, add)
+    };
+    // The digit at which more than `left` values lie at or above, and how many of `left` remain within it.
+    let find = |counts: &[u64], mut left: u64| {
+        for digit in (0..1usize << 16).rev() {
+            if counts[digit] > left {
+                return Some((digit as u32, left));
+            }
+            left -= counts[digit];
+        }
+        None
+    };
+    let zero = key(0.0);
+    let mut counts = count(&|key| Some((key >> 16) as u16))?;
+    // Codes leave out zeros.
+    let zeros = total - counts.iter().sum::<u64>();
+    counts[(zero >> 16) as usize] += zeros;
+    let Some((high, left)) = find(&counts, above) else { return Ok(f32::MIN) };
+    let mut counts = count(&|key| (key >> 16 == high).then_some(key as u16))?;
+    if zero >> 16 == high {
+        counts[zero as u16 as usize] += zeros;
+    }
+    let low = find(&counts, left);
+    Ok(low.map_or(f32::MIN, |(low, _)| value(high << 16 | low)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_in_the_order_of_values() {
+        let values = [f32::MIN, -1.5, -1.0, -1e-40, 0.0, 1e-40, 0.25, 3.0, f32::MAX];
+        assert!(values.windows(2).all(|pair| key(pair[0]) < key(pair[1])));
+        assert!(values.iter().all(|&each| value(key(each)) == each));
+    }
+}
