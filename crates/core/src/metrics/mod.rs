@@ -11,7 +11,11 @@ mod fms;
 pub mod matching;
 mod monosemanticity;
 mod probe_ceiling;
+mod probing;
 mod recovery;
+mod sae_probes;
+mod sparse_probing;
+mod spurious;
 mod stay;
 mod tapa;
 
@@ -38,6 +42,10 @@ pub static METRICS: &[&dyn Metric] = &[
     &cknna::Cknna,
     &fms::Fms,
     &probe_ceiling::ProbeCeiling,
+    &sparse_probing::SparseProbing,
+    &sae_probes::SaeProbes,
+    &spurious::Scr,
+    &spurious::Tpp,
     &recovery::Recovery,
 ];
 

@@ -179,7 +179,8 @@ mod tests {
         // Opposite quadrants, and the same as a question of three classes with the upper half apart.
         let values = grid();
         let crossed: Vec<u32> = values.chunks(2).map(|row| u32::from(row[0] * row[1] > 0.0)).collect();
-        let three: Vec<u32> = crossed.iter().zip(values.chunks(2)).map(|(&c, row)| if row[1] > 0.5 { 2 } else { c }).collect();
+        let three: Vec<u32> =
+            crossed.iter().zip(values.chunks(2)).map(|(&c, row)| if row[1] > 0.5 { 2 } else { c }).collect();
         let mlp = Mlp { learning_rate: 0.01, epochs: 150, batch: 50, ..Mlp::default() };
         let lessons = [
             Lesson { values: &values, width: 2, truth: &crossed, classes: 2, number: 0 },
@@ -211,7 +212,8 @@ mod tests {
     #[test]
     fn company_and_threads_do_not_matter() {
         let values = grid();
-        let truths: Vec<Vec<u32>> = (2..9).map(|step| (0..400).map(|row| u32::from(row % step == 0)).collect()).collect();
+        let truths: Vec<Vec<u32>> =
+            (2..9).map(|step| (0..400).map(|row| u32::from(row % step == 0)).collect()).collect();
         let lessons: Vec<Lesson<'_>> = truths
             .iter()
             .zip(0..)

@@ -92,13 +92,11 @@ mod tests {
         // b = 4 - 1.5 = 2.5. The second target is constant: w = 0, b = 2.
         let values = [0.0, 1.0, 2.0, 3.0];
         let codes = Codes::from_dense(&values, 1).unwrap();
-        let designs = [
-            Design::Dense { values: &values, width: 1 },
-            Design::Sparse { codes: codes.all().unwrap(), latents: 1 },
-        ];
+        let designs =
+            [Design::Dense { values: &values, width: 1 }, Design::Sparse { codes: codes.all().unwrap(), latents: 1 }];
         for design in designs {
-            let probes = Ridge { penalty: 5.0, ..Ridge::default() }
-                .fit(&design, &[1.0, 3.0, 5.0, 7.0, 2.0, 2.0, 2.0, 2.0]);
+            let probes =
+                Ridge { penalty: 5.0, ..Ridge::default() }.fit(&design, &[1.0, 3.0, 5.0, 7.0, 2.0, 2.0, 2.0, 2.0]);
             assert!(probes.iter().all(|probe| probe.converged));
             assert!((probes[0].weights[0] - 1.0).abs() < 1e-12 && (probes[0].intercept - 2.5).abs() < 1e-12);
             assert_eq!((probes[1].weights[0], probes[1].intercept), (0.0, 2.0));

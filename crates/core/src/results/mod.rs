@@ -3,9 +3,11 @@
 mod archive;
 mod bootstrap;
 mod recipe;
+mod repeats;
 mod scores;
 
 pub use archive::{About, Archive, Damaged, Stored};
 pub use bootstrap::{Interval, RESAMPLES, bootstrap_mean, percentile_interval};
 pub use recipe::{Profile, Recipe, ResultFile};
+pub use repeats::Repeats;
 pub use scores::{Cells, Headline, Scores, Table};

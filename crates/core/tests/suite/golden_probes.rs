@@ -99,7 +99,8 @@ fn linear_probe_of_saebench() {
     let trained = Shown { design: Design::Dense { values: values.0, width: WIDTH }, positive: positive.0 };
     let judged = Shown { design: Design::Dense { values: values.1, width: WIDTH }, positive: positive.1 };
     for case in more["adamw"].as_array().unwrap() {
-        let (number, whole) = (|key: &str| case[key].as_f64().unwrap(), |key: &str| case[key].as_u64().unwrap() as usize);
+        let (number, whole) =
+            (|key: &str| case[key].as_f64().unwrap(), |key: &str| case[key].as_u64().unwrap() as usize);
         let settings = AdamW {
             learning_rate: number("learning_rate"),
             decay: 0.01,
