@@ -165,6 +165,8 @@ pub enum Kind {
     Number(f64, f64),
     /// One of some words.
     Word(&'static [&'static str]),
+    /// Words of the user's own, described.
+    Text(&'static str),
 }
 
 impl Kind {
@@ -176,6 +178,7 @@ impl Kind {
             Kind::Number(low, high) if high.is_infinite() => format!("a number from {low}"),
             Kind::Number(low, high) => format!("a number from {low} to {high}"),
             Kind::Word(words) => words.join(" | "),
+            Kind::Text(described) => (*described).into(),
         }
     }
 
@@ -186,6 +189,7 @@ impl Kind {
                 text.parse::<f64>().ok().filter(|v| (*low..=*high).contains(v)).map(|v| json!(v))
             }
             Kind::Word(words) => words.contains(&text).then(|| json!(text)),
+            Kind::Text(_) => Some(json!(text)),
         }
     }
 }

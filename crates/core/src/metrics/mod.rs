@@ -14,7 +14,11 @@ pub mod matching;
 mod mdl;
 mod monosemanticity;
 mod probe_ceiling;
+mod probing;
 mod recovery;
+mod sae_probes;
+mod sparse_probing;
+mod spurious;
 mod stability;
 mod stay;
 mod tapa;
@@ -43,6 +47,10 @@ pub static METRICS: &[&dyn Metric] = &[
     &cknna::Cknna,
     &fms::Fms,
     &probe_ceiling::ProbeCeiling,
+    &sparse_probing::SparseProbing,
+    &sae_probes::SaeProbes,
+    &spurious::Scr,
+    &spurious::Tpp,
     &absorption::Absorption,
     &mdl::Mdl,
     &recovery::Recovery,

@@ -63,6 +63,13 @@ impl Spectrum {
         Spectrum { width, directions: products, sizes, rest, columns: None }
     }
 
+    /// The same picture for other rows of the same kind, so many times as many.
+    pub fn scaled(mut self, by: f64) -> Spectrum {
+        self.sizes.iter_mut().chain(self.columns.iter_mut().flatten()).for_each(|size| *size *= by);
+        self.rest *= by;
+        self
+    }
+
     /// Divides a vector by `curve` times the spread of the rows along each direction, plus the penalty.
     pub fn divide(&self, vector: &[f64], curve: f64, penalty: f64) -> Vec<f64> {
         if let Some(columns) = &self.columns {
@@ -131,6 +138,8 @@ mod tests {
         let expected = half / (0.25 * 40.0 * 128.0 + 1.0);
         assert!((divided[0] - expected).abs() < 1e-12 && (divided[1] - expected).abs() < 1e-12);
         assert!(divided[2].abs() < 1e-9);
+        let columns = Spectrum::by_column(&design).scaled(0.5);
+        assert!((columns.divide(&[1.0; 4], 0.25, 1.0)[2] - 1.0 / (0.25 * 20.0 + 1.0)).abs() < 1e-12);
         let none = Spectrum::of(&Design::Dense { values: &[], width: 4 });
         assert_eq!(none.divide(&[1.0, 2.0, 3.0, 4.0], 1.0, 2.0), [0.5, 1.0, 1.5, 2.0]);
     }

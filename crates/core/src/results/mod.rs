@@ -3,10 +3,12 @@
 mod archive;
 mod bootstrap;
 mod recipe;
+mod repeats;
 pub mod saebench;
 mod scores;
 
 pub use archive::{About, Archive, Damaged, Stored};
 pub use bootstrap::{Interval, RESAMPLES, bootstrap_mean, percentile_interval};
 pub use recipe::{Profile, Recipe, ResultFile};
+pub use repeats::Repeats;
 pub use scores::{Cells, Headline, Scores, Table};

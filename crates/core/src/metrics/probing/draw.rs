@@ -1,0 +1,183 @@
+//! Rows of a task: cut into parts, with as many negatives as positives.
+
+use super::tasks::Tasks;
+use crate::error::Result;
+use crate::kernel::random::{ChaCha8Rng, permutation, stream};
+use crate::run::Job;
+
+/// Rows with their truth.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drawn {
+    /// The rows.
+    pub rows: Vec<usize>,
+    /// Which are positive.
+    pub positive: Vec<bool>,
+}
+
+impl Drawn {
+    /// Rows of two kinds in a random order.
+    pub fn new(positives: &[usize], negatives: &[usize], random: &mut ChaCha8Rng) -> Drawn {
+        let all: Vec<(usize, bool)> =
+            positives.iter().map(|&row| (row, true)).chain(negatives.iter().map(|&row| (row, false))).collect();
+        let (rows, positive) = permutation(all.len(), random).into_iter().map(|place| all[place]).unzip();
+        Drawn { rows, positive }
+    }
+
+    /// Are there rows of both kinds?
+    pub fn has_both(&self) -> bool {
+        self.positive.contains(&true) && self.positive.contains(&false)
+    }
+}
+
+/// The three parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// For fitting.
+    Train,
+    /// For choosing.
+    Validation,
+    /// For scoring.
+    Test,
+}
+
+/// How rows are cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Shares {
+    /// The share of the test part.
+    pub test: f64,
+    /// The share of the validation part.
+    pub validation: f64,
+    /// At most so many positives in all parts together.
+    pub most: usize,
+}
+
+impl Shares {
+    /// As the job's parameters say.
+    pub fn of(job: &Job<'_>) -> Result<Shares> {
+        let (test, validation) = (job.number("test_share")?, job.number("validation_share")?);
+        Ok(Shares { test, validation: validation.min((1.0 - test) * 0.9), most: job.whole("most_positives")? })
+    }
+
+    /// Rows tested by rows trained on.
+    pub fn ratio(&self) -> f64 {
+        self.test / (1.0 - self.test - self.validation)
+    }
+
+    /// A shuffled list in the order train, validation, test.
+    pub fn cut(&self, rows: &[usize], random: &mut ChaCha8Rng) -> [Vec<usize>; 3] {
+        let order: Vec<usize> = permutation(rows.len(), random).into_iter().map(|place| rows[place]).collect();
+        let share = |share: f64| (share * rows.len() as f64).round() as usize;
+        let (test, validation) = (share(self.test), share(self.validation));
+        let train = rows.len() - (test + validation).min(rows.len());
+        let (first, rest) = order.split_at(train);
+        let (second, third) = rest.split_at(validation.min(rest.len()));
+        [first.to_vec(), second.to_vec(), third.to_vec()]
+    }
+}
+
+/// The rows of a task in one repeat, cut into parts; negatives are drawn from them as often as wanted.
+pub struct Pools {
+    positives: [Vec<usize>; 3],
+    negatives: Vec<[Vec<usize>; 3]>,
+    key: (u64, u64),
+}
+
+impl Pools {
+    /// Cuts the rows with the seed.
+    pub fn new(tasks: &Tasks<'_>, task: usize, repeat: usize, seed: u64, shares: &Shares) -> Pools {
+        let block = (repeat * tasks.count() + task) as u64;
+        let mut random = stream(seed, "probing/parts", block);
+        let mut positives = tasks.positives(task);
+        if positives.len() > shares.most {
+            let order = permutation(positives.len(), &mut random);
+            positives = order[..shares.most].iter().map(|&place| positives[place]).collect();
+        }
+        let positives = shares.cut(&positives, &mut random);
+        let negatives = tasks.negatives(task).iter().map(|rows| shares.cut(rows, &mut random)).collect();
+        Pools { positives, negatives, key: (seed, block) }
+    }
+
+    /// As many negatives as positives, evenly from the classes that there are; fewer positives if negatives are few.
+    ///
+    /// The same `number` gives the same rows.
+    pub fn draw(&self, part: Part, number: u64) -> Drawn {
+        let place = part as usize;
+        let lists: Vec<&Vec<usize>> =
+            self.negatives.iter().map(|parts| &parts[place]).filter(|list| !list.is_empty()).collect();
+        let positives = &self.positives[place];
+        let wanted = positives.len().min(lists.iter().map(|list| list.len()).sum());
+        let mut random = stream(self.key.0, "probing/negatives", self.key.1 << 24 | (number << 2 | place as u64));
+        let each = wanted.div_ceil(lists.len().max(1));
+        let (mut drawn, mut spare) = (Vec::new(), Vec::new());
+        for list in &lists {
+            let order = permutation(list.len(), &mut random);
+            let (taken, left) = order.split_at(each.min(list.len()));
+            drawn.extend(taken.iter().map(|&place| list[place]));
+            spare.extend(left.iter().map(|&place| list[place]));
+        }
+        // Small classes leave a gap that the others fill.
+        let shuffled = |rows: Vec<usize>, random: &mut ChaCha8Rng| -> Vec<usize> {
+            permutation(rows.len(), random).into_iter().map(|place| rows[place]).collect()
+        };
+        let mut negatives = shuffled(drawn, &mut random);
+        if negatives.len() < wanted {
+            negatives.extend(shuffled(spare, &mut random));
+        }
+        negatives.truncate(wanted);
+        Drawn::new(&positives[..wanted], &negatives, &mut random)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::bits::Bits;
+    use crate::labels::{Annotations, Label};
+
+    fn labels(classes: &[usize]) -> Annotations {
+        // Row i has the class of its block: class c has classes[c] rows.
+        let of_row: Vec<usize> = classes.iter().enumerate().flat_map(|(c, &rows)| vec![c; rows]).collect();
+        let names = (0..classes.len()).map(|c| format!("set/{c}")).collect();
+        let label = |row: usize, concept: usize| if of_row[row] == concept { Label::Yes } else { Label::No };
+        Annotations::new(names, of_row.len(), label).unwrap()
+    }
+
+    const SHARES: Shares = Shares { test: 0.2, validation: 0.2, most: 100 };
+
+    #[test]
+    fn parts_are_apart_balanced_and_even() {
+        let (labels, none) = (labels(&[50, 50, 50, 5]), Bits::empty(155));
+        let tasks = Tasks::new(&labels, &none);
+        let pools = Pools::new(&tasks, 0, 3, 9, &SHARES);
+        let parts = [Part::Train, Part::Validation, Part::Test].map(|part| pools.draw(part, 0));
+        assert_eq!(parts.each_ref().map(|drawn| drawn.rows.len()), [60, 20, 20]);
+        let mut seen: Vec<usize> = parts.iter().flat_map(|drawn| &drawn.rows).copied().collect();
+        seen.sort_unstable();
+        assert!(seen.windows(2).all(|pair| pair[0] < pair[1]), "a row is in two parts");
+        for drawn in &parts {
+            assert!(drawn.rows.iter().zip(&drawn.positive).all(|(&row, &yes)| yes == (row < 50)));
+            assert_eq!(drawn.positive.iter().filter(|yes| **yes).count() * 2, drawn.rows.len());
+        }
+        // 30 negatives from three classes: 10 each, but the small one has 3 training rows; the others fill the gap.
+        let small = parts[0].rows.iter().filter(|&&row| row >= 150).count();
+        let second = parts[0].rows.iter().filter(|&&row| (50..100).contains(&row)).count();
+        assert!(small == 3 && (10..=17).contains(&second), "{small} {second}");
+        assert_eq!(pools.draw(Part::Train, 0), parts[0]);
+        assert_ne!(pools.draw(Part::Train, 1), parts[0]);
+        assert_ne!(Pools::new(&tasks, 0, 4, 9, &SHARES).draw(Part::Train, 0), parts[0]);
+    }
+
+    #[test]
+    fn few_rows() {
+        // More positives than negatives: the positives are cut. One row: nothing to draw.
+        let (labels, none) = (labels(&[10, 5]), Bits::empty(15));
+        let tasks = Tasks::new(&labels, &none);
+        let drawn = Pools::new(&tasks, 0, 0, 0, &SHARES).draw(Part::Train, 0);
+        assert_eq!((drawn.rows.len(), drawn.has_both()), (6, true));
+        let alone = self::labels(&[3]);
+        let tasks = Tasks::new(&alone, &none);
+        assert_eq!(Pools::new(&tasks, 0, 0, 0, &SHARES).draw(Part::Train, 0), Drawn::default());
+        let capped = Pools::new(&tasks, 0, 0, 0, &Shares { most: 2, ..SHARES });
+        assert_eq!(capped.positives.iter().map(Vec::len).sum::<usize>(), 2);
+    }
+}

@@ -1,0 +1,159 @@
+//! What probes look at: latents or channels, as class means, as a few columns, or whole.
+
+use crate::codes::Codes;
+use crate::error::Result;
+use crate::probe::design::Design;
+use crate::store::ActivationStore;
+
+use super::draw::Drawn;
+
+/// Codes or embeddings.
+#[derive(Clone, Copy)]
+pub enum Space<'a> {
+    /// Latents.
+    Codes(&'a Codes),
+    /// Channels.
+    Embeddings(&'a ActivationStore),
+}
+
+/// A copy of some rows.
+pub enum Copied {
+    /// Of codes.
+    Codes(Codes),
+    /// Of embeddings, with their width.
+    Embeddings(Vec<f32>, usize),
+}
+
+impl Copied {
+    /// The rows as a probe sees them.
+    pub fn design(&self) -> Result<Design<'_>> {
+        Ok(match self {
+            Copied::Codes(codes) => Design::Sparse { codes: codes.all()?, latents: codes.latents() },
+            Copied::Embeddings(values, width) => Design::Dense { values, width: *width },
+        })
+    }
+}
+
+/// How the class means of a column are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// By their difference.
+    Difference,
+    /// By their difference divided by the mean of the entries that are not zero.
+    Normalised,
+}
+
+impl Space<'_> {
+    /// How many columns there are.
+    pub fn width(&self) -> usize {
+        match self {
+            Space::Codes(codes) => codes.latents(),
+            Space::Embeddings(store) => store.width(),
+        }
+    }
+
+    /// Goes through the entries of some rows that are not zero, in order: place of the row, column, value.
+    fn each(&self, rows: &[usize], mut visit: impl FnMut(usize, usize, f32)) -> Result<()> {
+        match self {
+            Space::Codes(codes) => {
+                let all = codes.all()?;
+                for (place, &row) in rows.iter().enumerate() {
+                    let (latents, values) = all.row(row);
+                    latents.iter().zip(values).for_each(|(&latent, &value)| visit(place, latent as usize, value));
+                }
+            }
+            Space::Embeddings(store) => {
+                for (place, &row) in rows.iter().enumerate() {
+                    let tile = store.tile(row..row + 1)?;
+                    tile.row(0).iter().enumerate().for_each(|(column, &value)| visit(place, column, value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The mean of every column over the positive rows minus that over the negative ones.
+    pub fn differences(&self, drawn: &Drawn, measure: Measure) -> Result<Vec<f64>> {
+        let yes = drawn.positive.iter().filter(|yes| **yes).count() as f64;
+        let no = drawn.positive.len() as f64 - yes;
+        let width = self.width();
+        let (mut sums, mut filled) = (vec![[0.0f64; 2]; width], vec![0usize; width]);
+        self.each(&drawn.rows, |place, column, value| {
+            sums[column][usize::from(drawn.positive[place])] += f64::from(value);
+            filled[column] += usize::from(value != 0.0);
+        })?;
+        let of = |(sums, &filled): (&[f64; 2], &usize)| {
+            let difference = sums[1] / yes.max(1.0) - sums[0] / no.max(1.0);
+            let usual = (sums[0] + sums[1]) / filled.max(1) as f64;
+            match measure {
+                Measure::Normalised if usual != 0.0 => difference / usual,
+                _ => difference,
+            }
+        };
+        Ok(sums.iter().zip(&filled).map(of).collect())
+    }
+
+    /// `rows × columns`: the chosen columns of some rows.
+    pub fn table(&self, rows: &[usize], columns: &[u32]) -> Result<Vec<f32>> {
+        let mut place_of = vec![u32::MAX; self.width()];
+        columns.iter().zip(0u32..).for_each(|(&column, place)| place_of[column as usize] = place);
+        let mut table = vec![0.0; rows.len() * columns.len()];
+        self.each(rows, |row, column, value| {
+            let place = place_of[column];
+            if place != u32::MAX {
+                table[row * columns.len() + place as usize] = value;
+            }
+        })?;
+        Ok(table)
+    }
+
+    /// A copy of whole rows.
+    pub fn copy(&self, rows: &[usize]) -> Result<Copied> {
+        match self {
+            Space::Codes(codes) => codes.select(rows).map(Copied::Codes),
+            Space::Embeddings(store) => {
+                let mut values = Vec::with_capacity(rows.len() * store.width());
+                for &row in rows {
+                    values.extend_from_slice(store.tile(row..row + 1)?.row(0));
+                }
+                Ok(Copied::Embeddings(values, store.width()))
+            }
+        }
+    }
+}
+
+/// The columns with the largest scores, best first; equals go to the lower column.
+pub fn largest(scores: impl Iterator<Item = f64>, keep: usize) -> Vec<u32> {
+    let mut order: Vec<(f64, u32)> = scores.zip(0u32..).collect();
+    let best = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+    if keep > 0 && keep < order.len() {
+        order.select_nth_unstable_by(keep - 1, best);
+    }
+    order.truncate(keep);
+    order.sort_unstable_by(best);
+    order.into_iter().map(|(_, column)| column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_tables_and_the_largest() {
+        // Rows (1, 0, 4), (3, 0, 0), (0, 2, 2): the first two positive. Differences: 2, -2, 2 - 2 = 0.
+        // Normalised by the mean of what is not zero: 2/2 = 1, -2/2 = -1, 0.
+        let values = [1.0, 0.0, 4.0, 3.0, 0.0, 0.0, 0.0, 2.0, 2.0];
+        let (codes, store) =
+            (Codes::from_dense(&values, 3).unwrap(), ActivationStore::from_rows(values.to_vec(), 3).unwrap());
+        let drawn = Drawn { rows: vec![0, 1, 2], positive: vec![true, true, false] };
+        for space in [Space::Codes(&codes), Space::Embeddings(&store)] {
+            assert_eq!(space.differences(&drawn, Measure::Difference).unwrap(), [2.0, -2.0, 0.0]);
+            assert_eq!(space.differences(&drawn, Measure::Normalised).unwrap(), [1.0, -1.0, 0.0]);
+            assert_eq!(space.table(&[2, 0], &[2, 0]).unwrap(), [2.0, 0.0, 4.0, 1.0]);
+            assert_eq!(space.copy(&[1]).unwrap().design().unwrap().sum_of_squares(), 9.0);
+        }
+        assert_eq!(largest([2.0f64, -2.0, 0.0].iter().map(|d| d.abs()), 2), [0, 1]);
+        assert_eq!(largest([1.0, 1.0, 3.0].into_iter(), 9), [2, 0, 1]);
+        assert!(largest([1.0].into_iter(), 0).is_empty());
+    }
+}

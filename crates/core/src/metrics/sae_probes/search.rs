@@ -1,0 +1,191 @@
+//! The choice of a penalty: every strength is tried on rows that were held back, the best is fitted on all.
+
+use crate::error::Result;
+use crate::kernel::bits::Bits;
+use crate::kernel::statistics::{area_under_curve, mean};
+use crate::metrics::probing::draw::Drawn;
+use crate::metrics::probing::space::{Copied, Space};
+use crate::probe::design::Design;
+use crate::probe::few::{Few, Penalty};
+use crate::probe::logistic::{Logistic, Probe, Target};
+use crate::probe::spectrum::Spectrum;
+
+/// The strengths, from the strongest penalty to the weakest: 10^−5 to 10^5 in ten steps.
+pub fn strengths() -> Vec<f64> {
+    (0..10).map(|step| libm::pow(10.0, -5.0 + f64::from(step) * 10.0 / 9.0)).collect()
+}
+
+/// What is fitted: a few columns, or whole rows.
+pub enum Table<'a> {
+    /// Some first columns of a table.
+    Few {
+        /// The table, row by row.
+        values: &'a [f32],
+        /// Values per row of the table.
+        stride: usize,
+        /// How many columns the probe sees.
+        width: usize,
+        /// What keeps its weights small.
+        penalty: Penalty,
+    },
+    /// All channels.
+    Whole {
+        /// The values, row by row.
+        values: &'a [f32],
+        /// Values per row.
+        width: usize,
+        /// How they spread, as if there were one row.
+        spectrum: &'a Spectrum,
+    },
+}
+
+/// A probe with the strength that was chosen for it.
+pub struct Chosen {
+    /// The probe, fitted on all rows.
+    pub probe: Probe,
+    /// Its inverse strength of the penalty.
+    pub c: f64,
+    /// The AUC that it was chosen for.
+    pub held_back: Option<f64>,
+}
+
+/// Precise enough that no ranking changes, for weak penalties too.
+fn logistic(c: f64) -> Logistic {
+    Logistic { c, tolerance: 1e-4 * c.max(1.0), steps: 50, ..Logistic::default() }
+}
+
+impl Table<'_> {
+    fn stride(&self) -> usize {
+        match self {
+            Table::Few { stride, .. } => *stride,
+            Table::Whole { width, .. } => *width,
+        }
+    }
+
+    fn values(&self) -> &[f32] {
+        match self {
+            Table::Few { values, .. } | Table::Whole { values, .. } => values,
+        }
+    }
+
+    fn pick(&self, rows: &[usize]) -> Vec<f32> {
+        rows.iter().flat_map(|&row| &self.values()[row * self.stride()..][..self.stride()]).copied().collect()
+    }
+
+    /// Probes of some strengths on some rows, one after the other.
+    fn path(&self, rows: &[usize], truth: &[bool], cs: &[f64]) -> Vec<Option<Probe>> {
+        let (values, positive) = (self.pick(rows), rows.iter().map(|&row| truth[row]).collect::<Vec<bool>>());
+        match self {
+            Table::Few { stride, width, penalty, .. } => {
+                let few = Few { values: &values, stride: *stride, width: *width, positive: &positive };
+                let mut before: Option<Probe> = None;
+                cs.iter()
+                    .map(|&c| {
+                        before = logistic(c).fit_few(&few, *penalty, before.as_ref());
+                        before.clone()
+                    })
+                    .collect()
+            }
+            Table::Whole { width, spectrum, .. } => {
+                let design = Design::Dense { values: &values, width: *width };
+                let spectrum = (*spectrum).clone().scaled(rows.len() as f64);
+                let yes = Bits::of(rows.len(), (0..rows.len()).filter(|&place| positive[place]));
+                let known = Bits::full(rows.len());
+                let target = [Target { yes: &yes, known: &known }];
+                cs.iter().map(|&c| logistic(c).fit_with(&design, &spectrum, &target).remove(0)).collect()
+            }
+        }
+    }
+
+    /// The scores of some rows.
+    pub fn scores(&self, rows: &[usize], probe: &Probe) -> Vec<f64> {
+        let row = |&row: &usize| {
+            let values = &self.values()[row * self.stride()..];
+            values.iter().zip(&probe.weights).map(|(&x, w)| f64::from(x) * w).sum::<f64>() + probe.intercept
+        };
+        rows.iter().map(row).collect()
+    }
+
+    /// Tries every strength and fits the best on all rows; among equals the strongest penalty, or the weakest.
+    pub fn search(&self, truth: &[bool], weakest: bool) -> Option<Chosen> {
+        let cs = strengths();
+        let folds = folds(truth);
+        let mut areas: Vec<Vec<f64>> = vec![Vec::new(); cs.len()];
+        for held in &folds {
+            let kept: Vec<usize> = (0..truth.len()).filter(|row| !held.contains(row)).collect();
+            let answers: Vec<bool> = held.iter().map(|&row| truth[row]).collect();
+            for (areas, probe) in areas.iter_mut().zip(self.path(&kept, truth, &cs)) {
+                areas.extend(probe.and_then(|probe| area_under_curve(&answers, &self.scores(held, &probe))));
+            }
+        }
+        let means: Vec<f64> = areas.iter().map(|areas| mean(areas).unwrap_or(f64::NEG_INFINITY)).collect();
+        let better = |new: f64, old: f64| if weakest { new >= old } else { new > old };
+        let best = (1..cs.len()).fold(0, |best, place| if better(means[place], means[best]) { place } else { best });
+        let all: Vec<usize> = (0..truth.len()).collect();
+        let probe = self.path(&all, truth, &cs[best..=best]).pop().flatten()?;
+        Some(Chosen { probe, c: cs[best], held_back: mean(&areas[best]) })
+    }
+}
+
+/// Rows that are held back, fold by fold: the last fifth, at most 100, of 128 rows or more; below that six folds with
+/// their share of either class; up to 12 rows every pair of one positive and one negative.
+fn folds(truth: &[bool]) -> Vec<Vec<usize>> {
+    let of = |class: bool| (0..truth.len()).filter(|&row| truth[row] == class).collect::<Vec<usize>>();
+    let (yes, no) = (of(true), of(false));
+    match truth.len() {
+        0..=12 => yes.iter().flat_map(|&one| no.iter().map(move |&other| vec![one, other])).collect(),
+        13..128 => {
+            let deal = |rows: &[usize], fold: usize| rows.iter().skip(fold).step_by(6).copied().collect::<Vec<_>>();
+            (0..6).map(|fold| [deal(&yes, fold), deal(&no, fold)].concat()).collect()
+        }
+        rows => vec![(rows - (rows / 5).min(100)..rows).collect()],
+    }
+}
+
+/// A copy of some channels' rows as plain values.
+pub fn whole_rows(space: Space<'_>, drawn: &Drawn) -> Result<Vec<f32>> {
+    Ok(match space.copy(&drawn.rows)? {
+        Copied::Embeddings(values, _) => values,
+        Copied::Codes(_) => Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_held_back_by_size() {
+        let truth = |rows: usize| (0..rows).map(|row| row % 2 == 0).collect::<Vec<bool>>();
+        assert_eq!(folds(&truth(4)), [[0, 1], [0, 3], [2, 1], [2, 3]]);
+        let six = folds(&truth(24));
+        assert!(six.len() == 6 && six.iter().all(|fold| fold.len() == 4 && fold[..2].iter().all(|row| row % 2 == 0)));
+        assert_eq!(folds(&truth(200)), [(160..200).collect::<Vec<_>>()]);
+        assert_eq!(folds(&truth(1000))[0].len(), 100);
+        assert!((strengths()[0] - 1e-5).abs() < 1e-12 && (strengths()[9] - 1e5).abs() < 1e-4);
+    }
+
+    #[test]
+    fn noise_calls_for_a_strong_penalty() {
+        // One useful column and eleven of noise, 60 rows: the penalty on absolute weights must keep the useful one.
+        let values: Vec<f32> = (0..60 * 12)
+            .map(|i| match (i % 12, i / 12) {
+                (0, row) => {
+                    if row % 2 == 0 {
+                        1.0
+                    } else {
+                        -1.0
+                    }
+                }
+                (column, row) => ((row * row * 31 + column * column * 17 + row * column * 7) % 13) as f32 / 6.5 - 1.0,
+            })
+            .collect();
+        let truth: Vec<bool> = (0..60).map(|row| row % 2 == 0).collect();
+        let table = Table::Few { values: &values, stride: 12, width: 12, penalty: Penalty::Absolute };
+        let strong = table.search(&truth, false).unwrap();
+        let weak = table.search(&truth, true).unwrap();
+        assert_eq!((strong.held_back, weak.held_back), (Some(1.0), Some(1.0)));
+        assert!(strong.c < weak.c && strong.probe.weights[0] > 0.0);
+        assert!(table.search(&[true; 60], false).is_none());
+    }
+}

@@ -1,0 +1,77 @@
+//! A class that one rare latent tells, both profiles, and few rows.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::budget::Budget;
+use crate::codes::Codes;
+use crate::kernel::random::{stream, unit};
+use crate::labels::{Annotations, Label};
+use crate::metrics::{evaluate, recipe};
+use crate::progress::Silent;
+use crate::results::{Profile, Scores};
+use crate::run::{Engine, Inputs};
+use crate::store::ActivationStore;
+
+fn run(inputs: &Inputs, profile: Profile, given: &[(&str, &str)], threads: usize) -> Scores {
+    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let cancel = AtomicBool::new(false);
+    let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel).unwrap();
+    let recipe = recipe(&SaeProbes, inputs, &given, profile, 1).unwrap();
+    evaluate(&SaeProbes, inputs, recipe, &engine).unwrap().scores
+}
+
+/// Latent 1 is small and tells the class; latent 0 is a thousand times larger and tells it hardly.
+fn world(rows: usize) -> Inputs {
+    let mut random = stream(4, "sae_probes/test", 0);
+    let (mut codes, mut embeddings) = (Vec::new(), Vec::new());
+    for row in 0..rows {
+        let yes = row % 2 == 0;
+        let large = 1000.0 + 200.0 * unit(&mut random) as f32 + if yes { 10.0 } else { 0.0 };
+        let small = if yes { 0.1 + 0.1 * unit(&mut random) as f32 } else { 0.0 };
+        codes.extend([large, small, unit(&mut random) as f32]);
+        embeddings.extend([small * 10.0 + unit(&mut random) as f32, unit(&mut random) as f32]);
+    }
+    let label = |row: usize, _: usize| if row % 2 == 0 { Label::Yes } else { Label::No };
+    Inputs {
+        codes: Some(Codes::from_dense(&codes, 3).unwrap().into()),
+        embeddings: Some(ActivationStore::from_rows(embeddings, 2).unwrap().into()),
+        labels: Some(Annotations::new(vec!["a".into()], rows, label).unwrap().into()),
+        ..Inputs::default()
+    }
+}
+
+#[test]
+fn latents_are_compared_on_their_own_scale() {
+    // The plain difference prefers latent 0 (10 against 0.15); divided by the means (1100 and 0.15) it is 0.009 against 1.
+    let inputs = world(400);
+    for profile in [Profile::Paper, Profile::Reference] {
+        for penalty in ["absolute", "squares"] {
+            let given = [("repeats", "2"), ("sizes", "1,5"), ("penalty", penalty)];
+            let scores = run(&inputs, profile, &given, 2);
+            assert_eq!(scores.value("probes_1_auc"), Some(1.0), "{profile:?} {penalty}");
+            assert!(scores.value("probes_channels_auc").unwrap() > 0.9);
+            assert_eq!(scores.value("probes_20_auc"), None);
+            let table = scores.table("concept").unwrap();
+            // 400 rows: 300 are trained on.
+            assert_eq!(table.column("rows_trained").unwrap().number(0), Some(300.0));
+            assert_eq!(table.column("rows_tested").unwrap().number(0), Some(100.0));
+        }
+    }
+}
+
+#[test]
+fn few_rows_and_threads() {
+    let inputs = world(60);
+    let paper = run(&inputs, Profile::Paper, &[("repeats", "2")], 1);
+    assert!(paper.value("probes_1_auc").is_some());
+    for threads in [2, 7] {
+        assert_eq!(run(&inputs, Profile::Paper, &[("repeats", "2")], threads), paper);
+    }
+    let reference = run(&inputs, Profile::Reference, &[], 1);
+    assert_eq!(reference.value("probes_1_auc"), None);
+    assert!(reference.notes.iter().any(|note| note.starts_with("1 of 1 concepts")), "{:?}", reference.notes);
+    // Eight training rows: pairs are held back.
+    assert!(run(&world(10), Profile::Paper, &[("repeats", "2")], 1).value("probes_1_auc").is_some());
+}
