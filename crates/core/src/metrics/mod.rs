@@ -12,6 +12,7 @@ mod evaluate;
 mod fms;
 pub mod matching;
 mod mdl;
+mod meta_structure;
 mod monosemanticity;
 mod probe_ceiling;
 mod probing;
@@ -53,6 +54,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &spurious::Tpp,
     &absorption::Absorption,
     &mdl::Mdl,
+    &meta_structure::MetaStructure,
     &recovery::Recovery,
     &core::Core,
     &stability::Stability,

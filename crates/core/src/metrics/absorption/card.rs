@@ -96,7 +96,7 @@ pub(super) static CARD: Card = Card {
         Param {
             name: "test_share",
             doc: "The share of rows that is tested on.",
-            kind: Kind::Number(0.01, 0.99),
+            kind: Kind::Number(0.01, 0.9),
             several: false,
             default: "0.2",
             reference: None,

@@ -1,0 +1,313 @@
+//! `meta_structure`: can the directions of a dictionary be put together from a few directions of a smaller one?
+
+use std::sync::atomic::AtomicBool;
+
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+
+use super::{Better, Card, Kind, Metric, Need, Output, Param};
+use crate::error::Result;
+use crate::kernel::product::dot;
+use crate::kernel::random::{index, stream};
+use crate::progress::Silent;
+use crate::results::{Interval, RESAMPLES, Scores, Table, percentile_interval};
+use crate::run::{Job, Next};
+use crate::sae::arch;
+use crate::sae::train::{Preset, Settings, Trainer};
+use crate::sae::{Dictionary, encode_store};
+use crate::store::ActivationStore;
+
+pub(super) struct MetaStructure;
+
+static CARD: Card = Card {
+    name: "meta_structure",
+    title: "Meta structure",
+    summary: "How much of the directions of a dictionary a smaller dictionary of directions explains.",
+    version: 1,
+    measures: "If latents are atoms, their directions have nothing in common. If many of them are compounds, such as \"red \
+        square\" and \"blue square\", a small dictionary trained on the directions themselves finds the parts, and a few of \
+        them explain each direction well. A low value speaks for atoms; a value near that of random directions says that \
+        there is no structure.",
+    definition: "Directions are divided by their lengths; those of length 0 are left out. A BatchTopK dictionary of \
+        ⌈`ratio` · latents⌉ latents is trained on them: `k_meta` active on average, `meta_steps` steps of `meta_batch` directions \
+        drawn with replacement, Adam with rate 0.0005. `meta_explained` = 1 − Σ‖w − ŵ‖² / Σ‖w − mean‖², ŵ by the trained \
+        dictionary as it is used afterwards (a threshold instead of the batch's largest); `meta_error` = mean ‖w − ŵ‖². \
+        `meta_null` is the same with as many random directions of length 1. With fewer than 2 directions, or directions that are \
+        all the same, undefined.",
+    cost: "Two trainings of `meta_steps` steps: 16,384 latents of width 768 take a few minutes.",
+    source: "SAEBench's extra `meta_structure_decoder_variance`, after Leask et al., Sparse Autoencoders Do Not Find Canonical \
+        Units of Analysis. There the top k of a whole batch of 4,096 directions are kept when it is tested, the arithmetic is \
+        bf16 in part, and the null is not computed. Both profiles are the same.",
+    interval: "Bootstrap over directions, 1000 resamples; the training happens once.",
+    needs: &[Need::Directions],
+    uses: &[],
+    headline: &[
+        Output {
+            key: "meta_explained",
+            doc: "Share of the variance of directions that is explained.",
+            range: (f64::NEG_INFINITY, 1.0),
+            better: Better::Lower,
+        },
+        Output {
+            key: "meta_null",
+            doc: "The same for random directions.",
+            range: (f64::NEG_INFINITY, 1.0),
+            better: Better::Neither,
+        },
+        Output {
+            key: "meta_error",
+            doc: "Mean squared error of a direction of length 1.",
+            range: (0.0, f64::INFINITY),
+            better: Better::Neither,
+        },
+    ],
+    params: &[
+        Param {
+            name: "ratio",
+            doc: "Latents of the small dictionary, as a share of the directions.",
+            kind: Kind::Number(0.001, 1.0),
+            several: false,
+            default: "0.25",
+            reference: None,
+        },
+        Param {
+            name: "k_meta",
+            doc: "Active latents of the small dictionary per direction, on average.",
+            kind: Kind::Whole(1, 100_000),
+            several: false,
+            default: "4",
+            reference: None,
+        },
+        Param {
+            name: "meta_steps",
+            doc: "Steps of its training.",
+            kind: Kind::Whole(1, u64::MAX),
+            several: false,
+            default: "1500",
+            reference: None,
+        },
+        Param {
+            name: "meta_batch",
+            doc: "Directions per step.",
+            kind: Kind::Whole(1, 1_000_000),
+            several: false,
+            default: "1024",
+            reference: None,
+        },
+    ],
+};
+
+impl Metric for MetaStructure {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn start(&self, job: &Job<'_>) -> Result<Next> {
+        let store = job.directions()?;
+        let width = store.width();
+        let mut scores = Scores::default();
+        let tile = store.tile(0..store.rows())?;
+        let (rows, places) = unit_rows(&tile.values, width);
+        if places.len() < store.rows() {
+            scores.note(format!("{} directions have no length: left out", store.rows() - places.len()));
+        }
+        let plan = Plan {
+            latents: ((job.number("ratio")? * places.len() as f64).ceil() as usize).max(1),
+            k: job.whole("k_meta")?,
+            steps: job.whole("meta_steps")? as u64,
+            batch: job.whole("meta_batch")?,
+            seed: job.seed,
+        };
+        let found = plan.explain(&rows, width, job)?;
+        let null = match &found {
+            Some(_) => plan.explain(&random_rows(places.len(), width, job.seed), width, job)?,
+            None => None,
+        };
+        if found.is_none() {
+            scores.note("there are not two different directions: undefined");
+        }
+        let explained = |found: &Option<Explained>| found.as_ref().map(Explained::share);
+        let interval = found.as_ref().and_then(|found| found.interval(job.seed));
+        scores.headline("meta_explained", explained(&found), interval, places.len());
+        scores.headline("meta_null", explained(&null), None, places.len());
+        let error = found.as_ref().map(|found| found.errors.iter().sum::<f64>() / found.errors.len() as f64);
+        scores.headline("meta_error", error, None, places.len());
+        let errors = found.map(|found| found.errors).unwrap_or_default();
+        let mut by_latent = vec![None; store.rows()];
+        places.iter().zip(&errors).for_each(|(&place, &error)| by_latent[place] = Some(error));
+        scores.tables.push(Table::new("latent").counts("index", 0..store.rows()).numbers("meta_error", by_latent));
+        Ok(Next::Done(scores))
+    }
+}
+
+/// The rows that have a length, divided by it, and their places.
+fn unit_rows(values: &[f32], width: usize) -> (Vec<f32>, Vec<usize>) {
+    let (mut rows, mut places) = (Vec::with_capacity(values.len()), Vec::new());
+    for (place, row) in values.chunks_exact(width).enumerate() {
+        let length = dot(row, row).sqrt();
+        if length > 0.0 {
+            rows.extend(row.iter().map(|value| (f64::from(*value) / length) as f32));
+            places.push(place);
+        }
+    }
+    (rows, places)
+}
+
+fn random_rows(count: usize, width: usize, seed: u64) -> Vec<f32> {
+    let mut random = stream(seed, "meta_structure/null", 0);
+    let draws: Vec<f32> = (0..count * width).map(|_| StandardNormal.sample(&mut random)).collect();
+    unit_rows(&draws, width).0
+}
+
+/// The small dictionary.
+struct Plan {
+    latents: usize,
+    k: usize,
+    steps: u64,
+    batch: usize,
+    seed: u64,
+}
+
+/// How well each direction is explained.
+struct Explained {
+    errors: Vec<f64>,
+    /// Squared distances to the mean.
+    distances: Vec<f64>,
+}
+
+impl Plan {
+    fn explain(&self, rows: &[f32], width: usize, job: &Job<'_>) -> Result<Option<Explained>> {
+        let count = rows.len() / width.max(1);
+        let distances = distances(rows, width);
+        if count < 2 || distances.iter().sum::<f64>() <= 1e-12 * count as f64 {
+            return Ok(None);
+        }
+        let batch = self.batch.min(count.max(1));
+        let settings = Settings {
+            k: self.k.min(self.latents),
+            steps: self.steps,
+            batch,
+            rate: 5e-4,
+            warmup: 0,
+            seed: self.seed,
+            ..arch::find("batch_topk")?.settings(Preset::Saelens, width, self.latents)
+        };
+        let bytes = Trainer::memory(&settings) + 8 * rows.len() as u64;
+        let _memory = job.budget.take(bytes, "the training of a small dictionary")?;
+        let mut trainer = Trainer::new(settings)?;
+        let mut chosen = vec![0.0; batch * width];
+        for step in 0..self.steps {
+            let mut random = stream(self.seed, "meta_structure/batch", step);
+            for into in chosen.chunks_exact_mut(width) {
+                into.copy_from_slice(&rows[index(count, &mut random) * width..][..width]);
+            }
+            trainer.step(&chosen)?;
+        }
+        let dictionary = trainer.finish(1.0)?;
+        let store = ActivationStore::from_rows(rows.to_vec(), width)?;
+        let codes = encode_store(&dictionary, &store, &Silent, &AtomicBool::new(false))?;
+        let blocks: Vec<usize> = (0..count).step_by(1024).collect();
+        let errors = blocks.par_iter().map(|&first| -> Result<Vec<f64>> {
+            let (view, tile) =
+                (codes.view(first..(first + 1024).min(count))?, store.tile(first..(first + 1024).min(count))?);
+            let mut decoded = vec![0.0; view.rows() * width];
+            dictionary.decode(&view, Some(&tile), &mut decoded)?;
+            let error = |(row, decoded): (&[f32], &[f32])| {
+                row.iter().zip(decoded).map(|(a, b)| f64::from(a - b) * f64::from(a - b)).sum::<f64>()
+            };
+            Ok(tile.values.chunks_exact(width).zip(decoded.chunks_exact(width)).map(error).collect())
+        });
+        let errors = errors.collect::<Result<Vec<Vec<f64>>>>()?.concat();
+        Ok(Some(Explained { errors, distances }))
+    }
+}
+
+/// The squared distance of every row to the mean row.
+fn distances(rows: &[f32], width: usize) -> Vec<f64> {
+    let count = (rows.len() / width.max(1)).max(1) as f64;
+    let mut mean = vec![0.0f64; width];
+    for row in rows.chunks_exact(width) {
+        mean.iter_mut().zip(row).for_each(|(mean, &value)| *mean += f64::from(value) / count);
+    }
+    let distance = |row: &[f32]| row.iter().zip(&mean).map(|(&value, mean)| (f64::from(value) - mean).powi(2)).sum();
+    rows.chunks_exact(width).map(distance).collect()
+}
+
+impl Explained {
+    fn share(&self) -> f64 {
+        1.0 - self.errors.iter().sum::<f64>() / self.distances.iter().sum::<f64>()
+    }
+
+    fn interval(&self, seed: u64) -> Option<Interval> {
+        let mut random = stream(seed, "meta_structure/interval", 0);
+        let count = self.errors.len();
+        let resample = |_| {
+            let (mut errors, mut distances) = (0.0, 0.0);
+            for _ in 0..count {
+                let row = index(count, &mut random);
+                errors += self.errors[row];
+                distances += self.distances[row];
+            }
+            1.0 - errors / distances
+        };
+        percentile_interval((0..RESAMPLES).map(resample).filter(|share| share.is_finite()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::budget::Budget;
+    use crate::metrics::{evaluate, recipe};
+    use crate::results::Profile;
+    use crate::run::{Engine, Inputs};
+
+    fn run(directions: Vec<f32>, width: usize, given: &[(&str, &str)]) -> Scores {
+        let directions = Some(Arc::new(ActivationStore::from_rows(directions, width).unwrap()));
+        let inputs = Inputs { directions, ..Inputs::default() };
+        let given: BTreeMap<String, String> = given.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+        let recipe = recipe(&MetaStructure, &inputs, &given, Profile::Paper, 0).unwrap();
+        let cancel = AtomicBool::new(false);
+        let engine = Engine::new(2, Budget::new(1 << 28), &Silent, &cancel).unwrap();
+        evaluate(&MetaStructure, &inputs, recipe, &engine).unwrap().scores
+    }
+
+    #[test]
+    fn compounds_are_explained_and_random_directions_are_not() {
+        // Every direction is the sum of two of twelve parts.
+        let width = 32;
+        let parts = random_rows(12, width, 5);
+        let mut directions = Vec::new();
+        for (a, b) in (0..12).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            directions.extend((0..width).map(|d| parts[a * width + d] + parts[b * width + d]));
+        }
+        directions.extend(vec![0.0; width]);
+        let scores = run(directions, width, &[("meta_steps", "600"), ("meta_batch", "64"), ("k_meta", "2")]);
+        let value = |place: usize| scores.headline[place].value.unwrap();
+        assert!(value(0) > value(1) + 0.2, "{scores:?}");
+        let interval = scores.headline[0].interval.unwrap();
+        assert!(interval.low <= value(0) && value(0) <= interval.high);
+        assert!(scores.notes[0].contains("1 directions have no length"));
+        assert_eq!(scores.table("latent").unwrap().column("meta_error").unwrap().number(66), None);
+    }
+
+    #[test]
+    fn shares_by_hand() {
+        // Around their mean (0.5, 0.5) both rows have distance 0.5; errors 0.1 and 0.3: 1 − 0.4 / 1.
+        let found = Explained { errors: vec![0.1, 0.3], distances: distances(&[1.0, 0.0, 0.0, 1.0], 2) };
+        assert_eq!(found.distances, [0.5, 0.5]);
+        assert!((found.share() - 0.6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn one_direction_or_equal_ones_are_undefined() {
+        for directions in [vec![1.0, 2.0], vec![1.0, 2.0, 2.0, 4.0], vec![0.0, 0.0]] {
+            let scores = run(directions, 2, &[("meta_steps", "1")]);
+            assert!(scores.headline.iter().all(|headline| headline.value.is_none()), "{scores:?}");
+            assert!(!scores.notes.is_empty());
+        }
+    }
+}
