@@ -121,7 +121,8 @@ impl Found {
         };
         let normalised = |list: &[f64], above: f64| {
             let total: f64 = list.iter().sum();
-            let over: f64 = list.iter().filter(|&&density| density > above).sum();
+            // From 0, because the sum of nothing is −0.
+            let over = list.iter().filter(|&&density| density > above).fold(0.0, |sum, density| sum + density);
             match job.profile {
                 _ if total > 0.0 => Some(over / total),
                 Profile::Reference if !list.is_empty() => Some(0.0),

@@ -82,11 +82,11 @@ static CARD: Card = Card {
     needs: &[Need::Codes],
     uses: &[Need::Embeddings, Need::Dictionary, Need::Directions],
     headline: &[
+        output("explained_variance", "share of the variance that is reconstructed", ANY, Better::Higher),
+        output("explained_variance_legacy", "mean over rows of the share reconstructed", ANY, Better::Higher),
         output("l0", "mean number of active latents of a row", POSITIVE, Better::Lower),
         output("l1", "mean sum of absolute codes of a row (reference: of codes)", ANY, Better::Neither),
         output("mse", "mean squared length of the error", POSITIVE, Better::Lower),
-        output("explained_variance", "share of the variance that is reconstructed", ANY, Better::Higher),
-        output("explained_variance_legacy", "mean over rows of the share reconstructed", ANY, Better::Higher),
         output("cossim", "mean cosine of row and reconstruction", COSINE, Better::Higher),
         output("l2_norm_in", "mean length of a row", POSITIVE, Better::Neither),
         output("l2_norm_out", "mean length of a reconstruction", POSITIVE, Better::Neither),

@@ -11,11 +11,11 @@ use crate::results::{Interval, Profile, RESAMPLES, Scores, bootstrap_mean, perce
 
 /// The numbers over rows, in the order of the card.
 const KEYS: [&str; 10] = [
+    "explained_variance",
+    "explained_variance_legacy",
     "l0",
     "l1",
     "mse",
-    "explained_variance",
-    "explained_variance_legacy",
     "cossim",
     "l2_norm_in",
     "l2_norm_out",
@@ -65,11 +65,11 @@ impl RowSums<'_> {
         };
         let explained = error.zip(variance).and_then(|(error, variance)| quotient(error, variance));
         [
+            decoded(explained.map(|share| 1.0 - share)),
+            decoded(quotient(sums[LEGACY], sums[LEGACY_ROWS])),
             over_rows(FIRED),
             over_rows(SIZE),
             decoded(over_rows(if self.profile == Profile::Paper { ERROR } else { WEIGHTED_ERROR })),
-            decoded(explained.map(|share| 1.0 - share)),
-            decoded(quotient(sums[LEGACY], sums[LEGACY_ROWS])),
             decoded(quotient(sums[COSINE], sums[COSINE_ROWS])),
             of_rows(LENGTH_IN),
             decoded(over_rows(LENGTH_OUT)),
