@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::metrics::{self, Metric, evaluate, recipe};
 use crate::results::{Archive, Profile, Stored};
 use crate::run::{Engine, Inputs};
+use crate::sae::Dictionary;
 
 /// Inputs under a name, such as "trained, 4096 latents, seed 1".
 pub struct Set {
@@ -20,7 +21,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// A set that knows its dictionary size and mean number of active latents.
+    /// A set that knows its dictionary's size and architecture, and the mean number of active latents.
     pub fn new(name: &str, inputs: Inputs) -> Set {
         let mut about = BTreeMap::new();
         if let Some(codes) = &inputs.codes {
@@ -28,6 +29,10 @@ impl Set {
             if codes.rows() > 0 {
                 about.insert("l0".into(), json!(codes.entries() as f64 / codes.rows() as f64));
             }
+        }
+        if let Some(dictionary) = &inputs.dictionary {
+            about.insert("architecture".into(), json!(dictionary.card().arch));
+            about.insert("width".into(), json!(dictionary.card().width));
         }
         Set { name: name.into(), inputs, about }
     }
