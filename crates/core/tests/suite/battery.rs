@@ -56,6 +56,11 @@ const ROWS_IN_ORDER: &[&str] = &[
 const LATENTS_IN_ORDER: &[&str] = &["fms", "fms_held_out", "all_latents_accuracy"];
 const DEAD_LATENTS: &[&str] = &["all_latents_accuracy"];
 
+/// Headline numbers of the reference that depend on latents without an effect: the released program takes them away
+/// before those with a negative effect, by their order.
+const REFERENCE_LATENTS: &[&str] =
+    &["tpp_10", "tpp_20", "tpp_20_intended", "tpp_20_unintended", "tpp_noise", "tpp_detectable"];
+
 /// A small world as dense arrays, so that rows and latents can be permuted.
 #[derive(Clone)]
 struct Small {
@@ -169,7 +174,10 @@ fn worlds() -> Vec<(&'static str, Small)> {
 }
 
 fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile, seed: u64, threads: usize) -> Result<ResultFile> {
-    crate::run(metric, inputs, &[], profile, seed, threads)
+    // Two repeats show everything that ten do.
+    let repeats = metric.card().params.iter().any(|param| param.name == "repeats");
+    let given: &[(&str, &str)] = if repeats { &[("repeats", "2")] } else { &[] };
+    crate::run(metric, inputs, given, profile, seed, threads)
 }
 
 fn for_every_metric(law: impl Fn(&'static dyn Metric, Profile)) {
@@ -236,7 +244,8 @@ fn assert_same_headline(metric: &dyn Metric, profile: Profile, law: &str, one: &
             DEAD => DEAD_LATENTS,
             _ => &[],
         };
-        if exempt.contains(&a.key.as_str()) {
+        let quirk = profile == Profile::Reference && REFERENCE_LATENTS.contains(&a.key.as_str());
+        if exempt.contains(&a.key.as_str()) || (quirk && law != ROWS) {
             continue;
         }
         let same = match (a.value, b.value) {
