@@ -4,7 +4,8 @@
 //! `f32`. The stump is exact.
 //!
 //! `more_probes.json` was made from the same rows: `one_versus_rest` by `LogisticRegression(C=1, tol=1e-8)` for every class
-//! of `y_multi`; `absolute` by `LogisticRegression(penalty="l1", solver="saga", tol=1e-10)`; `adamw` by PyTorch 2.15: a
+//! of `y_multi`; `absolute` by `LogisticRegression(penalty="l1", solver="saga", tol=1e-10)` (which stops too early where all
+//! weights are zero, so that no such case is here); `adamw` by PyTorch 2.15: a
 //! `Linear(12, 1)` from the start that is given, `AdamW(lr)`, `binary_cross_entropy_with_logits` plus `absolute · Σ|w|`
 //! on rows 0 to 159, epoch `e` in the order `(7 i + 13 e) mod 160`, the epoch that is best on rows 160 to 239 kept.
 

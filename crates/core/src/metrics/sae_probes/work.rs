@@ -83,12 +83,19 @@ impl Blocks for Work {
             let differences = space.differences(&train, Measure::Normalised)?;
             let chosen = largest(differences.iter().map(|difference| difference.abs()), most);
             let (fitted, scored) = (space.table(&train.rows, &chosen)?, space.table(&test.rows, &chosen)?);
+            let mut before = (usize::MAX, [None; KEPT]);
             for &size in &self.sizes {
                 let width = size.min(most);
+                // Sizes beyond the latents that there are ask the same question again.
+                if width == before.0 {
+                    list.extend(before.1.map(pack));
+                    continue;
+                }
                 let table = |values| Table::Few { values, stride: most, width, penalty: self.penalty };
                 let found = table(&fitted).search(&train.positive, weakest);
                 let score = |chosen: &Chosen| table(&scored).scores(&each, &chosen.probe);
-                list.extend(kept(found, score, &test.positive).map(pack));
+                before = (width, kept(found, score, &test.positive));
+                list.extend(before.1.map(pack));
             }
             let channels = match (job.inputs.embeddings.as_deref(), &self.spectrum) {
                 (Some(store), Some(spectrum)) if block / self.tasks < self.full => {
