@@ -33,7 +33,7 @@ fn world(rows: usize) -> Inputs {
         codes.extend([large, small, unit(&mut random) as f32]);
         embeddings.extend([small * 10.0 + unit(&mut random) as f32, unit(&mut random) as f32]);
     }
-    let label = |row: usize, _: usize| if row % 2 == 0 { Label::Yes } else { Label::No };
+    let label = |row: usize, _: usize| if row.is_multiple_of(2) { Label::Yes } else { Label::No };
     Inputs {
         codes: Some(Codes::from_dense(&codes, 3).unwrap().into()),
         embeddings: Some(ActivationStore::from_rows(embeddings, 2).unwrap().into()),

@@ -69,13 +69,14 @@ fn smallest(labels: &Annotations, couple: Couple, absent: &Bits) -> usize {
 }
 
 fn named(labels: &Annotations, text: &str) -> Result<Couple> {
-    let find = |part: &str| {
+    let find = |part: &str| -> Result<Concept> {
         let number = part.parse::<u32>().ok().filter(|&number| (number as usize) < labels.concepts());
         labels.find(part).or(number.map(Concept)).ok_or_else(|| {
             Complaint::new("a couple names a concept that the labels do not have")
                 .expected("the name or the number of a concept")
                 .found(format!("`{part}`"))
                 .at(format!("couple `{text}`"))
+                .into()
         })
     };
     let parts = text.split_once(':').ok_or_else(|| {
