@@ -402,7 +402,7 @@ pub struct SanityArgs {
     /// Where inputs are.
     #[command(flatten)]
     pub inputs: InputArgs,
-    /// Only these metrics [default: all that the inputs allow]
+    /// Only these metrics [default: all that the inputs allow and that take seconds]
     #[arg(long, value_name = "METRIC[,METRIC..]", value_delimiter = ',')]
     pub metrics: Vec<String>,
     /// The name of the codes under test in tables and figures

@@ -78,7 +78,7 @@ impl Chapter {
 }
 
 /// Makes worlds, trains dictionaries on each, evaluates true features, trained, untrained and random codes with every
-/// metric, and writes the report.
+/// quick metric, and writes the report.
 pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
     let archive = Archive::open(&args.out)?;
     let _lock = Lock::take(&args.out)?;
@@ -96,7 +96,7 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
             set.about.insert("data".into(), json!(chapter.world));
         }
         let grid = Grid {
-            metrics: Grid::all_metrics(),
+            metrics: Grid::quick_metrics(),
             seeds: vec![args.seed],
             profile: profile("paper"),
             archive: &archive,

@@ -21,7 +21,7 @@ pub fn run(args: &cli::SanityArgs, session: &Session) -> Result<ExitCode> {
     let sets = engine.install(|| sanity_sets(&args.name, &inputs, &options, session.progress(), &session.cancel))?;
     let archive = Archive::open(&args.out)?;
     let _lock = Lock::take(&args.out)?;
-    let mut metrics = Grid::all_metrics();
+    let mut metrics = if args.metrics.is_empty() { Grid::quick_metrics() } else { Grid::all_metrics() };
     if !chosen.is_empty() {
         metrics.retain(|(metric, _)| chosen.iter().any(|other| other.card().name == metric.card().name));
     }

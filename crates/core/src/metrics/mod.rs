@@ -61,6 +61,9 @@ pub static METRICS: &[&dyn Metric] = &[
     &training::Training,
 ];
 
+/// Metrics that train probes or dictionaries by the hundred and may take minutes: computed where they are named.
+pub const SLOW: &[&str] = &["sparse_probing", "sae_probes", "scr", "tpp", "absorption", "meta_structure"];
+
 /// A metric by name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {
     METRICS.iter().copied().find(|metric| metric.card().name == name)

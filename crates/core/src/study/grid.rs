@@ -89,7 +89,14 @@ impl Outcome {
 }
 
 impl Grid<'_> {
-    /// All metrics whose needs some set meets, with default parameters.
+    /// The metrics that take seconds, with default parameters.
+    pub fn quick_metrics() -> Vec<(&'static dyn Metric, BTreeMap<String, String>)> {
+        let mut metrics = Grid::all_metrics();
+        metrics.retain(|(metric, _)| !metrics::SLOW.contains(&metric.card().name));
+        metrics
+    }
+
+    /// All metrics, with default parameters.
     pub fn all_metrics() -> Vec<(&'static dyn Metric, BTreeMap<String, String>)> {
         metrics::METRICS.iter().map(|metric| (*metric, BTreeMap::new())).collect()
     }
