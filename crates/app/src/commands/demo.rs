@@ -35,17 +35,25 @@ struct Chapter {
 const CHAPTERS: [Chapter; 2] = [
     Chapter {
         world: "superposition",
-        settings: &[("rows", "6000"), ("width", "64"), ("features", "128"), ("pairs", "600")],
+        settings: &[("rows", "4000"), ("width", "64"), ("features", "128"), ("pairs", "600")],
         sizes: &[(64, 8), (128, 8), (256, 8)],
-        archs: &["topk", "batch_topk", "jumprelu"],
-        more: &[("topk", 128, 4), ("topk", 128, 16), ("matryoshka", 128, 8), ("ra_topk", 128, 8), ("mp", 128, 8)],
+        archs: &["topk"],
+        more: &[
+            ("topk", 128, 4),
+            ("topk", 128, 16),
+            ("batch_topk", 128, 8),
+            ("matryoshka", 128, 8),
+            ("jumprelu", 128, 8),
+            ("ra_topk", 128, 8),
+            ("mp", 128, 8),
+        ],
     },
     Chapter {
         world: "shapes",
-        settings: &[("rows", "4000"), ("pairs", "600")],
+        settings: &[("rows", "3000"), ("pairs", "600")],
         sizes: &[(64, 8), (128, 8)],
         archs: &["topk"],
-        more: &[("batch_topk", 128, 8), ("ra_topk", 128, 8)],
+        more: &[("batch_topk", 128, 8)],
     },
 ];
 
