@@ -20,6 +20,7 @@ const SLACK: usize = 96;
 type Floors = [[f32; TILE_ROWS]];
 
 /// A product to select from.
+#[derive(Clone, Copy)]
 pub(super) struct Selector<'a> {
     /// The encoder.
     pub panels: &'a Panels,
@@ -38,22 +39,41 @@ impl Selector<'_> {
     pub fn select(&self, selection: Selection, guess: &mut f32, picks: &mut [Picks]) {
         match selection {
             Selection::Above => self.blocks(picks, f32::NEG_INFINITY, |_, _, _, _| {}),
-            Selection::PerRow(keep) => {
-                let most = 2 * keep + SLACK;
-                self.blocks(picks, f32::NEG_INFINITY, |picks, place, floors, _| {
-                    if picks[place].len() > most {
-                        floors[place / TILE_ROWS][place % TILE_ROWS] = cut(&mut picks[place], keep);
-                    }
-                });
-                picks.par_iter_mut().for_each(|picks| {
-                    if picks.len() > keep {
-                        cut(picks, keep);
-                    }
-                    picks.sort_unstable_by_key(|entry| entry.1);
-                });
-            }
+            Selection::PerRow(keep) => self.per_row(keep, guess, picks),
             Selection::PerBatch(keep) => self.per_batch(keep.saturating_mul(picks.len()), guess, picks),
         }
+    }
+
+    /// The largest of every row. Most rows start from a floor that nearly all rows of the last batch exceeded, so that
+    /// little is picked up in vain; the few that then have too few are done again without it.
+    fn per_row(&self, keep: usize, guess: &mut f32, picks: &mut [Picks]) {
+        let most = 2 * keep + SLACK;
+        let largest = |selector: &Selector<'_>, start: f32, picks: &mut [Picks]| {
+            selector.blocks(picks, start, |picks, place, floors, _| {
+                if picks[place].len() > most {
+                    floors[place / TILE_ROWS][place % TILE_ROWS] = cut(&mut picks[place], keep);
+                }
+            });
+        };
+        let start = if *guess > 0.0 { *guess } else { f32::NEG_INFINITY };
+        largest(self, start, picks);
+        if start > 0.0 {
+            let poor: Vec<usize> = (0..picks.len()).filter(|&row| picks[row].len() < keep).collect();
+            let mut rows = vec![0.0; poor.len().next_multiple_of(TILE_ROWS) * self.stride];
+            for (&row, into) in poor.iter().zip(rows.chunks_exact_mut(self.stride)) {
+                into.copy_from_slice(&self.rows[row * self.stride..][..self.stride]);
+            }
+            let mut again = vec![Picks::new(); poor.len()];
+            largest(&Selector { rows: &rows, ..*self }, f32::NEG_INFINITY, &mut again);
+            poor.iter().zip(again).for_each(|(&row, found)| picks[row] = found);
+        }
+        let finish = |picks: &mut Picks| {
+            let floor = if picks.len() >= keep { cut(picks, keep) } else { 0.0 };
+            picks.sort_unstable_by_key(|entry| entry.1);
+            floor
+        };
+        let floors: Vec<f32> = picks.par_iter_mut().map(finish).collect();
+        *guess = usual_floor(&floors);
     }
 
     /// The largest of the whole batch. A block that holds twice as many drops what is below its own cut: the cut of a part
@@ -139,6 +159,18 @@ impl Selector<'_> {
     }
 }
 
+/// Where to start the next batch: below what nearly every row reached, or nowhere if many rows had too few.
+fn usual_floor(floors: &[f32]) -> f32 {
+    let full = floors.iter().filter(|floor| floor.is_finite() && **floor > 0.0).count();
+    if full * 10 < floors.len() * 9 {
+        return 0.0;
+    }
+    let rows = floors.len().max(1) as f64;
+    let mean = floors.iter().map(|&floor| f64::from(floor)).sum::<f64>() / rows;
+    let variance = floors.iter().map(|&floor| (f64::from(floor) - mean).powi(2)).sum::<f64>() / rows;
+    (mean - 3.5 * variance.sqrt()).max(0.0) as f32
+}
+
 /// Keeps the largest, the lower latent among equals; returns the smallest value kept.
 fn cut(picks: &mut Picks, keep: usize) -> f32 {
     if keep == 0 {
@@ -200,14 +232,19 @@ mod tests {
             let mut guess = f32::NEG_INFINITY;
             selector.select(Selection::Above, &mut guess, &mut picks);
             assert!((0..rows).all(|row| picks[row] == entries(row)));
-            selector.select(Selection::PerRow(keep), &mut guess, &mut picks);
-            for (row, picks) in picks.iter().enumerate() {
-                let mut best = entries(row);
-                best.sort_by(by_value);
-                best.truncate(keep);
-                best.sort_by_key(|entry| entry.1);
-                assert_eq!(*picks, best);
+            // Once without a guess, once with that of the first time, once with one that is too high for most rows.
+            for start in [None, None, Some(0.6)] {
+                guess = start.unwrap_or(guess);
+                selector.select(Selection::PerRow(keep), &mut guess, &mut picks);
+                for (row, picks) in picks.iter().enumerate() {
+                    let mut best = entries(row);
+                    best.sort_by(by_value);
+                    best.truncate(keep);
+                    best.sort_by_key(|entry| entry.1);
+                    assert_eq!(*picks, best);
+                }
             }
+            guess = f32::NEG_INFINITY;
             let mut best: Vec<(f32, usize, u32)> =
                 (0..rows).flat_map(|row| entries(row).into_iter().map(move |entry| (entry.0, row, entry.1))).collect();
             best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
