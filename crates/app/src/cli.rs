@@ -195,7 +195,7 @@ pub struct Train {
     #[arg(long, value_name = "N")]
     pub anneal_start: Option<u64>,
     /// The first and the last exponent of p_anneal
-    #[arg(long, value_name = "START,END", value_delimiter = ',', num_args = 2)]
+    #[arg(long, value_name = "START,END", value_delimiter = ',')]
     pub exponents: Vec<f64>,
     /// Losses that p_anneal remembers
     #[arg(long, value_name = "N")]
