@@ -4,7 +4,8 @@ use super::sieve::Sieve;
 use super::{Dictionary, Normalisation, SaeCard};
 use crate::codes::{CodesBuilder, CodesView, Latent};
 use crate::error::{Complaint, Error, Result};
-use crate::kernel::panels::{PANEL, Panels, TILE_ROWS};
+use crate::kernel::aligned::Aligned;
+use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, blocks_at_once, fill_block};
 use crate::store::Tile;
 
 /// What becomes of the pre-activations of a row.
@@ -64,10 +65,6 @@ pub struct Linear {
     input: Normalisation,
     activation: Activation,
 }
-
-/// Rows that pass through all panels together: few enough to stay in the second-level cache beside a panel, enough to
-/// make up for fetching it.
-const GROUP: usize = 8 * TILE_ROWS;
 
 impl Linear {
     /// Checks that the parts fit together.
@@ -196,21 +193,26 @@ impl Dictionary for Linear {
     fn encode(&self, tile: &Tile<'_>, out: &mut CodesBuilder) -> Result<()> {
         self.check_width(tile.width)?;
         let width = self.card.width;
-        let rows_at_once = GROUP.min(tile.rows().next_multiple_of(TILE_ROWS));
-        let mut input = vec![0.0; rows_at_once * width];
-        let mut product = [0.0; TILE_ROWS * PANEL];
-        let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, rows_at_once);
-        for first in (0..tile.rows()).step_by(GROUP) {
-            let rows = GROUP.min(tile.rows() - first);
-            for (place, into) in input.chunks_exact_mut(width).take(rows).enumerate() {
-                self.prepare(tile.row(first + place), into);
+        let blocks = blocks_at_once(tile.rows().div_ceil(TILE_ROWS), width, 1);
+        let (group, size) = (blocks * TILE_ROWS, TILE_ROWS * width);
+        let (mut input, mut packed) = (vec![0.0; size], Aligned::zeros(blocks * size));
+        let mut products = Aligned::zeros(blocks * TILE_ROWS * PANEL);
+        let (products, _) = products.as_chunks_mut::<{ TILE_ROWS * PANEL }>();
+        let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, group);
+        for first in (0..tile.rows()).step_by(group) {
+            let rows = group.min(tile.rows() - first);
+            let products = &mut products[..rows.div_ceil(TILE_ROWS)];
+            for (start, block) in (0..rows).step_by(TILE_ROWS).zip(packed.chunks_exact_mut(size)) {
+                let count = TILE_ROWS.min(rows - start);
+                for (place, into) in input.chunks_exact_mut(width).take(count).enumerate() {
+                    self.prepare(tile.row(first + start + place), into);
+                }
+                fill_block(&input[..count * width], width, block);
             }
             for panel in 0..self.encoder.panels() {
-                for (block, values) in input.chunks_exact(TILE_ROWS * width).take(rows.div_ceil(TILE_ROWS)).enumerate()
-                {
-                    self.encoder.product(values, panel, &mut product);
-                    let start = block * TILE_ROWS;
-                    sieve.pass(&product, panel, start..rows.min(start + TILE_ROWS));
+                self.encoder.products(&packed, panel, products);
+                for (start, product) in (0..rows).step_by(TILE_ROWS).zip(&*products) {
+                    sieve.pass(product, panel, start..rows.min(start + TILE_ROWS));
                 }
             }
             sieve.empty(rows, tile.first_row + first, out)?;

@@ -2,16 +2,13 @@
 
 use rayon::prelude::*;
 
-use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare};
+use crate::kernel::aligned::Aligned;
+use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare, blocks_at_once, fill_block};
 use crate::kernel::top::by_value;
 use crate::sae::arch::Selection;
 
 /// Pre-activation and latent, latents ascending once a selection is finished.
 pub(super) type Picks = Vec<(f32, u32)>;
-
-/// Tiles that pass through all panels together: few enough to stay in the second-level cache beside a panel, enough to
-/// make up for fetching it.
-const TILES: usize = 22;
 
 /// What a row's list may hold beyond what it keeps, before it is cut.
 const SLACK: usize = 96;
@@ -79,7 +76,7 @@ impl Selector<'_> {
     /// The largest of the whole batch. A block that holds twice as many drops what is below its own cut: the cut of a part
     /// is never above that of the whole.
     fn per_batch(&self, keep: usize, guess: &mut f32, picks: &mut [Picks]) {
-        let most = 2 * keep + SLACK * TILES;
+        let most = 2 * keep + 16 * SLACK;
         let mut start = *guess;
         loop {
             self.blocks(picks, start, |picks, _, floors, total| {
@@ -124,19 +121,23 @@ impl Selector<'_> {
         start: f32,
         gained: impl Fn(&mut [Picks], usize, &mut Floors, &mut usize) + Sync,
     ) {
-        let block = TILES * TILE_ROWS;
-        picks.par_chunks_mut(block).enumerate().for_each(|(which, picks)| {
-            let first = which * block;
+        let at_once = blocks_at_once(picks.len().div_ceil(TILE_ROWS), self.stride, rayon::current_num_threads());
+        let size = TILE_ROWS * self.stride;
+        picks.par_chunks_mut(at_once * TILE_ROWS).enumerate().for_each(|(which, picks)| {
             picks.iter_mut().for_each(Vec::clear);
-            let mut floors = vec![[start; TILE_ROWS]; picks.len().div_ceil(TILE_ROWS)];
-            let (mut tile, mut total) = ([0.0; TILE_ROWS * PANEL], 0);
+            let (tiles, first) = (picks.len().div_ceil(TILE_ROWS), which * at_once * size);
+            let (mut packed, mut products) = (Aligned::zeros(tiles * size), Aligned::zeros(tiles * TILE_ROWS * PANEL));
+            for (rows, block) in self.rows[first..].chunks_exact(size).zip(packed.chunks_exact_mut(size)) {
+                fill_block(rows, self.stride, block);
+            }
+            let (products, _) = products.as_chunks_mut::<{ TILE_ROWS * PANEL }>();
+            let (mut floors, mut total) = (vec![[start; TILE_ROWS]; tiles], 0);
             for panel in 0..self.panels.panels() {
                 let place = panel * PANEL;
                 let (bias, own) = (&self.bias[place..][..PANEL], &self.floors[place..][..PANEL]);
-                for at in 0..floors.len() {
-                    let from = (first + at * TILE_ROWS) * self.stride;
-                    self.panels.product(&self.rows[from..][..TILE_ROWS * self.stride], panel, &mut tile);
-                    let mut hits = add_and_compare(&mut tile, bias, own, &floors[at]);
+                self.panels.products(&packed, panel, products);
+                for (at, tile) in products.iter_mut().enumerate() {
+                    let mut hits = add_and_compare(tile, bias, own, &floors[at]);
                     while hits != 0 {
                         let r = hits.trailing_zeros() as usize;
                         hits &= hits - 1;
