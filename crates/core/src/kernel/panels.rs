@@ -157,6 +157,22 @@ pub fn fill_panel(panel: &mut [f32], vectors: &[f32], inner: usize) {
     }
 }
 
+/// The vectors of a panel, each times its weight, summed. Lanes sixteen apart are added first, then halves.
+pub fn panel_times(panel: &[f32], weights: &[f32; PANEL], into: &mut [f32]) {
+    // Compiled for the widest instructions there are; the arithmetic is the same with any.
+    Arch::new().dispatch(|| {
+        for (line, into) in panel.as_chunks::<PANEL>().0.iter().zip(into) {
+            let mut lanes: [f32; PANEL] = std::array::from_fn(|lane| line[lane] * weights[lane]);
+            let mut half = PANEL / 2;
+            while half > 0 {
+                (0..half).for_each(|lane| lanes[lane] += lanes[lane + half]);
+                half /= 2;
+            }
+            *into = lanes[0];
+        }
+    });
+}
+
 /// Adds a panel's biases to a tile and says, as a bit per row, where a value exceeds both its row's and its column's floor.
 pub fn add_and_compare(tile: &mut Tile, bias: &[f32], floors: &[f32], row_floors: &[f32; TILE_ROWS]) -> u16 {
     let mut rows = 0;
@@ -344,6 +360,17 @@ mod tests {
         assert_eq!(column, [9.0; 5]);
         panels.column(31, &mut column);
         assert_eq!(column[..], vectors[31 * 5..32 * 5]);
+    }
+
+    #[test]
+    fn weighted_vectors_are_summed() {
+        let vectors: Vec<f32> = (0..5 * 3).map(|i| i as f32).collect();
+        let mut weights = [0.0; PANEL];
+        weights[..5].copy_from_slice(&[1.0, -1.0, 2.0, 0.0, 0.5]);
+        let mut sums = [9.0; 3];
+        panel_times(Panels::pack(&vectors, 3).values(), &weights, &mut sums);
+        // 0 − 3 + 2·6 + 12/2 = 15, and every further column adds 1 − 1 + 2 + 1/2.
+        assert_eq!(sums, [15.0, 17.5, 20.0]);
     }
 
     #[test]

@@ -32,10 +32,11 @@ use super::arch::{self, Batch, Objective, Terms};
 use super::{Linear, Normalisation, Parts};
 use crate::error::{Complaint, Result};
 use crate::input::Tensors;
+use crate::kernel::aligned::Aligned;
 use crate::kernel::panels::TILE_ROWS;
 use crate::kernel::vector::{Adam, Rows, add_scaled, dot};
 use auxiliary::{Auxiliary, Left};
-use backward::Backward;
+use backward::{Backward, square};
 use columns::Columns;
 use forward::{Errors, Forward};
 use select::{Picks, Selector};
@@ -57,8 +58,8 @@ pub struct Trainer {
 /// Memory that is used again in every step. Nothing in it outlives a step but the guess, which changes no result.
 #[derive(Default)]
 struct Buffers {
-    rows: Vec<f32>,
-    input: Vec<f32>,
+    rows: Aligned,
+    input: Aligned,
     bias: Vec<f32>,
     floors: Vec<f32>,
     norms: Vec<f32>,
@@ -179,8 +180,7 @@ impl Trainer {
         let rules = self.objective.rules();
         let buffers = &mut self.buffers;
         for padded in [&mut buffers.rows, &mut buffers.input] {
-            padded.clear();
-            padded.resize(rows.next_multiple_of(TILE_ROWS) * size.stride, 0.0);
+            padded.reset(rows.next_multiple_of(TILE_ROWS) * size.stride);
         }
         let (bias, centred) = (&self.weights.bias, rules.centred);
         (buffers.rows.par_chunks_exact_mut(size.stride), buffers.input.par_chunks_exact_mut(size.stride))
@@ -296,10 +296,10 @@ impl Trainer {
             }
             Some(longest) => {
                 let gradient = buffers.gradient.get_or_insert_with(|| Shaped::zeros(size));
-                backward.gradients(weights, gradient, &mut buffers.shares);
+                let rest = backward.gradients(weights, gradient, &mut buffers.shares);
                 buffers.shares.chunks_exact(size.stride).for_each(|share| add_scaled(1.0, share, &mut bias));
                 gradient.bias.copy_from_slice(&bias);
-                adam.scale = (longest / (length(gradient, size.panel()) + 1e-6)).min(1.0) as f32;
+                adam.scale = (longest / ((rest + square(&bias)).sqrt() + 1e-6)).min(1.0) as f32;
                 backward.update(weights, moments, gradient, adam);
             }
         }
@@ -346,12 +346,4 @@ fn adam_at(settings: &Settings, step: u64) -> Adam {
         epsilon: settings.epsilon,
         scale: 1.0,
     }
-}
-
-/// The global length of a gradient.
-fn length(gradient: &Shaped, panel: usize) -> f64 {
-    let square = |part: &[f32]| f64::from(dot(part, part));
-    let matrix = |values: &[f32]| values.par_chunks(panel).map(square).collect::<Vec<f64>>().iter().sum::<f64>();
-    let rest = square(&gradient.scalars) + square(&gradient.bias);
-    (matrix(&gradient.encoder) + matrix(&gradient.decoder) + rest).sqrt()
 }

@@ -8,6 +8,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::Settings;
 use crate::error::{Complaint, Result};
 use crate::input::{Tensor, Tensors};
+use crate::kernel::aligned::Aligned;
 use crate::kernel::panels::{PANEL, Panels};
 use crate::kernel::random::{stream, unit};
 use crate::kernel::vector::LANES;
@@ -17,9 +18,9 @@ use crate::sae::arch::Scalar;
 #[derive(Clone, Debug)]
 pub(super) struct Shaped {
     /// Panel by panel, inner index first.
-    pub encoder: Vec<f32>,
+    pub encoder: Aligned,
     /// One row per latent.
-    pub decoder: Vec<f32>,
+    pub decoder: Aligned,
     /// All numbers of a latent, then those of the next.
     pub scalars: Vec<f32>,
     /// The decoder's bias.
@@ -29,8 +30,8 @@ pub(super) struct Shaped {
 impl Shaped {
     pub fn zeros(size: Size) -> Shaped {
         Shaped {
-            encoder: vec![0.0; size.padded * size.stride],
-            decoder: vec![0.0; size.padded * size.stride],
+            encoder: Aligned::zeros(size.padded * size.stride),
+            decoder: Aligned::zeros(size.padded * size.stride),
             scalars: vec![0.0; size.padded * size.scalars],
             bias: vec![0.0; size.stride],
         }
@@ -67,7 +68,7 @@ impl Size {
 pub(super) struct Weights {
     pub size: Size,
     pub encoder: Panels,
-    pub decoder: Vec<f32>,
+    pub decoder: Aligned,
     pub scalars: Vec<f32>,
     pub bias: Vec<f32>,
 }
@@ -76,7 +77,7 @@ impl Weights {
     /// Random directions, the encoder their copy.
     pub fn initial(settings: &Settings, scalars: &[Scalar]) -> Weights {
         let size = Size::new(settings, scalars.len());
-        let mut decoder = vec![0.0; size.padded * size.stride];
+        let mut decoder = Aligned::zeros(size.padded * size.stride);
         let mut random = stream(settings.seed, "initial dictionary", 0);
         for row in decoder.chunks_exact_mut(size.stride).take(size.latents) {
             let draws: Vec<f64> = (0..size.width).map(|_| StandardNormal.sample(&mut random)).collect();
@@ -96,7 +97,7 @@ impl Weights {
     /// The weights in our names, one row per latent.
     pub fn tensors(&self, names: &[Scalar]) -> Tensors {
         let shaped = Shaped {
-            encoder: self.encoder.values().to_vec(),
+            encoder: self.encoder.values().into(),
             decoder: self.decoder.clone(),
             scalars: self.scalars.clone(),
             bias: self.bias.clone(),
