@@ -173,7 +173,8 @@ pub fn panel_times(panel: &[f32], weights: &[f32; PANEL], into: &mut [f32]) {
     });
 }
 
-/// Adds a panel's biases to a tile and says, as a bit per row, where a value exceeds both its row's and its column's floor.
+/// Adds a panel's biases to a tile and says, as a bit per row, where a value exceeds both its row's and its column's floor
+/// or is not a number.
 pub fn add_and_compare(tile: &mut Tile, bias: &[f32], floors: &[f32], row_floors: &[f32; TILE_ROWS]) -> u16 {
     let mut rows = 0;
     Arch::new().dispatch(Compare { tile, bias: &bias[..PANEL], floors: &floors[..PANEL], row_floors, rows: &mut rows });
@@ -200,8 +201,8 @@ impl WithSimd for Compare<'_> {
             let mut any = false;
             for ((value, bias), floors) in line.iter_mut().zip(bias).zip(floors) {
                 *value = simd.add_f32s(*value, *bias);
-                let above = simd.less_than_f32s(simd.max_f32s(floor, *floors), *value);
-                any |= simd.first_true_m32s(above) < S::F32_LANES;
+                let below = simd.less_than_or_equal_f32s(*value, simd.max_f32s(floor, *floors));
+                any |= simd.first_true_m32s(simd.not_m32s(below)) < S::F32_LANES;
             }
             *self.rows |= u16::from(any) << r;
         }
@@ -379,8 +380,8 @@ mod tests {
         (tile[3], tile[PANEL + 3], tile[2 * PANEL + 31]) = (1.0, 1.0, 1.0);
         let (mut bias, mut floors, mut row_floors) = ([0.0; PANEL], [0.0; PANEL], [0.0; TILE_ROWS]);
         // Row 0 stays; row 1 has a floor of its own; row 2 equals the floor of its column with its bias, which is not above.
-        (bias[31], floors[31], row_floors[1]) = (0.5, 1.5, 1.0);
-        assert_eq!(add_and_compare(&mut tile, &bias, &floors, &row_floors), 0b1);
+        (bias[31], floors[31], row_floors[1], tile[4 * PANEL]) = (0.5, 1.5, 1.0, f32::NAN);
+        assert_eq!(add_and_compare(&mut tile, &bias, &floors, &row_floors), 0b10001);
         assert_eq!(tile[2 * PANEL + 31], 1.5);
     }
 }

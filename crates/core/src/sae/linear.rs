@@ -1,5 +1,7 @@
 //! Dictionaries with one encoder matrix: everything between the product and the codes is an [`Activation`].
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::sieve::Sieve;
 use super::{Dictionary, Normalisation, SaeCard};
 use crate::codes::{CodesBuilder, CodesView, Latent};
@@ -64,6 +66,8 @@ pub struct Linear {
     subtract_bias: bool,
     input: Normalisation,
     activation: Activation,
+    /// Where the last rows were cut, as bits: it saves time and changes nothing else.
+    guess: AtomicU32,
 }
 
 impl Linear {
@@ -106,7 +110,17 @@ impl Linear {
         }
         let card = SaeCard { arch, width, latents, k };
         let encoder = Panels::pack(&encoder, width);
-        Ok(Linear { card, encoder, encoder_bias, decoder, bias, subtract_bias, input, activation })
+        Ok(Linear {
+            card,
+            encoder,
+            encoder_bias,
+            decoder,
+            bias,
+            subtract_bias,
+            input,
+            activation,
+            guess: AtomicU32::new(0),
+        })
     }
 
     /// What it is made of, to be changed or written.
@@ -202,20 +216,32 @@ impl Dictionary for Linear {
         for first in (0..tile.rows()).step_by(group) {
             let rows = group.min(tile.rows() - first);
             let products = &mut products[..rows.div_ceil(TILE_ROWS)];
-            for (start, block) in (0..rows).step_by(TILE_ROWS).zip(packed.chunks_exact_mut(size)) {
-                let count = TILE_ROWS.min(rows - start);
-                for (place, into) in input.chunks_exact_mut(width).take(count).enumerate() {
-                    self.prepare(tile.row(first + start + place), into);
+            let mut pack = |places: &[usize], block: &mut [f32]| {
+                for (&place, into) in places.iter().zip(input.chunks_exact_mut(width)) {
+                    self.prepare(tile.row(first + place), into);
                 }
-                fill_block(&input[..count * width], width, block);
-            }
+                fill_block(&input[..places.len() * width], width, block);
+            };
+            let places: Vec<usize> = (0..rows).collect();
+            places.chunks(TILE_ROWS).zip(packed.chunks_exact_mut(size)).for_each(|(places, block)| pack(places, block));
+            sieve.start_from(f32::from_bits(self.guess.load(Ordering::Relaxed)));
             for panel in 0..self.encoder.panels() {
                 self.encoder.products(&packed, panel, products);
-                for (start, product) in (0..rows).step_by(TILE_ROWS).zip(&*products) {
+                for (start, product) in (0..rows).step_by(TILE_ROWS).zip(&mut *products) {
                     sieve.pass(product, panel, start..rows.min(start + TILE_ROWS));
                 }
             }
+            for poor in sieve.poor(rows).chunks(TILE_ROWS) {
+                let mut again = Sieve::new(&self.activation, &self.encoder_bias, poor.len());
+                pack(poor, &mut packed[..size]);
+                for panel in 0..self.encoder.panels() {
+                    self.encoder.products(&packed[..size], panel, &mut products[..1]);
+                    again.pass(&mut products[0], panel, 0..poor.len());
+                }
+                poor.iter().enumerate().for_each(|(from, &to)| sieve.take_from(&mut again, from, to));
+            }
             sieve.empty(rows, tile.first_row + first, out)?;
+            self.guess.store(sieve.usual_start().to_bits(), Ordering::Relaxed);
         }
         Ok(())
     }

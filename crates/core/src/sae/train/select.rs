@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::kernel::aligned::Aligned;
 use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare, blocks_at_once, fill_block};
-use crate::kernel::top::by_value;
+use crate::kernel::top::{keep_largest, usual_floor};
 use crate::sae::arch::Selection;
 
 /// Pre-activation and latent, latents ascending once a selection is finished.
@@ -48,7 +48,8 @@ impl Selector<'_> {
         let largest = |selector: &Selector<'_>, start: f32, picks: &mut [Picks]| {
             selector.blocks(picks, start, |picks, place, floors, _| {
                 if picks[place].len() > most {
-                    floors[place / TILE_ROWS][place % TILE_ROWS] = cut(&mut picks[place], keep);
+                    floors[place / TILE_ROWS][place % TILE_ROWS] =
+                        keep_largest(&mut picks[place], keep, &mut Vec::new());
                 }
             });
         };
@@ -64,12 +65,8 @@ impl Selector<'_> {
             largest(&Selector { rows: &rows, ..*self }, f32::NEG_INFINITY, &mut again);
             poor.iter().zip(again).for_each(|(&row, found)| picks[row] = found);
         }
-        let finish = |picks: &mut Picks| {
-            let floor = if picks.len() >= keep { cut(picks, keep) } else { 0.0 };
-            picks.sort_unstable_by_key(|entry| entry.1);
-            floor
-        };
-        let floors: Vec<f32> = picks.par_iter_mut().map(finish).collect();
+        let finish = |scratch: &mut Vec<f32>, picks: &mut Picks| keep_largest(picks, keep, scratch);
+        let floors: Vec<f32> = picks.par_iter_mut().with_min_len(64).map_init(Vec::new, finish).collect();
         *guess = usual_floor(&floors);
     }
 
@@ -160,30 +157,6 @@ impl Selector<'_> {
     }
 }
 
-/// Where to start the next batch: below what nearly every row reached, or nowhere if many rows had too few.
-fn usual_floor(floors: &[f32]) -> f32 {
-    let full = floors.iter().filter(|floor| floor.is_finite() && **floor > 0.0).count();
-    if full * 10 < floors.len() * 9 {
-        return 0.0;
-    }
-    let rows = floors.len().max(1) as f64;
-    let mean = floors.iter().map(|&floor| f64::from(floor)).sum::<f64>() / rows;
-    let variance = floors.iter().map(|&floor| (f64::from(floor) - mean).powi(2)).sum::<f64>() / rows;
-    (mean - 3.5 * variance.sqrt()).max(0.0) as f32
-}
-
-/// Keeps the largest, the lower latent among equals; returns the smallest value kept.
-fn cut(picks: &mut Picks, keep: usize) -> f32 {
-    if keep == 0 {
-        picks.clear();
-        return f32::INFINITY;
-    }
-    let (_, last, _) = picks.select_nth_unstable_by(keep - 1, by_value);
-    let floor = last.0;
-    picks.truncate(keep);
-    floor
-}
-
 /// The value at a place (from 1) among all entries of some lists, largest first.
 fn nth(picks: &[Picks], place: usize) -> f32 {
     let mut values: Vec<f32> = picks.iter().flatten().map(|entry| entry.0).collect();
@@ -197,6 +170,7 @@ fn nth(picks: &[Picks], place: usize) -> f32 {
 mod tests {
     use super::*;
     use crate::kernel::random::{stream, unit};
+    use crate::kernel::top::by_value;
 
     /// All products, as they are.
     fn dense(rows: usize, latents: usize, stride: usize, seed: u64) -> (Vec<f32>, Panels, Vec<f32>) {
