@@ -181,6 +181,31 @@ pub fn add_and_compare(tile: &mut Tile, bias: &[f32], floors: &[f32], row_floors
     rows
 }
 
+/// A bit for every value of a line that exceeds its own floor and that of all, or is not a number.
+pub fn exceeding(line: &[f32; PANEL], floors: &[f32; PANEL], floor: f32) -> u32 {
+    // Compiled for the widest instructions there are; bits of single places keep it free of branches.
+    Arch::new().dispatch(|| {
+        let mut mask = 0;
+        for place in 0..PANEL {
+            #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN passes")]
+            let passes = !(line[place] <= floors[place].max(floor));
+            mask |= if passes { BITS[place] } else { 0 };
+        }
+        mask
+    })
+}
+
+/// A bit for every place of a line.
+const BITS: [u32; PANEL] = {
+    let mut bits = [0; PANEL];
+    let mut place = 0;
+    while place < PANEL {
+        bits[place] = 1 << place;
+        place += 1;
+    }
+    bits
+};
+
 struct Compare<'a> {
     tile: &'a mut Tile,
     bias: &'a [f32],
@@ -383,5 +408,9 @@ mod tests {
         (bias[31], floors[31], row_floors[1], tile[4 * PANEL]) = (0.5, 1.5, 1.0, f32::NAN);
         assert_eq!(add_and_compare(&mut tile, &bias, &floors, &row_floors), 0b10001);
         assert_eq!(tile[2 * PANEL + 31], 1.5);
+        let mut line = [1.0; PANEL];
+        (line[0], line[5], floors[7]) = (2.0, f32::NAN, 3.0);
+        assert_eq!(exceeding(&line, &floors, 1.0), 0b100001);
+        assert_eq!(exceeding(&line, &floors, 0.5), !(1 << 7 | 1 << 31));
     }
 }

@@ -8,7 +8,7 @@ use pulp::Arch;
 use super::Activation;
 use crate::codes::CodesBuilder;
 use crate::error::{Complaint, Result};
-use crate::kernel::panels::{PANEL, TILE_ROWS, Tile, add_and_compare};
+use crate::kernel::panels::{PANEL, TILE_ROWS, Tile, add_and_compare, exceeding};
 use crate::kernel::top::{keep_largest, usual_floor};
 
 /// The entries of a group of rows, while panels of latents pass in ascending order.
@@ -121,9 +121,7 @@ impl<'a> Sieve<'a> {
                 let (Some(row), Some(line)) = (kept.get_mut(place), tile.as_chunks::<PANEL>().0.get(place)) else {
                     break;
                 };
-                let above = row.above;
-                #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN passes")]
-                row.take(line, first, |value, place| !(value <= above.max(one[place])));
+                row.push(line, first, exceeding(line, &one, row.above));
                 if let Activation::TopK(k) = activation {
                     row.tighten(*k, &mut self.scratch);
                 }
@@ -140,10 +138,10 @@ impl<'a> Sieve<'a> {
                             if line[i] + one[i] <= 0.0 { 0.0 } else { line[i] * two[i] + three[i] }
                         },
                     );
-                    #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN passes")]
-                    row.take(&line, first, |value, _| !(value <= 0.0));
+                    row.push(&line, first, exceeding(&line, &[0.0; PANEL], 0.0));
                 } else {
-                    row.take(&line, first, |value, _| value != 0.0);
+                    let signs = std::array::from_fn(|i| if line[i] == 0.0 { 0.0 } else { 1.0 });
+                    row.push(&line, first, exceeding(&signs, &[0.0; PANEL], 0.0));
                 }
             }
         });
@@ -176,26 +174,10 @@ impl<'a> Sieve<'a> {
     }
 }
 
-/// A bit for every place of a line.
-const BITS: [u32; PANEL] = {
-    let mut bits = [0; PANEL];
-    let mut place = 0;
-    while place < PANEL {
-        bits[place] = 1 << place;
-        place += 1;
-    }
-    bits
-};
-
 impl Kept {
-    /// Adds the values of a line that pass. Most lines of most rows have none or one, so that a mask of all is made
-    /// first, without a branch, and then only those that pass are looked at.
+    /// Adds the values of a line that a mask names.
     #[inline(always)]
-    fn take(&mut self, line: &[f32; PANEL], first: usize, passes: impl Fn(f32, usize) -> bool) {
-        let mut mask = 0;
-        for (place, (&value, bit)) in line.iter().zip(BITS).enumerate() {
-            mask |= if passes(value, place) { bit } else { 0 };
-        }
+    fn push(&mut self, line: &[f32; PANEL], first: usize, mut mask: u32) {
         while mask != 0 {
             let place = mask.trailing_zeros() as usize;
             self.entries.push((line[place], (first + place) as u32));

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::kernel::aligned::Aligned;
-use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare, blocks_at_once, fill_block};
+use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare, blocks_at_once, exceeding, fill_block};
 use crate::kernel::top::{keep_largest, usual_floor};
 use crate::sae::arch::Selection;
 
@@ -131,7 +131,7 @@ impl Selector<'_> {
             let (mut floors, mut total) = (vec![[start; TILE_ROWS]; tiles], 0);
             for panel in 0..self.panels.panels() {
                 let place = panel * PANEL;
-                let (bias, own) = (&self.bias[place..][..PANEL], &self.floors[place..][..PANEL]);
+                let (bias, own) = (&self.bias[place..][..PANEL], &self.floors.as_chunks::<PANEL>().0[panel]);
                 self.panels.products(&packed, panel, products);
                 for (at, tile) in products.iter_mut().enumerate() {
                     let mut hits = add_and_compare(tile, bias, own, &floors[at]);
@@ -143,9 +143,14 @@ impl Selector<'_> {
                             break;
                         }
                         let (floor, before) = (floors[at][r], picks[row].len());
-                        for (c, (&value, &own)) in tile[r * PANEL..][..PANEL].iter().zip(own).enumerate() {
-                            if value > floor && value > own {
-                                picks[row].push((value, (place + c) as u32));
+                        let line = &tile.as_chunks::<PANEL>().0[r];
+                        let mut mask = exceeding(line, own, floor);
+                        while mask != 0 {
+                            let c = mask.trailing_zeros() as usize;
+                            mask &= mask - 1;
+                            // What is not a number is never kept.
+                            if !line[c].is_nan() {
+                                picks[row].push((line[c], (place + c) as u32));
                             }
                         }
                         total += picks[row].len() - before;
