@@ -1,6 +1,7 @@
 //! What the benches share: data of a given shape, an evaluation, a clock, and one line of JSON at the end.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -8,13 +9,18 @@ use std::time::Instant;
 use etalon::budget::Budget;
 use etalon::codes::{Codes, CodesBuilder};
 use etalon::error::{Error, Result};
+use etalon::kernel::aligned::Aligned;
+use etalon::kernel::panels::{PANEL, Panels, TILE_ROWS, blocks_at_once, fill_block};
 use etalon::kernel::random::{index, stream, unit};
 use etalon::labels::{Annotations, Label};
 use etalon::metrics::{evaluate, find, recipe};
 use etalon::progress::Silent;
 use etalon::results::{Profile, ResultFile};
 use etalon::run::{Engine, Inputs};
+use etalon::sae::arch;
+use etalon::sae::train::{Preset, Settings, Trainer};
 use etalon::store::ActivationStore;
+use rayon::prelude::*;
 use serde_json::{Value, json};
 
 /// Sparse codes with `active` latents in every row, some latents far more frequent than others.
@@ -96,4 +102,101 @@ pub fn answer(seconds: f64, extra: &[(&str, Value)]) {
         line[*name] = value.clone();
     }
     println!("{line}");
+}
+
+/// Width of the activations that are trained on.
+pub const WIDTH: usize = 768;
+
+/// Rows of a step.
+pub const BATCH: usize = 1024;
+
+/// Sums of twenty of 2,048 directions, and a little noise.
+pub fn batches(count: usize) -> Vec<Vec<f32>> {
+    let mut random = stream(0, "bench train", 0);
+    let directions: Vec<f32> =
+        (0..2048 * WIDTH).map(|_| (unit(&mut random) as f32 - 0.5) * (12.0 / WIDTH as f32).sqrt()).collect();
+    (0..count)
+        .map(|_| {
+            let mut rows = vec![0.0; BATCH * WIDTH];
+            for row in rows.chunks_exact_mut(WIDTH) {
+                for _ in 0..20 {
+                    let (which, weight) = (index(2048, &mut random), 1.0 + unit(&mut random) as f32);
+                    let direction = &directions[which * WIDTH..][..WIDTH];
+                    row.iter_mut().zip(direction).for_each(|(into, value)| *into += weight * value);
+                }
+                row.iter_mut().for_each(|value| *value += 0.02 * (unit(&mut random) as f32 - 0.5));
+            }
+            rows
+        })
+        .collect()
+}
+
+/// A dictionary in training, with plain Adam at a constant rate.
+pub fn trainer(name: &str, latents: usize, clip: Option<f64>) -> Result<Trainer> {
+    let preset = arch::find(name)?.settings(Preset::Etalon, WIDTH, latents);
+    Trainer::new(Settings { k: 32, batch: BATCH, rate: 1e-3, warmup: 0, clip, ..preset })
+}
+
+/// A dictionary in training, as people get it who change nothing.
+pub fn default_trainer(name: &str, latents: usize) -> Result<Trainer> {
+    let preset = arch::find(name)?.settings(Preset::Etalon, WIDTH, latents);
+    Trainer::new(Settings { k: 32, batch: BATCH, ..preset })
+}
+
+/// Rows as a product wants them.
+pub fn packed(rows: &[f32], width: usize) -> Aligned {
+    let size = TILE_ROWS * width;
+    let mut packed = Aligned::zeros(rows.len().div_ceil(size) * size);
+    for (rows, block) in rows.chunks(size).zip(packed.chunks_exact_mut(size)) {
+        fill_block(rows, width, block);
+    }
+    packed
+}
+
+/// Every tile of a product, in the order in which a dictionary makes them; nothing is kept.
+pub fn product(panels: &Panels, packed: &[f32], width: usize) {
+    let size = TILE_ROWS * width;
+    let at_once = blocks_at_once(packed.len() / size, width, rayon::current_num_threads());
+    packed.par_chunks(at_once * size).for_each(|blocks| {
+        let mut tiles = Aligned::zeros(at_once * TILE_ROWS * PANEL);
+        let (tiles, _) = tiles.as_chunks_mut::<{ TILE_ROWS * PANEL }>();
+        for panel in 0..panels.panels() {
+            panels.products(blocks, panel, &mut tiles[..blocks.len() / size]);
+            std::hint::black_box(&*tiles);
+        }
+    });
+}
+
+/// Numbers given as arguments.
+pub fn sizes<const COUNT: usize>() -> Result<[usize; COUNT]> {
+    let given: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    given.try_into().map_err(|_| Error::Bug(format!("this bench wants {COUNT} numbers as its arguments")))
+}
+
+/// The one number given as an argument.
+pub fn size() -> Result<usize> {
+    sizes().map(|[size]| size)
+}
+
+/// One repetition of something.
+pub type Measure<'a> = Box<dyn FnMut() -> Result<()> + Send + 'a>;
+
+/// Is measured in turns with others: reads the name of a measure and answers with the seconds that it took on two threads.
+/// What a name stands for is made when it is first asked for.
+#[expect(clippy::print_stdout, reason = "the answer of a bench")]
+pub fn turns<'a>(make: impl Fn(&str) -> Result<Measure<'a>>) -> Result<()> {
+    let cancel = AtomicBool::new(false);
+    let pool = Engine::new(2, Budget::of_machine(), &Silent, &cancel)?;
+    let mut made: BTreeMap<String, Measure<'a>> = BTreeMap::new();
+    for name in std::io::stdin().lock().lines().map_while(std::io::Result::ok) {
+        if !made.contains_key(&name) {
+            made.insert(name.clone(), make(&name)?);
+        }
+        let Some(measure) = made.get_mut(&name) else { continue };
+        let began = Instant::now();
+        pool.install(|| measure())?;
+        println!("{}", began.elapsed().as_secs_f64());
+        std::io::stdout().flush().map_err(Error::io("answer", std::path::Path::new("standard output")))?;
+    }
+    Ok(())
 }

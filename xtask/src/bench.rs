@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::contest::{Contest, Entry, Promise};
 use crate::steps::{self, cargo, output, root, step};
 
 /// A question: the program that answers it, its peer, and the ratio that we promise.
@@ -47,23 +48,139 @@ const QUESTIONS: [Question; 4] = [
     },
 ];
 
+const fn ours(name: &'static str, title: &'static str) -> Entry {
+    Entry { ours: true, name, title }
+}
+
+const fn peer(name: &'static str, title: &'static str) -> Entry {
+    Entry { ours: false, name, title }
+}
+
+const CONTESTS: [Contest; 3] = [
+    Contest {
+        name: "train",
+        asks: "A training step at width 768, 32 latents per row, 1,024 rows, two threads, by number of latents",
+        sizes: &[&[4096], &[16_384]],
+        entries: &[
+            ours("topk", "etalon TopK"),
+            ours("topk clipped", "etalon TopK, clipped"),
+            ours("batch_topk", "etalon BatchTopK"),
+            ours("matryoshka", "etalon Matryoshka"),
+            ours("product", "etalon encoder product alone"),
+            peer("product", "PyTorch encoder product alone"),
+            peer("dense", "PyTorch dense TopK step"),
+            peer("dictionary_learning", "dictionary-learning 0.1.0 TopK"),
+            peer("overcomplete", "overcomplete 0.3.0 TopK"),
+        ],
+        rounds: 9,
+        promises: &[
+            Promise { sizes: &[4096], slower: &["PyTorch dense TopK step"], faster: "etalon TopK", ratio: 3.5 },
+            Promise { sizes: &[16_384], slower: &["PyTorch dense TopK step"], faster: "etalon TopK", ratio: 6.0 },
+            Promise {
+                sizes: &[4096, 16_384],
+                slower: &["dictionary-learning 0.1.0 TopK"],
+                faster: "etalon TopK, clipped",
+                ratio: 10.0,
+            },
+            Promise {
+                sizes: &[4096, 16_384],
+                slower: &["overcomplete 0.3.0 TopK"],
+                faster: "etalon TopK, clipped",
+                ratio: 5.0,
+            },
+            Promise {
+                sizes: &[16_384],
+                slower: &["etalon encoder product alone", "PyTorch encoder product alone"],
+                faster: "etalon TopK",
+                ratio: 0.75,
+            },
+            Promise { sizes: &[4096, 16_384], slower: &["etalon TopK"], faster: "etalon TopK, clipped", ratio: 0.83 },
+            Promise { sizes: &[4096, 16_384], slower: &["etalon TopK"], faster: "etalon BatchTopK", ratio: 0.77 },
+            Promise { sizes: &[4096, 16_384], slower: &["etalon TopK"], faster: "etalon Matryoshka", ratio: 0.77 },
+        ],
+        steps: None,
+    },
+    Contest {
+        name: "encode",
+        asks: "Encoding against the bare product of the same rows, two threads, by rows x width x latents",
+        sizes: &[&[1920, 768, 16_384], &[9600, 384, 4096], &[19_200, 128, 2048]],
+        entries: &[
+            ours("product", "product alone"),
+            ours("topk", "TopK, 32 per row"),
+            ours("threshold", "threshold"),
+            ours("topk to disk", "TopK, written to disk"),
+        ],
+        rounds: 15,
+        promises: &[
+            Promise {
+                sizes: &[16_384, 4096, 2048],
+                slower: &["product alone"],
+                faster: "TopK, 32 per row",
+                ratio: 0.9,
+            },
+            Promise { sizes: &[16_384, 4096, 2048], slower: &["product alone"], faster: "threshold", ratio: 0.9 },
+        ],
+        steps: None,
+    },
+    Contest {
+        name: "grid",
+        asks: "Four architectures at six sizes, width 768, 1,024 rows a step, default settings, two threads: fifty epochs of\n\
+               118,287 rows are 5,800 steps each. The first steps are measured, in which JumpReLU is not sparse yet.",
+        sizes: &[&[128], &[256], &[512], &[1024], &[2048], &[4096]],
+        entries: &[
+            ours("topk", "etalon TopK"),
+            ours("batch_topk", "etalon BatchTopK"),
+            ours("matryoshka", "etalon Matryoshka"),
+            ours("jumprelu", "etalon JumpReLU"),
+            peer("topk", "dictionary-learning TopK"),
+            peer("batch_topk", "dictionary-learning BatchTopK"),
+            peer("matryoshka", "dictionary-learning Matryoshka"),
+            peer("jumprelu", "dictionary-learning JumpReLU"),
+        ],
+        rounds: 5,
+        promises: &[],
+        steps: Some(5800.0),
+    },
+];
+
 /// Answers the questions named, or all.
 pub fn run(names: &[&str]) -> Result<()> {
-    if let Some(name) = names.iter().find(|name| QUESTIONS.iter().all(|question| question.name != **name)) {
-        bail!("no bench `{name}`; there are {}", QUESTIONS.map(|question| question.name).join(", "));
+    let all: Vec<&str> =
+        QUESTIONS.iter().map(|question| question.name).chain(CONTESTS.iter().map(|contest| contest.name)).collect();
+    if let Some(name) = names.iter().find(|name| !all.contains(name)) {
+        bail!("no bench `{name}`; there are {}", all.join(", "));
     }
-    let python = environment()?;
+    let wanted = |name: &str| names.is_empty() || names.contains(&name);
     step("build", || cargo(&["build", "--release", "--package", "etalon-bench"]))?;
     let mut missed = Vec::new();
-    for question in QUESTIONS.iter().filter(|question| names.is_empty() || names.contains(&question.name)) {
-        let report = answer(question, &python)?;
-        eprintln!("{}", report.text);
-        fs::write(root().join(format!("benches/results/{}.txt", question.name)), &report.text)?;
+    for question in QUESTIONS.iter().filter(|question| wanted(question.name)) {
+        let report = answer(question, &environment("bench-venv", &["requirements"])?)?;
+        publish(question.name, &report.text)?;
         if !report.kept {
             missed.push(question.name);
         }
     }
+    for contest in CONTESTS.iter().filter(|contest| wanted(contest.name)) {
+        // PyTorch is large: the other peers do without it.
+        let python = environment("bench-venv-training", &["training", "training-alone"])?;
+        let (text, kept) = contest.run(&programs(), &python)?;
+        publish(contest.name, &format!("{text}\ncpu      {}\n", processor()))?;
+        if !kept {
+            missed.push(contest.name);
+        }
+    }
     if missed.is_empty() { Ok(()) } else { bail!("promise not kept: {}", missed.join(", ")) }
+}
+
+/// Shows a result and keeps it.
+fn publish(name: &str, text: &str) -> Result<()> {
+    eprintln!("{text}");
+    Ok(fs::write(root().join(format!("benches/results/{name}.txt")), text)?)
+}
+
+/// Where cargo puts programs.
+fn programs() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("release")
 }
 
 struct Report {
@@ -74,7 +191,7 @@ struct Report {
 fn answer(question: &Question, python: &Path) -> Result<Report> {
     let scratch = root().join("target/bench-data");
     fs::create_dir_all(&scratch)?;
-    let program = root().join("target/release").join(question.name);
+    let program = programs().join(question.name);
     let peer = |arguments: &[&str]| -> Result<Value> {
         let script = root().join(format!("benches/peers/{}.py", question.name));
         json(&output(Command::new(python).arg(script).args(arguments).env("OMP_NUM_THREADS", "2"))?)
@@ -117,20 +234,25 @@ fn json(text: &str) -> Result<Value> {
     serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))
 }
 
-/// A Python environment below target/, made once.
-fn environment() -> Result<PathBuf> {
-    let directory = root().join("target/bench-venv");
+/// A Python environment below target/, made once: the packages of the first list, and those of the others without what
+/// they ask for.
+fn environment(name: &str, lists: &[&str]) -> Result<PathBuf> {
+    let directory = root().join("target").join(name);
     let python = directory.join("bin/python");
-    let requirements = root().join("benches/peers/requirements.txt");
+    let lists: Vec<PathBuf> = lists.iter().map(|list| root().join(format!("benches/peers/{list}.txt"))).collect();
+    let wanted: Vec<u8> = lists.iter().map(fs::read).collect::<std::io::Result<Vec<_>>>()?.concat();
     let stamp = directory.join("requirements.txt");
-    if fs::read(&stamp).ok() == fs::read(&requirements).ok() && python.exists() {
+    if fs::read(&stamp).is_ok_and(|made| made == wanted) && python.exists() {
         return Ok(python);
     }
     step("python environment for the peers", || {
         steps::run(Command::new("python3").args(["-m", "venv"]).arg(&directory))?;
-        let mut install = Command::new(&python);
-        steps::run(install.args(["-m", "pip", "install", "--quiet", "-r"]).arg(&requirements))?;
-        Ok(fs::copy(&requirements, &stamp).map(|_| ())?)
+        for (place, list) in lists.iter().enumerate() {
+            let mut install = Command::new(&python);
+            install.args(["-m", "pip", "install", "--quiet"]).args((place > 0).then_some("--no-deps"));
+            steps::run(install.arg("-r").arg(list))?;
+        }
+        Ok(fs::write(&stamp, &wanted)?)
     })?;
     Ok(python)
 }

@@ -1,6 +1,7 @@
 //! The only build helper: `cargo xtask test | bench | docs`.
 
 mod bench;
+mod contest;
 mod docs;
 mod steps;
 

@@ -1,5 +1,6 @@
 //! Mathematics on plain slices: nothing here knows about files, concepts or dictionaries.
 
+pub mod aligned;
 pub mod assignment;
 pub mod bits;
 pub mod cholesky;

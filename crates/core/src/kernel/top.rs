@@ -25,6 +25,47 @@ pub fn truncate_to_largest(list: &mut Vec<(f32, u32)>, keep: usize) {
     list.sort_unstable_by(by_value);
 }
 
+/// Keeps the `keep` best entries of a list whose indices ascend, in their order; returns the smallest value kept. `scratch`
+/// is reused between calls.
+pub fn keep_largest(list: &mut Vec<(f32, u32)>, keep: usize, scratch: &mut Vec<f32>) -> f32 {
+    if keep == 0 {
+        list.clear();
+        return f32::INFINITY;
+    }
+    if list.len() < keep {
+        return f32::NEG_INFINITY;
+    }
+    scratch.clear();
+    scratch.extend(list.iter().map(|entry| entry.0));
+    let floor = *scratch.select_nth_unstable_by(keep - 1, |a, b| b.total_cmp(a)).1;
+    // What is left of the list after the select is above the floor or equals it; of equals the first stay.
+    let mut equal = keep - scratch[..keep - 1].iter().filter(|value| value.total_cmp(&floor).is_gt()).count();
+    list.retain(|entry| match entry.0.total_cmp(&floor) {
+        Ordering::Less => false,
+        Ordering::Greater => true,
+        Ordering::Equal => {
+            let stays = equal > 0;
+            equal -= usize::from(stays);
+            stays
+        }
+    });
+    floor
+}
+
+/// A floor that nearly every one of some lists exceeded with its smallest value kept: where to start with lists like them.
+/// 0 if many lists were too short to tell.
+pub fn usual_floor(floors: &[f32]) -> f32 {
+    let full = floors.iter().filter(|floor| floor.is_finite() && **floor > 0.0).count();
+    if full * 10 < floors.len() * 9 {
+        return 0.0;
+    }
+    let rows = floors.len().max(1) as f64;
+    let value = |floor: &f32| f64::from(if floor.is_finite() { floor.max(0.0) } else { 0.0 });
+    let mean = floors.iter().map(value).sum::<f64>() / rows;
+    let variance = floors.iter().map(|floor| (value(floor) - mean).powi(2)).sum::<f64>() / rows;
+    (mean - 3.5 * variance.sqrt()).max(0.0) as f32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +79,31 @@ mod tests {
         assert_eq!(top, [(1.0, 0)]);
         largest(&[1.0], 0, &mut top);
         assert!(top.is_empty());
+    }
+
+    #[test]
+    fn the_largest_stay_in_their_order_and_the_first_of_equals() {
+        let list = [(3.0, 0), (1.0, 2), (3.0, 5), (2.0, 6), (2.0, 9), (2.0, 11)];
+        let kept = |keep: usize| {
+            let mut list = list.to_vec();
+            (keep_largest(&mut list, keep, &mut Vec::new()), list)
+        };
+        assert_eq!(kept(4), (2.0, vec![(3.0, 0), (3.0, 5), (2.0, 6), (2.0, 9)]));
+        assert_eq!(kept(1), (3.0, vec![(3.0, 0)]));
+        assert_eq!((kept(6).0, kept(6).1.len()), (1.0, 6));
+        assert_eq!((kept(7).0, kept(7).1.len()), (f32::NEG_INFINITY, 6));
+        assert!(kept(0).1.is_empty());
+        for keep in 1..6 {
+            let mut sorted = list.to_vec();
+            truncate_to_largest(&mut sorted, keep);
+            sorted.sort_by_key(|entry| entry.1);
+            assert_eq!(kept(keep).1, sorted);
+        }
+    }
+
+    #[test]
+    fn a_usual_floor_is_below_nearly_all() {
+        assert_eq!(usual_floor(&[2.0; 10]), 2.0);
+        assert_eq!((usual_floor(&[]), usual_floor(&[1.0, f32::NEG_INFINITY])), (0.0, 0.0));
     }
 }

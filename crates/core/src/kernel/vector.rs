@@ -156,6 +156,11 @@ impl Gather<'_> {
     fn run<S: Simd, const BLOCK: usize, const SIXTEEN: usize>(mut self, simd: S) {
         let (wide, narrow) = (BLOCK * S::F32_LANES, SIXTEEN * S::F32_LANES);
         let mut start = 0;
+        // Long stretches of a row are fetched together, where there are registers for it.
+        while S::F32_LANES == 16 && start + 24 * LANES <= self.into.len() {
+            self.block::<S, 24>(simd, start);
+            start += 24 * LANES;
+        }
         while start + wide <= self.into.len() {
             self.block::<S, BLOCK>(simd, start);
             start += wide;
@@ -207,6 +212,10 @@ impl GatherAndDot<'_> {
     fn run<S: Simd, const BLOCK: usize, const SIXTEEN: usize>(mut self, simd: S) {
         let (wide, narrow) = (BLOCK * S::F32_LANES, SIXTEEN * S::F32_LANES);
         let mut start = 0;
+        while S::F32_LANES == 16 && start + 12 * LANES <= self.into.len() {
+            self.block::<S, 12, SIXTEEN>(simd, start);
+            start += 12 * LANES;
+        }
         while start + wide <= self.into.len() {
             self.block::<S, BLOCK, SIXTEEN>(simd, start);
             start += wide;

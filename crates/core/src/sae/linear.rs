@@ -1,12 +1,15 @@
 //! Dictionaries with one encoder matrix: everything between the product and the codes is an [`Activation`].
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::baseline;
 use super::pursuit;
 use super::sieve::Sieve;
 use super::{Dictionary, Normalisation, Pursuit, SaeCard};
 use crate::codes::{CodesBuilder, CodesView, Latent};
 use crate::error::{Complaint, Error, Result};
-use crate::kernel::panels::{PANEL, Panels, TILE_ROWS};
+use crate::kernel::aligned::Aligned;
+use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, blocks_at_once, fill_block};
 use crate::kernel::vector::Rows;
 use crate::store::Tile;
 
@@ -80,10 +83,11 @@ pub struct Linear {
     subtract_bias: bool,
     input: Normalisation,
     activation: Activation,
+    /// Where the last rows were cut, as bits: it saves time and changes nothing else.
+    guess: AtomicU32,
 }
 
-/// Rows that pass through all panels together: few enough to stay in the second-level cache beside a panel, enough to
-/// make up for fetching it.
+/// Rows that a pursuit looks at together.
 const GROUP: usize = 8 * TILE_ROWS;
 
 impl Linear {
@@ -133,7 +137,17 @@ impl Linear {
         }
         let card = SaeCard { arch, width, latents, k };
         let encoder = Panels::pack(&encoder, width);
-        Ok(Linear { card, encoder, encoder_bias, decoder, bias, subtract_bias, input, activation })
+        Ok(Linear {
+            card,
+            encoder,
+            encoder_bias,
+            decoder,
+            bias,
+            subtract_bias,
+            input,
+            activation,
+            guess: AtomicU32::new(0),
+        })
     }
 
     /// What it is made of, to be changed or written.
@@ -222,8 +236,9 @@ impl Linear {
     }
 
     /// Encodes by pursuit, a group of rows after the other.
-    fn pursue(&self, pursuit: Pursuit, tile: &Tile<'_>, input: &mut [f32], out: &mut CodesBuilder) -> Result<()> {
+    fn pursue(&self, pursuit: Pursuit, tile: &Tile<'_>, out: &mut CodesBuilder) -> Result<()> {
         let width = self.card.width;
+        let mut input = vec![0.0; GROUP.min(tile.rows().next_multiple_of(TILE_ROWS)) * width];
         let mut choices = vec![Vec::new(); input.len() / width];
         let (mut latents, mut values) = (Vec::new(), Vec::new());
         for first in (0..tile.rows()).step_by(GROUP) {
@@ -231,7 +246,13 @@ impl Linear {
             for (place, into) in input.chunks_exact_mut(width).take(rows).enumerate() {
                 self.prepare(tile.row(first + place), into);
             }
-            pursuit.run(self.card.latents, &self.encoder, Rows::new(&self.decoder, width), input, &mut choices[..rows]);
+            pursuit.run(
+                self.card.latents,
+                &self.encoder,
+                Rows::new(&self.decoder, width),
+                &mut input,
+                &mut choices[..rows],
+            );
             for row in &mut choices[..rows] {
                 pursuit::sum(row);
                 latents.clear();
@@ -266,27 +287,44 @@ impl Dictionary for Linear {
             return baseline::draw(tile.first_row..tile.first_row + tile.rows(), self.card.latents, k, seed, out);
         }
         let width = self.card.width;
-        let rows_at_once = GROUP.min(tile.rows().next_multiple_of(TILE_ROWS));
-        let mut input = vec![0.0; rows_at_once * width];
         if let Activation::Pursuit(pursuit) = &self.activation {
-            return self.pursue(*pursuit, tile, &mut input, out);
+            return self.pursue(*pursuit, tile, out);
         }
-        let mut product = [0.0; TILE_ROWS * PANEL];
-        let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, rows_at_once);
-        for first in (0..tile.rows()).step_by(GROUP) {
-            let rows = GROUP.min(tile.rows() - first);
-            for (place, into) in input.chunks_exact_mut(width).take(rows).enumerate() {
-                self.prepare(tile.row(first + place), into);
-            }
+        let blocks = blocks_at_once(tile.rows().div_ceil(TILE_ROWS), width, 1);
+        let (group, size) = (blocks * TILE_ROWS, TILE_ROWS * width);
+        let (mut input, mut packed) = (vec![0.0; size], Aligned::zeros(blocks * size));
+        let mut products = Aligned::zeros(blocks * TILE_ROWS * PANEL);
+        let (products, _) = products.as_chunks_mut::<{ TILE_ROWS * PANEL }>();
+        let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, group);
+        for first in (0..tile.rows()).step_by(group) {
+            let rows = group.min(tile.rows() - first);
+            let products = &mut products[..rows.div_ceil(TILE_ROWS)];
+            let mut pack = |places: &[usize], block: &mut [f32]| {
+                for (&place, into) in places.iter().zip(input.chunks_exact_mut(width)) {
+                    self.prepare(tile.row(first + place), into);
+                }
+                fill_block(&input[..places.len() * width], width, block);
+            };
+            let places: Vec<usize> = (0..rows).collect();
+            places.chunks(TILE_ROWS).zip(packed.chunks_exact_mut(size)).for_each(|(places, block)| pack(places, block));
+            sieve.start_from(f32::from_bits(self.guess.load(Ordering::Relaxed)));
             for panel in 0..self.encoder.panels() {
-                for (block, values) in input.chunks_exact(TILE_ROWS * width).take(rows.div_ceil(TILE_ROWS)).enumerate()
-                {
-                    self.encoder.product(values, panel, &mut product);
-                    let start = block * TILE_ROWS;
-                    sieve.pass(&product, panel, start..rows.min(start + TILE_ROWS));
+                self.encoder.products(&packed, panel, products);
+                for (start, product) in (0..rows).step_by(TILE_ROWS).zip(&mut *products) {
+                    sieve.pass(product, panel, start..rows.min(start + TILE_ROWS));
                 }
             }
+            for poor in sieve.poor(rows).chunks(TILE_ROWS) {
+                let mut again = Sieve::new(&self.activation, &self.encoder_bias, poor.len());
+                pack(poor, &mut packed[..size]);
+                for panel in 0..self.encoder.panels() {
+                    self.encoder.products(&packed[..size], panel, &mut products[..1]);
+                    again.pass(&mut products[0], panel, 0..poor.len());
+                }
+                poor.iter().enumerate().for_each(|(from, &to)| sieve.take_from(&mut again, from, to));
+            }
             sieve.empty(rows, tile.first_row + first, out)?;
+            self.guess.store(sieve.usual_start().to_bits(), Ordering::Relaxed);
         }
         Ok(())
     }

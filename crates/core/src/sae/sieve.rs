@@ -8,8 +8,8 @@ use pulp::Arch;
 use super::Activation;
 use crate::codes::CodesBuilder;
 use crate::error::{Complaint, Result};
-use crate::kernel::panels::{PANEL, Tile};
-use crate::kernel::top::by_value;
+use crate::kernel::panels::{PANEL, TILE_ROWS, Tile, add_and_compare, exceeding};
+use crate::kernel::top::{by_value, keep_largest, usual_floor};
 
 /// The entries of a group of rows, while panels of latents pass in ascending order.
 pub(super) struct Sieve<'a> {
@@ -20,6 +20,11 @@ pub(super) struct Sieve<'a> {
     rows: Vec<Kept>,
     latents: Vec<u32>,
     values: Vec<f32>,
+    scratch: Vec<f32>,
+    /// What values must exceed from the start: a guess, which saves time.
+    start: f32,
+    /// The smallest value that each row of the last group kept.
+    floors: Vec<f32>,
 }
 
 /// What a row keeps for now.
@@ -49,15 +54,56 @@ impl<'a> Sieve<'a> {
             _ => Default::default(),
         };
         let rows = (0..rows).map(|_| Kept::default()).collect();
-        let missing = encoder_bias.len().next_multiple_of(PANEL);
-        let mut encoder_bias = encoder_bias.to_vec();
-        // The nearest may be below 0, and still above what is not there.
-        encoder_bias.resize(missing, if *activation == Activation::Nearest { f32::NEG_INFINITY } else { 0.0 });
-        Sieve { activation, encoder_bias, levels, rows, latents: Vec::new(), values: Vec::new() }
+        let missing = encoder_bias.len();
+        let mut encoder_bias = padded(encoder_bias);
+        if *activation == Activation::Nearest {
+            // The nearest may be below 0, and still above what is not there.
+            encoder_bias[missing..].fill(f32::NEG_INFINITY);
+        }
+        Sieve {
+            activation,
+            encoder_bias,
+            levels,
+            rows,
+            latents: Vec::new(),
+            values: Vec::new(),
+            scratch: Vec::new(),
+            start: 0.0,
+            floors: Vec::new(),
+        }
+    }
+
+    /// Values of the next rows must exceed this, if there are enough of them: [`Sieve::poor`] says where not.
+    pub fn start_from(&mut self, floor: f32) {
+        if let Activation::TopK(_) = self.activation {
+            self.start = floor;
+            self.rows.iter_mut().for_each(|row| row.above = floor);
+        }
+    }
+
+    /// The first of some rows that have to be done again without a start.
+    pub fn poor(&self, rows: usize) -> Vec<usize> {
+        match self.activation {
+            Activation::TopK(k) if self.start > 0.0 => {
+                (0..rows).filter(|&row| self.rows[row].entries.len() < *k).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes what another sieve kept of a row.
+    pub fn take_from(&mut self, other: &mut Sieve<'_>, from: usize, to: usize) {
+        std::mem::swap(&mut self.rows[to], &mut other.rows[from]);
+        other.rows[from] = Kept::default();
+    }
+
+    /// Where rows like those of the last group should start.
+    pub fn usual_start(&self) -> f32 {
+        usual_floor(&self.floors)
     }
 
     /// Sifts the product of some rows with one panel.
-    pub fn pass(&mut self, tile: &Tile, panel: usize, rows: Range<usize>) {
+    pub fn pass(&mut self, tile: &mut Tile, panel: usize, rows: Range<usize>) {
         let first = panel * PANEL;
         let of = |values: &'_ [f32]| -> [f32; PANEL] {
             let mut line = [0.0; PANEL];
@@ -69,44 +115,47 @@ impl<'a> Sieve<'a> {
         let bias = of(&self.encoder_bias);
         let [one, two, three] = [of(&self.levels[0]), of(&self.levels[1]), of(&self.levels[2])];
         let (activation, kept) = (self.activation, &mut self.rows[rows]);
+        if let Activation::Relu | Activation::TopK(_) | Activation::Threshold(_) = activation {
+            let mut above = [f32::INFINITY; TILE_ROWS];
+            above.iter_mut().zip(&*kept).for_each(|(above, row)| *above = row.above);
+            // Most rows find nothing in a panel, so that all are asked first. NaN passes: it must be refused, not lost.
+            let mut hits = add_and_compare(tile, &bias, &one, &above);
+            while hits != 0 {
+                let place = hits.trailing_zeros() as usize;
+                hits &= hits - 1;
+                let (Some(row), Some(line)) = (kept.get_mut(place), tile.as_chunks::<PANEL>().0.get(place)) else {
+                    break;
+                };
+                row.push(line, first, exceeding(line, &one, row.above));
+                if let Activation::TopK(k) = activation {
+                    row.tighten(*k, &mut self.scratch);
+                }
+            }
+            return;
+        }
         // Compiled for the widest instructions there are; the arithmetic is the same with any.
         Arch::new().dispatch(|| {
             for (row, product) in kept.iter_mut().zip(tile.as_chunks::<PANEL>().0) {
                 let mut line: [f32; PANEL] = std::array::from_fn(|i| product[i] + bias[i]);
                 match activation {
-                    // A pursuit does not pass through a sieve.
-                    Activation::Relu | Activation::TopK(_) | Activation::Pursuit(_) => {}
-                    Activation::Threshold(_) => {
-                        line = std::array::from_fn(|i| if line[i] <= one[i] { 0.0 } else { line[i] });
-                    }
                     Activation::Gated { .. } => {
                         line = std::array::from_fn(|i| {
                             if line[i] + one[i] <= 0.0 { 0.0 } else { line[i] * two[i] + three[i] }
                         });
+                        row.push(&line, first, exceeding(&line, &[0.0; PANEL], 0.0));
                     }
-                    Activation::Nearest => {
-                        row.replace(&line, first);
-                        continue;
-                    }
-                    Activation::Largest(k) => {
-                        row.take(&line, first, |value, _| value != 0.0);
-                        if row.entries.len() >= 2 * k + PANEL {
-                            row.keep_largest(*k);
+                    Activation::Nearest => row.replace(&line, first),
+                    // These are drawn or chosen one by one, not sifted.
+                    Activation::Random { .. } | Activation::Pursuit(_) => {}
+                    _ => {
+                        let signs = std::array::from_fn(|i| if line[i] == 0.0 { 0.0 } else { 1.0 });
+                        row.push(&line, first, exceeding(&signs, &[0.0; PANEL], 0.0));
+                        if let Activation::Largest(k) = activation
+                            && row.entries.len() >= 2 * k + PANEL
+                        {
+                            row.keep_by_size(*k);
                         }
-                        continue;
                     }
-                    // These are drawn, not sifted.
-                    Activation::Random { .. } => continue,
-                    Activation::Signed => {
-                        row.take(&line, first, |value, _| value != 0.0);
-                        continue;
-                    }
-                }
-                // Written so that NaN stays: it must be refused, not lost.
-                #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN passes")]
-                row.take(&line, first, |value, above| !(value <= above));
-                if let Activation::TopK(k) = activation {
-                    row.tighten(*k);
                 }
             }
         });
@@ -114,13 +163,13 @@ impl<'a> Sieve<'a> {
 
     /// Hands out the rows, the first of which has a number, and is empty again.
     pub fn empty(&mut self, rows: usize, first_row: usize, out: &mut CodesBuilder) -> Result<()> {
+        self.floors.clear();
         for (place, row) in self.rows[..rows].iter_mut().enumerate() {
             if let Activation::TopK(k) = self.activation {
-                row.keep_best(*k);
-                row.entries.sort_unstable_by_key(|entry| entry.1);
+                self.floors.push(keep_largest(&mut row.entries, *k, &mut self.scratch));
             }
             if let Activation::Largest(k) = self.activation {
-                row.keep_largest(*k);
+                row.keep_by_size(*k);
                 row.entries.sort_unstable_by_key(|entry| entry.1);
             }
             if let Some((value, latent)) = row.entries.iter().find(|(value, _)| !value.is_finite()) {
@@ -146,26 +195,10 @@ impl<'a> Sieve<'a> {
     }
 }
 
-/// A bit for every place of a line.
-const BITS: [u32; PANEL] = {
-    let mut bits = [0; PANEL];
-    let mut place = 0;
-    while place < PANEL {
-        bits[place] = 1 << place;
-        place += 1;
-    }
-    bits
-};
-
 impl Kept {
-    /// Adds the values of a line that pass. Most lines of most rows have none or one, so that a mask of all is made
-    /// first, without a branch, and then only those that pass are looked at.
+    /// Adds the values of a line that a mask names.
     #[inline(always)]
-    fn take(&mut self, line: &[f32; PANEL], first: usize, passes: impl Fn(f32, f32) -> bool) {
-        let mut mask = 0;
-        for (&value, bit) in line.iter().zip(BITS) {
-            mask |= if passes(value, self.above) { bit } else { 0 };
-        }
+    fn push(&mut self, line: &[f32; PANEL], first: usize, mut mask: u32) {
         while mask != 0 {
             let place = mask.trailing_zeros() as usize;
             self.entries.push((line[place], (first + place) as u32));
@@ -185,7 +218,7 @@ impl Kept {
     }
 
     /// Keeps the k largest by absolute value, in no order.
-    fn keep_largest(&mut self, k: usize) {
+    fn keep_by_size(&mut self, k: usize) {
         if self.entries.len() > k {
             let by_size = |a: &(f32, u32), b: &(f32, u32)| by_value(&(a.0.abs(), a.1), &(b.0.abs(), b.1));
             self.entries.select_nth_unstable_by(k - 1, by_size);
@@ -194,20 +227,9 @@ impl Kept {
     }
 
     /// Drops what cannot be among the k best any more, every k entries or so.
-    #[inline(always)]
-    fn tighten(&mut self, k: usize) {
+    fn tighten(&mut self, k: usize, scratch: &mut Vec<f32>) {
         if self.entries.len() >= 2 * k + PANEL {
-            self.above = self.keep_best(k);
+            self.above = keep_largest(&mut self.entries, k, scratch);
         }
-    }
-
-    /// Keeps the k best, in no order, and says how good the worst of them is.
-    fn keep_best(&mut self, k: usize) -> f32 {
-        if self.entries.len() <= k {
-            return self.above;
-        }
-        let worst = self.entries.select_nth_unstable_by(k - 1, by_value).1.0;
-        self.entries.truncate(k);
-        worst
     }
 }

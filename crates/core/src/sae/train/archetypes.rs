@@ -10,6 +10,7 @@ use super::weights::{Size, find};
 use super::{Radius, Settings};
 use crate::error::{Complaint, Result};
 use crate::input::{Tensor, Tensors};
+use crate::kernel::aligned::Aligned;
 use crate::kernel::kmeans::nearest;
 use crate::kernel::panels::PANEL;
 use crate::kernel::random::{stream, unit};
@@ -45,7 +46,7 @@ pub(super) struct Archetypes {
     mixture: Learnt,
     pitch: usize,
     /// `Λ`, one row per latent.
-    pub relaxation: Vec<f32>,
+    pub relaxation: Aligned,
     radius: f32,
     /// `m`, the first of as many numbers as a vector has.
     multiplier: Learnt,
@@ -130,7 +131,7 @@ impl Archetypes {
             kept,
             mixture: Learnt::zeros(size.padded * pitch),
             pitch,
-            relaxation: vec![0.0; size.padded * size.stride],
+            relaxation: Aligned::zeros(size.padded * size.stride),
             radius: radius as f32,
             multiplier: Learnt::zeros(LANES),
             multiplied: settings.multiplier,

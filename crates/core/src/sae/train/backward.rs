@@ -1,13 +1,16 @@
 //! The backward pass, latent by latent: gradients of a panel of 32 latents are formed in cache from the rows that kept
 //! them, Adam uses them at once, and they never reach memory, unless their global length has to be known first.
 
+use std::mem::take;
+
 use rayon::prelude::*;
 
 use super::auxiliary::Auxiliary;
 use super::columns::Columns;
 use super::weights::{Shaped, Size, Weights};
 use super::{Constraint, Settings};
-use crate::kernel::panels::PANEL;
+use crate::kernel::aligned::Aligned;
+use crate::kernel::panels::{PANEL, panel_times};
 use crate::kernel::vector::{Adam, LANES, Rows, add_scaled, dot, gather, gather_and_dot, scale};
 use crate::sae::arch::{Column, Objective};
 
@@ -60,10 +63,10 @@ struct PanelGradient<'a> {
 /// What is used again for every panel.
 struct Scratch {
     /// Encoder gradients, one row per latent.
-    rows: Vec<f32>,
+    rows: Aligned,
     /// A gradient of a panel, where it is not kept.
-    encoder: Vec<f32>,
-    decoder: Vec<f32>,
+    encoder: Aligned,
+    decoder: Aligned,
     scalars: Vec<f32>,
     codes: Vec<f32>,
     slopes: Vec<f32>,
@@ -75,9 +78,9 @@ impl Scratch {
     fn new(size: Size, keep: bool) -> Scratch {
         let own = if keep { 0 } else { size.panel() };
         Scratch {
-            rows: vec![0.0; size.panel()],
-            encoder: vec![0.0; own],
-            decoder: vec![0.0; own],
+            rows: Aligned::zeros(size.panel()),
+            encoder: Aligned::zeros(own),
+            decoder: Aligned::zeros(own),
             scalars: vec![0.0; if keep { 0 } else { PANEL * size.scalars }],
             codes: Vec::new(),
             slopes: Vec::new(),
@@ -88,10 +91,11 @@ impl Scratch {
 }
 
 impl Backward<'_> {
-    /// Gradients of everything but the decoder's bias, kept; `bias` gets the shares of the panels in the latter.
-    pub fn gradients(&self, weights: &Weights, into: &mut Shaped, bias: &mut [f32]) {
+    /// Gradients of everything but the decoder's bias, kept; `bias` gets the shares of the panels in the latter. Returns
+    /// their squared length, formed while they are in cache.
+    pub fn gradients(&self, weights: &Weights, into: &mut Shaped, bias: &mut [f32]) -> f64 {
         let (size, panel) = (self.size, self.size.panel());
-        (
+        let squares: Vec<f64> = (
             weights.encoder.values().par_chunks(panel),
             weights.decoder.par_chunks(panel),
             weights.scalars.par_chunks(PANEL * size.scalars),
@@ -102,14 +106,17 @@ impl Backward<'_> {
         )
             .into_par_iter()
             .enumerate()
-            .for_each_init(
+            .map_init(
                 || Scratch::new(size, true),
                 |scratch, (which, (encoder, decoder, scalars, g_encoder, g_decoder, g_scalars, bias))| {
                     let weights = PanelWeights { encoder, decoder, scalars };
-                    let into = PanelGradient { encoder: g_encoder, decoder: g_decoder, scalars: g_scalars, bias };
-                    self.gradient(which, weights, into, scratch);
+                    let (encoder, decoder, scalars) = (&mut *g_encoder, &mut *g_decoder, &mut *g_scalars);
+                    self.gradient(which, weights, PanelGradient { encoder, decoder, scalars, bias }, scratch);
+                    square(g_encoder) + square(g_decoder) + square(g_scalars)
                 },
-            );
+            )
+            .collect();
+        squares.iter().sum()
     }
 
     /// Adam with kept gradients.
@@ -171,8 +178,7 @@ impl Backward<'_> {
             .for_each_init(
                 || Scratch::new(size, false),
                 |scratch, (which, (encoder, decoder, scalars, bias))| {
-                    let own = |from: &mut Vec<f32>| std::mem::take(from);
-                    let mut kept = (own(&mut scratch.encoder), own(&mut scratch.decoder), own(&mut scratch.scalars));
+                    let mut kept = (take(&mut scratch.encoder), take(&mut scratch.decoder), take(&mut scratch.scalars));
                     let weights = PanelWeights { encoder: encoder.0, decoder: decoder.0, scalars: scalars.0 };
                     let into = PanelGradient { encoder: &mut kept.0, decoder: &mut kept.1, scalars: &mut kept.2, bias };
                     self.gradient(which, weights, into, scratch);
@@ -234,7 +240,7 @@ impl Backward<'_> {
         into.decoder.fill(0.0);
         scratch.rows.fill(0.0);
         let mut sums = [0.0f32; PANEL];
-        let mut rows = std::mem::take(&mut scratch.rows);
+        let mut rows = take(&mut scratch.rows);
         let mut any = false;
         for (lane, sum) in sums.iter_mut().enumerate().take(size.latents - first) {
             let row = lane * size.stride..(lane + 1) * size.stride;
@@ -249,9 +255,8 @@ impl Backward<'_> {
         scratch.rows = rows;
         into.bias.fill(0.0);
         if any && self.objective.rules().centred {
-            for (share, line) in into.bias.iter_mut().zip(weights.encoder.chunks_exact(PANEL)) {
-                *share = -line.iter().zip(&sums).map(|(weight, sum)| weight * sum).sum::<f32>();
-            }
+            panel_times(weights.encoder, &sums, into.bias);
+            scale(into.bias, -1.0);
         }
     }
 
@@ -330,13 +335,20 @@ impl Backward<'_> {
     }
 }
 
+/// The squared length of a part of a gradient.
+pub(super) fn square(part: &[f32]) -> f64 {
+    f64::from(dot(part, part))
+}
+
 /// Rows of a panel to its packed form, a few cache lines at a time.
 fn transpose(rows: &[f32], stride: usize, packed: &mut [f32]) {
-    for (start, block) in (0..stride).step_by(LANES).zip(packed.chunks_mut(LANES * PANEL)) {
+    let lines = rows.as_chunks::<LANES>().0;
+    for (start, block) in packed.as_chunks_mut::<{ LANES * PANEL }>().0.iter_mut().enumerate() {
+        // Sizes are known to the compiler, so that nothing is checked inside.
         for lane in 0..PANEL {
-            let row = &rows[lane * stride + start..][..block.len() / PANEL];
-            for (k, &value) in row.iter().enumerate() {
-                block[k * PANEL + lane] = value;
+            let line = &lines[lane * (stride / LANES) + start];
+            for k in 0..LANES {
+                block[k * PANEL + lane] = line[k];
             }
         }
     }

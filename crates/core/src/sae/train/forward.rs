@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::select::Picks;
 use super::weights::Weights;
+use crate::kernel::aligned::Aligned;
 use crate::kernel::vector::{Rows, add_scaled, difference, gather};
 use crate::sae::arch::{Objective, Row};
 
@@ -14,7 +15,7 @@ const CHUNK: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     /// The derivative by the share of each group in the reconstruction: rows × groups × stride.
-    pub slopes: Vec<f32>,
+    pub slopes: Aligned,
     /// The derivative by the decoded gates: rows × stride, or nothing.
     pub gate_slopes: Vec<f32>,
     /// What the objective measured of each row.
@@ -47,7 +48,9 @@ impl Forward<'_> {
         let (stride, count) = (self.weights.size.stride, self.picks.len());
         let rules = self.objective.rules();
         let groups = rules.groups.len();
-        out.slopes.resize(count * groups * stride, 0.0);
+        if out.slopes.len() != count * groups * stride {
+            out.slopes.reset(count * groups * stride);
+        }
         out.gate_slopes.resize(if rules.gates { count * stride } else { 0 }, 0.0);
         out.measured.resize(count, [0.0; 2]);
         out.squares.resize(count * groups, 0.0);
@@ -73,7 +76,7 @@ impl Forward<'_> {
             .into_par_iter()
             .enumerate()
             .for_each(|(chunk, (slopes, gates, measured, squares, gate_squares, counts, sums))| {
-                let mut scratch = Scratch { decoded: vec![0.0; stride], ids: Vec::new(), codes: Vec::new() };
+                let mut scratch = Scratch { decoded: Aligned::zeros(stride), ids: Vec::new(), codes: Vec::new() };
                 for place in 0..measured.len() {
                     let row = chunk * CHUNK + place;
                     let slopes = &mut slopes[place * groups * stride..][..groups * stride];
@@ -141,7 +144,7 @@ impl Forward<'_> {
 }
 
 struct Scratch {
-    decoded: Vec<f32>,
+    decoded: Aligned,
     ids: Vec<u32>,
     codes: Vec<f32>,
 }

@@ -36,11 +36,12 @@ use super::arch::{self, Batch, Form, Objective, Selection, Terms};
 use super::{Linear, Parts};
 use crate::error::{Complaint, Error, Result};
 use crate::input::Tensors;
+use crate::kernel::aligned::Aligned;
 use crate::kernel::panels::{PANEL, TILE_ROWS};
 use crate::kernel::vector::{Adam, Rows, add_scaled, dot, scale};
 use archetypes::Archetypes;
 use auxiliary::{Auxiliary, Left};
-use backward::Backward;
+use backward::{Backward, square};
 use columns::Columns;
 use forward::{Errors, Forward};
 use select::{Picks, Selector};
@@ -64,8 +65,8 @@ pub struct Trainer {
 /// Memory that is used again in every step. Nothing in it outlives a step but the guess, which changes no result.
 #[derive(Default)]
 struct Buffers {
-    rows: Vec<f32>,
-    input: Vec<f32>,
+    rows: Aligned,
+    input: Aligned,
     bias: Vec<f32>,
     floors: Vec<f32>,
     norms: Vec<f32>,
@@ -236,8 +237,7 @@ impl Trainer {
         let rules = self.objective.rules();
         let buffers = &mut self.buffers;
         for padded in [&mut buffers.rows, &mut buffers.input] {
-            padded.clear();
-            padded.resize(rows.next_multiple_of(TILE_ROWS) * size.stride, 0.0);
+            padded.reset(rows.next_multiple_of(TILE_ROWS) * size.stride);
         }
         let (bias, centred) = (&self.weights.bias, rules.centred);
         (buffers.rows.par_chunks_exact_mut(size.stride), buffers.input.par_chunks_exact_mut(size.stride))
@@ -395,24 +395,25 @@ impl Trainer {
             buffers.shares.chunks_exact(size.stride).for_each(|share| add_scaled(1.0, share, &mut bias));
         } else {
             let gradient = buffers.gradient.get_or_insert_with(|| Shaped::zeros(size));
-            if rules.form == Form::Tied {
+            let mut squares = if rules.form == Form::Tied {
                 bias =
                     pursuit::gradient(settings, weights, &buffers.input, &buffers.choices, backward.slopes, gradient);
+                squared(gradient, size.panel())
             } else {
-                backward.gradients(weights, gradient, &mut buffers.shares);
+                let squares = backward.gradients(weights, gradient, &mut buffers.shares);
                 buffers.shares.chunks_exact(size.stride).for_each(|share| add_scaled(1.0, share, &mut bias));
-            }
+                squares
+            };
             if !rules.biased {
                 bias.fill(0.0);
             }
             gradient.bias.copy_from_slice(&bias);
-            let mut square = length(gradient, size.panel()).powi(2);
             if let Some(archetypes) = archetypes {
                 archetypes.split_gradient(&weights.decoder, &mut gradient.decoder);
-                square = length(gradient, size.panel()).powi(2) + archetypes.squared_gradient();
+                squares = squared(gradient, size.panel()) + archetypes.squared_gradient();
             }
             if let Some(longest) = settings.clip {
-                adam.scale = (longest / (square.sqrt() + 1e-6)).min(1.0) as f32;
+                adam.scale = (longest / ((squares + square(&bias)).sqrt() + 1e-6)).min(1.0) as f32;
             }
             if let Some(archetypes) = archetypes {
                 // Adam sees what a direction is made of, and not the direction itself.
@@ -486,10 +487,8 @@ fn adam_at(settings: &Settings, step: u64) -> Adam {
     }
 }
 
-/// The global length of a gradient.
-fn length(gradient: &Shaped, panel: usize) -> f64 {
-    let square = |part: &[f32]| f64::from(dot(part, part));
+/// The squared length of a gradient, but for that of the bias.
+fn squared(gradient: &Shaped, panel: usize) -> f64 {
     let matrix = |values: &[f32]| values.par_chunks(panel).map(square).collect::<Vec<f64>>().iter().sum::<f64>();
-    let rest = square(&gradient.scalars) + square(&gradient.bias);
-    (matrix(&gradient.encoder) + matrix(&gradient.decoder) + rest).sqrt()
+    matrix(&gradient.encoder) + matrix(&gradient.decoder) + square(&gradient.scalars)
 }

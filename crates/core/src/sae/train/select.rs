@@ -2,16 +2,13 @@
 
 use rayon::prelude::*;
 
-use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare};
-use crate::kernel::top::by_value;
+use crate::kernel::aligned::Aligned;
+use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare, blocks_at_once, exceeding, fill_block};
+use crate::kernel::top::{keep_largest, usual_floor};
 use crate::sae::arch::Selection;
 
 /// Pre-activation and latent, latents ascending once a selection is finished.
 pub(super) type Picks = Vec<(f32, u32)>;
-
-/// Tiles that pass through all panels together: few enough to stay in the second-level cache beside a panel, enough to
-/// make up for fetching it.
-const TILES: usize = 22;
 
 /// What a row's list may hold beyond what it keeps, before it is cut.
 const SLACK: usize = 96;
@@ -20,6 +17,7 @@ const SLACK: usize = 96;
 type Floors = [[f32; TILE_ROWS]];
 
 /// A product to select from.
+#[derive(Clone, Copy)]
 pub(super) struct Selector<'a> {
     /// The encoder.
     pub panels: &'a Panels,
@@ -38,30 +36,46 @@ impl Selector<'_> {
     pub fn select(&self, selection: Selection, guess: &mut f32, picks: &mut [Picks]) {
         match selection {
             Selection::Above => self.blocks(picks, f32::NEG_INFINITY, |_, _, _, _| {}),
-            Selection::PerRow(keep) => {
-                let most = 2 * keep + SLACK;
-                self.blocks(picks, f32::NEG_INFINITY, |picks, place, floors, _| {
-                    if picks[place].len() > most {
-                        floors[place / TILE_ROWS][place % TILE_ROWS] = cut(&mut picks[place], keep);
-                    }
-                });
-                picks.par_iter_mut().for_each(|picks| {
-                    if picks.len() > keep {
-                        cut(picks, keep);
-                    }
-                    picks.sort_unstable_by_key(|entry| entry.1);
-                });
-            }
+            Selection::PerRow(keep) => self.per_row(keep, guess, picks),
             // A pursuit chooses by itself.
             Selection::Pursuit(_) => {}
             Selection::PerBatch(keep) => self.per_batch(keep.saturating_mul(picks.len()), guess, picks),
         }
     }
 
+    /// The largest of every row. Most rows start from a floor that nearly all rows of the last batch exceeded, so that
+    /// little is picked up in vain; the few that then have too few are done again without it.
+    fn per_row(&self, keep: usize, guess: &mut f32, picks: &mut [Picks]) {
+        let most = 2 * keep + SLACK;
+        let largest = |selector: &Selector<'_>, start: f32, picks: &mut [Picks]| {
+            selector.blocks(picks, start, |picks, place, floors, _| {
+                if picks[place].len() > most {
+                    floors[place / TILE_ROWS][place % TILE_ROWS] =
+                        keep_largest(&mut picks[place], keep, &mut Vec::new());
+                }
+            });
+        };
+        let start = if *guess > 0.0 { *guess } else { f32::NEG_INFINITY };
+        largest(self, start, picks);
+        if start > 0.0 {
+            let poor: Vec<usize> = (0..picks.len()).filter(|&row| picks[row].len() < keep).collect();
+            let mut rows = vec![0.0; poor.len().next_multiple_of(TILE_ROWS) * self.stride];
+            for (&row, into) in poor.iter().zip(rows.chunks_exact_mut(self.stride)) {
+                into.copy_from_slice(&self.rows[row * self.stride..][..self.stride]);
+            }
+            let mut again = vec![Picks::new(); poor.len()];
+            largest(&Selector { rows: &rows, ..*self }, f32::NEG_INFINITY, &mut again);
+            poor.iter().zip(again).for_each(|(&row, found)| picks[row] = found);
+        }
+        let finish = |scratch: &mut Vec<f32>, picks: &mut Picks| keep_largest(picks, keep, scratch);
+        let floors: Vec<f32> = picks.par_iter_mut().with_min_len(64).map_init(Vec::new, finish).collect();
+        *guess = usual_floor(&floors);
+    }
+
     /// The largest of the whole batch. A block that holds twice as many drops what is below its own cut: the cut of a part
     /// is never above that of the whole.
     fn per_batch(&self, keep: usize, guess: &mut f32, picks: &mut [Picks]) {
-        let most = 2 * keep + SLACK * TILES;
+        let most = 2 * keep + 16 * SLACK;
         let mut start = *guess;
         loop {
             self.blocks(picks, start, |picks, _, floors, total| {
@@ -106,19 +120,23 @@ impl Selector<'_> {
         start: f32,
         gained: impl Fn(&mut [Picks], usize, &mut Floors, &mut usize) + Sync,
     ) {
-        let block = TILES * TILE_ROWS;
-        picks.par_chunks_mut(block).enumerate().for_each(|(which, picks)| {
-            let first = which * block;
+        let at_once = blocks_at_once(picks.len().div_ceil(TILE_ROWS), self.stride, rayon::current_num_threads());
+        let size = TILE_ROWS * self.stride;
+        picks.par_chunks_mut(at_once * TILE_ROWS).enumerate().for_each(|(which, picks)| {
             picks.iter_mut().for_each(Vec::clear);
-            let mut floors = vec![[start; TILE_ROWS]; picks.len().div_ceil(TILE_ROWS)];
-            let (mut tile, mut total) = ([0.0; TILE_ROWS * PANEL], 0);
+            let (tiles, first) = (picks.len().div_ceil(TILE_ROWS), which * at_once * size);
+            let (mut packed, mut products) = (Aligned::zeros(tiles * size), Aligned::zeros(tiles * TILE_ROWS * PANEL));
+            for (rows, block) in self.rows[first..].chunks_exact(size).zip(packed.chunks_exact_mut(size)) {
+                fill_block(rows, self.stride, block);
+            }
+            let (products, _) = products.as_chunks_mut::<{ TILE_ROWS * PANEL }>();
+            let (mut floors, mut total) = (vec![[start; TILE_ROWS]; tiles], 0);
             for panel in 0..self.panels.panels() {
                 let place = panel * PANEL;
-                let (bias, own) = (&self.bias[place..][..PANEL], &self.floors[place..][..PANEL]);
-                for at in 0..floors.len() {
-                    let from = (first + at * TILE_ROWS) * self.stride;
-                    self.panels.product(&self.rows[from..][..TILE_ROWS * self.stride], panel, &mut tile);
-                    let mut hits = add_and_compare(&mut tile, bias, own, &floors[at]);
+                let (bias, own) = (&self.bias[place..][..PANEL], &self.floors.as_chunks::<PANEL>().0[panel]);
+                self.panels.products(&packed, panel, products);
+                for (at, tile) in products.iter_mut().enumerate() {
+                    let mut hits = add_and_compare(tile, bias, own, &floors[at]);
                     while hits != 0 {
                         let r = hits.trailing_zeros() as usize;
                         hits &= hits - 1;
@@ -127,9 +145,14 @@ impl Selector<'_> {
                             break;
                         }
                         let (floor, before) = (floors[at][r], picks[row].len());
-                        for (c, (&value, &own)) in tile[r * PANEL..][..PANEL].iter().zip(own).enumerate() {
-                            if value > floor && value > own {
-                                picks[row].push((value, (place + c) as u32));
+                        let line = &tile.as_chunks::<PANEL>().0[r];
+                        let mut mask = exceeding(line, own, floor);
+                        while mask != 0 {
+                            let c = mask.trailing_zeros() as usize;
+                            mask &= mask - 1;
+                            // What is not a number is never kept.
+                            if !line[c].is_nan() {
+                                picks[row].push((line[c], (place + c) as u32));
                             }
                         }
                         total += picks[row].len() - before;
@@ -139,18 +162,6 @@ impl Selector<'_> {
             }
         });
     }
-}
-
-/// Keeps the largest, the lower latent among equals; returns the smallest value kept.
-fn cut(picks: &mut Picks, keep: usize) -> f32 {
-    if keep == 0 {
-        picks.clear();
-        return f32::INFINITY;
-    }
-    let (_, last, _) = picks.select_nth_unstable_by(keep - 1, by_value);
-    let floor = last.0;
-    picks.truncate(keep);
-    floor
 }
 
 /// The value at a place (from 1) among all entries of some lists, largest first.
@@ -166,6 +177,7 @@ fn nth(picks: &[Picks], place: usize) -> f32 {
 mod tests {
     use super::*;
     use crate::kernel::random::{stream, unit};
+    use crate::kernel::top::by_value;
 
     /// All products, as they are.
     fn dense(rows: usize, latents: usize, stride: usize, seed: u64) -> (Vec<f32>, Panels, Vec<f32>) {
@@ -202,14 +214,19 @@ mod tests {
             let mut guess = f32::NEG_INFINITY;
             selector.select(Selection::Above, &mut guess, &mut picks);
             assert!((0..rows).all(|row| picks[row] == entries(row)));
-            selector.select(Selection::PerRow(keep), &mut guess, &mut picks);
-            for (row, picks) in picks.iter().enumerate() {
-                let mut best = entries(row);
-                best.sort_by(by_value);
-                best.truncate(keep);
-                best.sort_by_key(|entry| entry.1);
-                assert_eq!(*picks, best);
+            // Once without a guess, once with that of the first time, once with one that is too high for most rows.
+            for start in [None, None, Some(0.6)] {
+                guess = start.unwrap_or(guess);
+                selector.select(Selection::PerRow(keep), &mut guess, &mut picks);
+                for (row, picks) in picks.iter().enumerate() {
+                    let mut best = entries(row);
+                    best.sort_by(by_value);
+                    best.truncate(keep);
+                    best.sort_by_key(|entry| entry.1);
+                    assert_eq!(*picks, best);
+                }
             }
+            guess = f32::NEG_INFINITY;
             let mut best: Vec<(f32, usize, u32)> =
                 (0..rows).flat_map(|row| entries(row).into_iter().map(move |entry| (entry.0, row, entry.1))).collect();
             best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::Settings;
 use crate::error::{Complaint, Result};
 use crate::input::{Tensor, Tensors};
+use crate::kernel::aligned::Aligned;
 use crate::kernel::panels::{PANEL, Panels, fill_panel};
 use crate::kernel::random::{stream, unit};
 use crate::kernel::vector::{LANES, dot, scale};
@@ -18,9 +19,9 @@ use crate::sae::arch::{Form, Rules, Scalar};
 #[derive(Clone, Debug)]
 pub(super) struct Shaped {
     /// Panel by panel, inner index first; nothing, where the directions are the encoder too.
-    pub encoder: Vec<f32>,
+    pub encoder: Aligned,
     /// One row per latent.
-    pub decoder: Vec<f32>,
+    pub decoder: Aligned,
     /// All numbers of a latent, then those of the next.
     pub scalars: Vec<f32>,
     /// The decoder's bias.
@@ -30,8 +31,8 @@ pub(super) struct Shaped {
 impl Shaped {
     pub fn zeros(size: Size) -> Shaped {
         Shaped {
-            encoder: vec![0.0; if size.tied { 0 } else { size.padded * size.stride }],
-            decoder: vec![0.0; size.padded * size.stride],
+            encoder: Aligned::zeros(if size.tied { 0 } else { size.padded * size.stride }),
+            decoder: Aligned::zeros(size.padded * size.stride),
             scalars: vec![0.0; size.padded * size.scalars],
             bias: vec![0.0; size.stride],
         }
@@ -70,7 +71,7 @@ impl Size {
 pub(super) struct Weights {
     pub size: Size,
     pub encoder: Panels,
-    pub decoder: Vec<f32>,
+    pub decoder: Aligned,
     pub scalars: Vec<f32>,
     pub bias: Vec<f32>,
 }
@@ -79,7 +80,7 @@ impl Weights {
     /// Random directions, the encoder their copy.
     pub fn initial(settings: &Settings, rules: &Rules) -> Weights {
         let size = Size::new(settings, rules);
-        let mut decoder = vec![0.0; size.padded * size.stride];
+        let mut decoder = Aligned::zeros(size.padded * size.stride);
         let mut random = stream(settings.seed, "initial dictionary", 0);
         let mut uniform = Vec::new();
         for row in decoder.chunks_exact_mut(size.stride).take(size.latents) {
@@ -115,7 +116,7 @@ impl Weights {
     /// The weights in our names, one row per latent.
     pub fn tensors(&self, names: &[Scalar]) -> Tensors {
         let shaped = Shaped {
-            encoder: self.encoder.values().to_vec(),
+            encoder: self.encoder.values().into(),
             decoder: self.decoder.clone(),
             scalars: self.scalars.clone(),
             bias: self.bias.clone(),

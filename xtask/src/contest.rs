@@ -1,0 +1,165 @@
+//! Measures taken in turns: programs of ours and of others stay loaded and answer one repetition at a time, so that all
+//! of them meet the same moods of the machine.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::steps::root;
+
+/// Who is measured, and under which name. Ours come first in every list.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Entry {
+    /// Whether the program is ours.
+    pub ours: bool,
+    /// The measure.
+    pub name: &'static str,
+    /// What it is called in a report.
+    pub title: &'static str,
+}
+
+/// The fastest of some entries takes at least so many times as long as another.
+pub struct Promise {
+    /// Which sizes it holds for.
+    pub sizes: &'static [usize],
+    /// Entries by their titles.
+    pub slower: &'static [&'static str],
+    /// An entry by its title.
+    pub faster: &'static str,
+    /// How many times.
+    pub ratio: f64,
+}
+
+/// A question that many programs answer at several sizes.
+pub struct Contest {
+    /// The name of the programs and of the results.
+    pub name: &'static str,
+    /// The question.
+    pub asks: &'static str,
+    /// The arguments of the programs.
+    pub sizes: &'static [&'static [usize]],
+    /// Who takes part.
+    pub entries: &'static [Entry],
+    /// Repetitions after the one that warms up.
+    pub rounds: usize,
+    /// What must hold.
+    pub promises: &'static [Promise],
+    /// Steps that each measure stands for, if a sum of all is wanted.
+    pub steps: Option<f64>,
+}
+
+/// Median and best seconds.
+#[derive(Clone, Copy)]
+struct Times {
+    median: f64,
+    best: f64,
+}
+
+/// A program that answers.
+struct Program {
+    child: Child,
+    ask: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start(command: &mut Command, arguments: &[usize]) -> Result<Program> {
+        let arguments = arguments.iter().map(usize::to_string);
+        let command = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).current_dir(root());
+        let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let (ask, answers) = (child.stdin.take(), child.stdout.take().context("no output")?);
+        Ok(Program { child, ask, answers: BufReader::new(answers) })
+    }
+
+    fn measure(&mut self, name: &str) -> Result<f64> {
+        let mut line = String::new();
+        writeln!(self.ask.as_mut().context("no input")?, "{name}")?;
+        self.answers.read_line(&mut line)?;
+        line.trim().parse().with_context(|| format!("the program gave no seconds for `{name}`"))
+    }
+
+    fn end(mut self) -> Result<()> {
+        drop(self.ask.take());
+        self.child.wait().map(drop).context("a program did not end")
+    }
+}
+
+impl Contest {
+    /// The report, and whether all promises were kept.
+    pub fn run(&self, programs: &Path, python: &Path) -> Result<(String, bool)> {
+        let mut text = format!("{}\n", self.asks);
+        let (mut kept, mut sums) = (true, [0.0, 0.0]);
+        for size in self.sizes {
+            let times = self.times(size, programs, python)?;
+            let words: Vec<String> = size.iter().map(usize::to_string).collect();
+            text += &format!("\n{:<40} {:>12} {:>12}\n", words.join(" x "), "best", "median");
+            for (entry, times) in self.entries.iter().zip(&times) {
+                let [best, median] = [times.best, times.median].map(|seconds| seconds * 1e3);
+                text += &format!("{:<40} {best:>9.1} ms {median:>9.1} ms\n", entry.title);
+                sums[usize::from(!entry.ours)] += times.best;
+            }
+            for promise in self.promises.iter().filter(|promise| promise.sizes.contains(&size[size.len() - 1])) {
+                let (line, holds) = self.judge(promise, &times)?;
+                (text, kept) = (text + &line, kept && holds);
+            }
+        }
+        if let Some(steps) = self.steps {
+            let [ours, theirs] = sums.map(|seconds| seconds * steps / 3600.0);
+            text += &format!("\nall of it, {steps} steps each: etalon {ours:.1} h, peer {theirs:.1} h\n");
+        }
+        Ok((text, kept))
+    }
+
+    /// What every entry took, in turns.
+    fn times(&self, size: &[usize], programs: &Path, python: &Path) -> Result<Vec<Times>> {
+        let script = root().join(format!("benches/peers/{}.py", self.name));
+        let mut ours = Program::start(&mut Command::new(programs.join(self.name)), size)?;
+        let mut theirs = match self.entries.iter().any(|entry| !entry.ours) {
+            true => Some(Program::start(Command::new(python).arg(script), size)?),
+            false => None,
+        };
+        let mut seconds = vec![Vec::new(); self.entries.len()];
+        for round in 0..=self.rounds {
+            for (entry, seconds) in self.entries.iter().zip(&mut seconds) {
+                let program = if entry.ours { &mut ours } else { theirs.as_mut().context("no peer")? };
+                let took = program.measure(entry.name)?;
+                if round > 0 {
+                    seconds.push(took);
+                }
+            }
+        }
+        ours.end()?;
+        theirs.map_or(Ok(()), Program::end)?;
+        Ok(seconds
+            .into_iter()
+            .map(|mut seconds| {
+                seconds.sort_by(f64::total_cmp);
+                Times { median: seconds[seconds.len() / 2], best: seconds[0] }
+            })
+            .collect())
+    }
+
+    /// Bests decide: what else the machine does makes single repetitions longer, never shorter.
+    fn judge(&self, promise: &Promise, times: &[Times]) -> Result<(String, bool)> {
+        let of = |title: &str| -> Result<Times> {
+            let place = self.entries.iter().position(|entry| entry.title == title).context("no such entry")?;
+            Ok(times[place])
+        };
+        let slower: Vec<Times> = promise.slower.iter().map(|title| of(title)).collect::<Result<_>>()?;
+        let least = |part: fn(&Times) -> f64| slower.iter().map(part).fold(f64::INFINITY, f64::min);
+        let faster = of(promise.faster)?;
+        let best = least(|times| times.best) / faster.best;
+        let median = least(|times| times.median) / faster.median;
+        let holds = best >= promise.ratio;
+        let line = format!(
+            "  {} / {}: {best:.2} (medians {median:.2}), promised {:.2}: {}\n",
+            promise.slower.join(" or "),
+            promise.faster,
+            promise.ratio,
+            if holds { "kept" } else { "NOT KEPT" },
+        );
+        Ok((line, holds))
+    }
+}
