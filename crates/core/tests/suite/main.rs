@@ -13,6 +13,7 @@ mod golden_probes;
 mod golden_stats;
 mod golden_training;
 mod layering;
+mod saebench;
 mod store;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,189 @@
+//! Files for SAEBench: written from real results, as its schemas want them where those are at hand, and read back.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use etalon::codes::Codes;
+use etalon::kernel::random::{stream, unit};
+use etalon::labels::{Annotations, Label};
+use etalon::metrics;
+use etalon::results::saebench::{self, Envelope};
+use etalon::results::{Profile, Stored};
+use etalon::run::Inputs;
+use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
+use etalon::store::ActivationStore;
+use serde_json::{Value, json};
+
+const METRICS: [&str; 7] = ["core", "sparse_probing", "sae_probes", "scr", "tpp", "absorption", "meta_structure"];
+const WIDTH: usize = 8;
+const LATENTS: usize = 12;
+
+/// Rows of four classes, each along its own axis and each with a latent of its own; two more concepts go across.
+fn inputs() -> Inputs {
+    let rows = 480;
+    let mut random = stream(8, "saebench test", 0);
+    let (mut activations, mut codes) = (Vec::new(), Vec::new());
+    for row in 0..rows {
+        let class = row % 4;
+        let mut x: Vec<f32> = (0..WIDTH).map(|_| 0.3 * (unit(&mut random) as f32 - 0.5)).collect();
+        x[class] += 1.0;
+        x[4] += if row % 3 == 0 { 1.0 } else { 0.0 };
+        let mut f = vec![0.0f32; LATENTS];
+        f[class] = 1.0 + unit(&mut random) as f32;
+        f[4] = if row % 3 == 0 { 1.0 } else { 0.0 };
+        f[5 + row % 7] = 0.1;
+        activations.extend(x);
+        codes.extend(f);
+    }
+    let mut directions = vec![0.0; LATENTS * WIDTH];
+    (0..LATENTS).for_each(|latent| directions[latent * WIDTH + latent % WIDTH] = 1.0);
+    let names = ["a", "b", "c", "d", "third"].map(String::from).to_vec();
+    let label = |row: usize, concept: usize| {
+        let yes = if concept < 4 { row % 4 == concept } else { row % 3 == 0 };
+        if yes { Label::Yes } else { Label::No }
+    };
+    let dictionary = Linear::new(Parts {
+        arch: "topk".into(),
+        encoder: directions.clone(),
+        encoder_bias: vec![0.0; LATENTS],
+        decoder: directions.clone(),
+        bias: vec![0.0; WIDTH],
+        subtract_bias: true,
+        input: Normalisation::None,
+        activation: Activation::TopK(3),
+    });
+    Inputs {
+        codes: Some(Arc::new(Codes::from_dense(&codes, LATENTS).unwrap())),
+        embeddings: Some(Arc::new(ActivationStore::from_rows(activations, WIDTH).unwrap())),
+        labels: Some(Arc::new(Annotations::new(names, rows, label).unwrap())),
+        directions: Some(Arc::new(ActivationStore::from_rows(directions, WIDTH).unwrap())),
+        dictionary: Some(Arc::new(dictionary.unwrap())),
+        ..Inputs::default()
+    }
+}
+
+fn results() -> Vec<Stored> {
+    let inputs = inputs();
+    let about = BTreeMap::from([
+        ("inputs".to_string(), json!("my score/core")),
+        ("latents".to_string(), json!(LATENTS)),
+        ("architecture".to_string(), json!(inputs.dictionary.as_ref().unwrap().card().arch)),
+        ("training_tokens".to_string(), json!(5_000_000_000u64)),
+    ]);
+    let result = |name: &str| {
+        let metric = metrics::find(name).unwrap();
+        let quick = [("repeats", "2"), ("meta_steps", "20"), ("quadrant_rows", "10")];
+        let declared = |name: &str| metric.card().params.iter().any(|param| param.name == name);
+        let given: Vec<(&str, &str)> = quick.into_iter().filter(|(name, _)| declared(name)).collect();
+        let result = crate::run(metric, &inputs, &given, Profile::Paper, 3, 2).unwrap();
+        Stored::new(result, about.clone()).unwrap()
+    };
+    METRICS.map(result).to_vec()
+}
+
+#[test]
+fn every_evaluation_is_written_as_its_readers_want_it_and_comes_back() {
+    let files = saebench::files(&results(), 1_700_000_000_000).unwrap();
+    let folders: Vec<String> =
+        files.iter().map(|(path, _)| path.parent().unwrap().to_string_lossy().into_owned()).collect();
+    let expected =
+        ["absorption", "core", "meta_structure", "scr", "sparse_probing", "sparse_probing_sae_probes", "tpp"];
+    assert_eq!(folders, expected);
+    let directory = tempfile::tempdir().unwrap();
+    for (path, envelope) in &files {
+        envelope.check().unwrap();
+        // All evaluations of a dictionary share their file name, and it has no word that decides what a file is.
+        let name = path.file_name().unwrap().to_string_lossy();
+        assert_eq!(name, "my-sc.ore-c.ore_width-12_custom_sae_eval_results.json");
+        assert_eq!(envelope.sae_cfg_dict.as_ref().unwrap()["training_tokens"], json!(i32::MAX));
+        assert!(envelope.eval_result_details.iter().all(Value::is_object));
+        let text = serde_json::to_string_pretty(envelope).unwrap();
+        assert_eq!(&serde_json::from_str::<Envelope>(&text).unwrap(), envelope);
+        against_schema(envelope);
+        std::fs::create_dir_all(directory.path().join(path).parent().unwrap()).unwrap();
+        std::fs::write(directory.path().join(path), text).unwrap();
+    }
+    let core = &files[1].1;
+    assert!(core.number("reconstruction_quality", "explained_variance").unwrap() > 0.0);
+    // What needs a language model is undefined, which such a file can only say as −1.
+    assert_eq!(core.number("model_performance_preservation", "ce_loss_score"), Some(-1.0));
+    assert_eq!(core.eval_result_details.len(), LATENTS);
+    let tpp = &files[6].1;
+    assert!(tpp.number("tpp_metrics", "tpp_threshold_2_total_metric").is_some());
+
+    let imported = saebench::read(directory.path()).unwrap();
+    assert!(imported.refused.is_empty());
+    assert_eq!(imported.results.len(), files.len());
+    let l0 = core.number("sparsity", "l0");
+    assert!(imported.results.iter().all(|stored| stored.about["l0"].as_f64() == l0));
+}
+
+/// The published schema of an evaluation, where the folder of them lies beside the project.
+fn against_schema(envelope: &Envelope) {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden/saebench-schemas"));
+    let path = folder.join(format!("eval_output_schema_{}.json", envelope.eval_type_id));
+    let Ok(text) = std::fs::read_to_string(path) else { return };
+    let schema: Value = serde_json::from_str(&text).unwrap();
+    let value = serde_json::to_value(envelope).unwrap();
+    if let Err(wrong) = conforms(&value, &schema, &schema) {
+        panic!("{}: {wrong}", envelope.eval_type_id);
+    }
+}
+
+/// As much of JSON Schema as these files use; any other word in them is refused.
+fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
+    for (word, rule) in schema.as_object().ok_or("a schema is an object")? {
+        match word.as_str() {
+            "title" | "description" | "default" | "$defs" | "ui_default_display" => {}
+            "$ref" => {
+                let place = rule.as_str().unwrap().trim_start_matches('#');
+                conforms(value, root.pointer(place).ok_or("no such definition")?, root)?;
+            }
+            "anyOf" => {
+                let any = rule.as_array().unwrap().iter().any(|schema| conforms(value, schema, root).is_ok());
+                any.then_some(()).ok_or_else(|| format!("{value} is none of {rule}"))?;
+            }
+            "type" => {
+                let fits = match rule.as_str().unwrap() {
+                    "object" => value.is_object(),
+                    "array" => value.is_array(),
+                    "string" => value.is_string(),
+                    "boolean" => value.is_boolean(),
+                    "null" => value.is_null(),
+                    "integer" => value.is_i64() || value.is_u64(),
+                    "number" => value.is_number(),
+                    other => return Err(format!("unknown type {other}")),
+                };
+                fits.then_some(()).ok_or_else(|| format!("{value} is no {rule}"))?;
+            }
+            "required" => {
+                for name in rule.as_array().unwrap() {
+                    let there = value.get(name.as_str().unwrap()).is_some();
+                    there.then_some(()).ok_or_else(|| format!("{name} is missing"))?;
+                }
+            }
+            "properties" => {
+                for (name, schema) in rule.as_object().unwrap() {
+                    if let Some(value) = value.get(name) {
+                        conforms(value, schema, root).map_err(|wrong| format!("{name}: {wrong}"))?;
+                    }
+                }
+            }
+            "items" => {
+                for value in value.as_array().into_iter().flatten() {
+                    conforms(value, rule, root)?;
+                }
+            }
+            "additionalProperties" => {
+                if rule.is_object() {
+                    let values = value.as_object().into_iter().flatten().map(|(_, value)| value);
+                    values.map(|value| conforms(value, rule, root)).collect::<Result<Vec<_>, _>>()?;
+                }
+            }
+            "minimum" | "minItems" | "maxItems" | "prefixItems" => {}
+            other => return Err(format!("the word `{other}` is not known here")),
+        }
+    }
+    Ok(())
+}
