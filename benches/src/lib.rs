@@ -194,7 +194,7 @@ pub fn turns<'a>(make: impl Fn(&str) -> Result<Measure<'a>>) -> Result<()> {
         }
         let Some(measure) = made.get_mut(&name) else { continue };
         let began = Instant::now();
-        pool.install(|| measure())?;
+        pool.install(measure)?;
         println!("{}", began.elapsed().as_secs_f64());
         std::io::stdout().flush().map_err(Error::io("answer", std::path::Path::new("standard output")))?;
     }

@@ -316,6 +316,7 @@ impl Piece<'_> {
                 for (k, line) in self.lines.chunks_exact(PANEL).enumerate() {
                     let (vectors, _) = S::as_simd_f32s(&line[column..column + VECTORS * lanes]);
                     let vectors: [S::f32s; VECTORS] = std::array::from_fn(|v| vectors[v]);
+                    #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
                     for r in 0..ROWS {
                         let value = simd.splat_f32s(value(k, first + r));
                         for v in 0..VECTORS {

@@ -28,10 +28,10 @@ fn inputs() -> Inputs {
         let class = row % 4;
         let mut x: Vec<f32> = (0..WIDTH).map(|_| 0.3 * (unit(&mut random) as f32 - 0.5)).collect();
         x[class] += 1.0;
-        x[4] += if row % 3 == 0 { 1.0 } else { 0.0 };
+        x[4] += if row.is_multiple_of(3) { 1.0 } else { 0.0 };
         let mut f = vec![0.0f32; LATENTS];
         f[class] = 1.0 + unit(&mut random) as f32;
-        f[4] = if row % 3 == 0 { 1.0 } else { 0.0 };
+        f[4] = if row.is_multiple_of(3) { 1.0 } else { 0.0 };
         f[5 + row % 7] = 0.1;
         activations.extend(x);
         codes.extend(f);
@@ -40,7 +40,7 @@ fn inputs() -> Inputs {
     (0..LATENTS).for_each(|latent| directions[latent * WIDTH + latent % WIDTH] = 1.0);
     let names = ["a", "b", "c", "d", "third"].map(String::from).to_vec();
     let label = |row: usize, concept: usize| {
-        let yes = if concept < 4 { row % 4 == concept } else { row % 3 == 0 };
+        let yes = if concept < 4 { row % 4 == concept } else { row.is_multiple_of(3) };
         if yes { Label::Yes } else { Label::No }
     };
     let dictionary = Linear::new(Parts {

@@ -84,7 +84,7 @@ fn without_absorption_there_is_none() {
 #[test]
 fn what_was_planted_is_found() {
     // One of ten rows of the first class is taken by latent 2, too few for a second main latent.
-    let scores = run(&world(|row| row % 30 == 0), &[("jump", "0.2")], Profile::Paper).unwrap();
+    let scores = run(&world(|row: usize| row.is_multiple_of(30)), &[("jump", "0.2")], Profile::Paper).unwrap();
     let table = scores.table("concept").unwrap();
     let rows = table.column("rows").unwrap().number(0).unwrap();
     let full = table.column("fully_absorbed").unwrap().number(0).unwrap();
@@ -96,7 +96,7 @@ fn what_was_planted_is_found() {
         assert_eq!(table.column(key).unwrap().number(1), Some(0.0));
     }
     // With a small jump latent 2 is recognised as the other half of a split class, and nothing is absorbed.
-    let scores = run(&world(|row| row % 30 == 0), &[], Profile::Paper).unwrap();
+    let scores = run(&world(|row: usize| row.is_multiple_of(30)), &[], Profile::Paper).unwrap();
     let table = scores.table("concept").unwrap();
     assert_eq!(table.column("split_features").unwrap().number(0), Some(2.0));
     assert_eq!(value(&scores, "full_absorption"), Some(0.0));
@@ -116,7 +116,7 @@ fn classes_that_nobody_can_tell_are_left_out() {
     let mut inputs = world(|_| false);
     let rows = 600;
     let label = |row: usize, class: usize| match class {
-        0 if row % 3 == 0 => Label::Yes,
+        0 if row.is_multiple_of(3) => Label::Yes,
         // Nobody, everybody, and nobody knows.
         2 => Label::Yes,
         3 => Label::Unknown,
