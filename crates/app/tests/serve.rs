@@ -46,7 +46,7 @@ impl Reply {
 /// A results directory with one small study, a layout, samples that try to be more than text, and an image.
 fn results() -> Room {
     let room = Room::furnished();
-    room.done("sanity --codes codes.npy --labels labels.csv --metrics match --out out --quiet");
+    room.done("sanity --codes codes.npy --embeddings embeddings.npy --labels labels.csv --metrics match --out out --quiet");
     room.write("out/points.csv", "latent,x,y,name\n0,0.1,0.2,red\n1,0.5,0.4,<img src=x>\n2,0.9,0.1,\n");
     room.write(
         "out/samples.jsonl",

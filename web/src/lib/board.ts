@@ -26,6 +26,11 @@ export function choices(board: Board): Choice[] {
   return [...numbers, ...measures];
 }
 
+/** The data set with the most to compare: where a visitor begins. */
+export function richest(boards: Board[]): Board {
+  return boards.reduce((best, board) => (board.cells.length > (best?.cells.length ?? -1) ? board : best), boards[0]);
+}
+
 export function mains(board: Board): Choice[] {
   const all = choices(board);
   return board.measures.flatMap((measure) => all.filter((choice) => choice.id === `${measure.slug}.${measure.keys[0]?.key}`));

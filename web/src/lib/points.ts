@@ -65,10 +65,10 @@ export class Points {
   view: View = { x: 0, y: 0, zoom: 1 };
   count = 0;
   drawn = 0;
-  private x = new Float32Array();
-  private y = new Float32Array();
-  private a = new Float32Array();
-  private b = new Float32Array();
+  private x: Float32Array = new Float32Array();
+  private y: Float32Array = new Float32Array();
+  private a: Float32Array = new Float32Array();
+  private b: Float32Array = new Float32Array();
   private marks = new Float32Array();
   private chosen = false;
   private gl: WebGL2RenderingContext | null;

@@ -20,7 +20,14 @@ const floats = (column: Column | undefined, rows: number[]) => (column ? Float32
 export const isNull = (model: string) => /^(null|real)/i.test(model);
 
 /** Everything a map can show, gaps first. The models of a result are known only when it is loaded. */
-export async function sources(manifest: Manifest, boards: Board[]): Promise<Source[]> {
+export function sources(manifest: Manifest, boards: Board[]): Promise<Source[]> {
+  return (found ??= find(manifest, boards));
+}
+
+let found: Promise<Source[]> | null = null;
+const known = new Map<string, Promise<Values>>();
+
+async function find(manifest: Manifest, boards: Board[]): Promise<Source[]> {
   const label = (id: string) => {
     for (const board of boards) {
       const cell = board.cells.find((cell) => cell.runs.some((run) => run.id === id));
@@ -52,7 +59,13 @@ export async function sources(manifest: Manifest, boards: Board[]): Promise<Sour
   return [...gaps, ...plain];
 }
 
-export async function values(source: Source): Promise<Values> {
+export function values(source: Source): Promise<Values> {
+  const own = known.get(source.id) ?? read(source);
+  known.set(source.id, own);
+  return own;
+}
+
+async function read(source: Source): Promise<Values> {
   const table = (await load<Result>(`results/${source.result}`)).tables.latent;
   const models = table.model;
   const rows: number[] = [];
