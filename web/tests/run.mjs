@@ -127,7 +127,7 @@ async function browserTests() {
     assert.equal(await marks(), 12);
     assert.equal(await page.locator('figure svg .dashed').count(), 3);
     assert.ok((await page.locator('figure svg [data-error]').count()) >= 12);
-    await page.getByLabel('across').selectOption('fms.fms');
+    await page.getByRole('combobox', { name: 'across' }).selectOption('fms.fms');
     assert.ok(page.url().includes('x=fms.fms'));
     assert.equal(await marks(), 12);
     assert.equal(await page.locator('figure svg [data-front]').count(), 1);

@@ -46,7 +46,9 @@ impl Reply {
 /// A results directory with one small study, a layout, samples that try to be more than text, and an image.
 fn results() -> Room {
     let room = Room::furnished();
-    room.done("sanity --codes codes.npy --embeddings embeddings.npy --labels labels.csv --metrics match --out out --quiet");
+    room.done(
+        "sanity --codes codes.npy --embeddings embeddings.npy --labels labels.csv --metrics match --out out --quiet",
+    );
     room.write("out/points.csv", "latent,x,y,name\n0,0.1,0.2,red\n1,0.5,0.4,<img src=x>\n2,0.9,0.1,\n");
     room.write(
         "out/samples.jsonl",
@@ -84,7 +86,10 @@ impl Served {
         let _ = stream.write_all(bytes);
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all);
-        let end = all.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&all)));
+        let end = all
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n")
+            .unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&all)));
         let head = String::from_utf8(all[..end].to_vec()).unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Reply { status, head, body: all[end + 4..].to_vec() }
@@ -140,14 +145,18 @@ fn every_answer_forbids_what_pages_do_not_need() {
 fn foreign_names_and_foreign_pages_are_refused() {
     let served = serve("");
     let path = format!("/api/v1/runs.json?token={}", served.token);
-    for host in ["evil.example", &format!("evil.example:{}", served.port), "127.0.0.1", "127.0.0.1:1", "", "10.0.0.1:80"] {
+    for host in
+        ["evil.example", &format!("evil.example:{}", served.port), "127.0.0.1", "127.0.0.1:1", "", "10.0.0.1:80"]
+    {
         let reply = served.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
         assert_eq!(reply.status, 421, "{host}");
     }
     assert_eq!(served.send(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).status, 421);
     let twice = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nHost: evil.example\r\n\r\n", served.port);
     assert_eq!(served.send(twice.as_bytes()).status, 421);
-    for origin in ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1", "http://localhost.evil.example"] {
+    for origin in
+        ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1", "http://localhost.evil.example"]
+    {
         assert_eq!(served.ask("GET", &path, &format!("Origin: {origin}\r\n")).status, 403, "{origin}");
     }
     let own = format!("Origin: http://localhost:{}\r\n", served.port);
@@ -164,7 +173,11 @@ fn nothing_can_be_written() {
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get"] {
         assert_eq!(served.ask(method, "/api/v1/runs.json", &cookie).status, 405, "{method}");
     }
-    for headers in ["Content-Length: 1073741824\r\n", "Transfer-Encoding: chunked\r\n", "Content-Length: 1\r\nContent-Length: 0\r\n"] {
+    for headers in [
+        "Content-Length: 1073741824\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "Content-Length: 1\r\nContent-Length: 0\r\n",
+    ] {
         let reply = served.ask("GET", "/", &format!("{cookie}{headers}"));
         assert!(matches!(reply.status, 200 | 413), "{headers}");
         assert_ne!(served.ask("POST", "/", &format!("{cookie}{headers}")).status, 200);
@@ -179,21 +192,60 @@ fn no_address_reaches_the_disk() {
     let id = manifest["results"][0]["id"].as_str().unwrap();
     assert_eq!(served.get(&format!("/api/v1/results/{id}.json")).json()["metric"], "match");
     let tricks = [
-        "/secret.txt", "/../secret.txt", "/api/v1/../../secret.json", "/api/v1/results/../../secret.json",
-        "/api/v1/results/..%2f..%2fsecret.json", "/api/v1/results/%2e%2e/%2e%2e/secret.json", "/api/v1/results/%252e%252e/secret.json",
-        "/api/v1/results/..\\..\\secret.json", "/api/v1/layouts/../secret.json", "/api/v1/layouts/../points.json", "/api/v1/figures/../runs.json",
-        "/api/v1/concepts/../../secret.json", "/api/v1/concepts/-1.json", "/api/v1/concepts/0x0.json", "/api/v1/concepts/99999999999.json",
-        "/img/../secret.json", "/img/..%2fsecret.json", "/img/fedcba9876543210", "/img/0123456789abcdef.png", "//etc/passwd", "/etc/passwd", "/%00",
-        "/api/v1//manifest.json", "/api//v1/manifest.json", "/api/v1/manifest.json/", "/API/v1/manifest.json", "/results/", "/out/secret.json",
-        "/api/v1/results/.json", "/api/v1/.json", "/./", "/index.html/..", "/app.js%00.css", "/app.js;x", "/#/runs",
+        "/secret.txt",
+        "/../secret.txt",
+        "/api/v1/../../secret.json",
+        "/api/v1/results/../../secret.json",
+        "/api/v1/results/..%2f..%2fsecret.json",
+        "/api/v1/results/%2e%2e/%2e%2e/secret.json",
+        "/api/v1/results/%252e%252e/secret.json",
+        "/api/v1/results/..\\..\\secret.json",
+        "/api/v1/layouts/../secret.json",
+        "/api/v1/layouts/../points.json",
+        "/api/v1/figures/../runs.json",
+        "/api/v1/concepts/../../secret.json",
+        "/api/v1/concepts/-1.json",
+        "/api/v1/concepts/0x0.json",
+        "/api/v1/concepts/99999999999.json",
+        "/img/../secret.json",
+        "/img/..%2fsecret.json",
+        "/img/fedcba9876543210",
+        "/img/0123456789abcdef.png",
+        "//etc/passwd",
+        "/etc/passwd",
+        "/%00",
+        "/api/v1//manifest.json",
+        "/api//v1/manifest.json",
+        "/api/v1/manifest.json/",
+        "/API/v1/manifest.json",
+        "/results/",
+        "/out/secret.json",
+        "/api/v1/results/.json",
+        "/api/v1/.json",
+        "/./",
+        "/index.html/..",
+        "/app.js%00.css",
+        "/app.js;x",
+        "/#/runs",
     ];
     for path in tricks {
         let reply = served.get(path);
         assert_eq!(reply.status, 404, "{path}");
         assert!(!String::from_utf8_lossy(&reply.body).contains("secret"), "{path}");
     }
-    for line in ["GET secret.txt HTTP/1.1", "GET http://127.0.0.1/ HTTP/1.1", "GET /\0 HTTP/1.1", "GET / HTTP/9", "nonsense", "GET  / HTTP/1.1"] {
-        assert_eq!(served.send(format!("{line}\r\nHost: 127.0.0.1:{}\r\n\r\n", served.port).as_bytes()).status, 400, "{line:?}");
+    for line in [
+        "GET secret.txt HTTP/1.1",
+        "GET http://127.0.0.1/ HTTP/1.1",
+        "GET /\0 HTTP/1.1",
+        "GET / HTTP/9",
+        "nonsense",
+        "GET  / HTTP/1.1",
+    ] {
+        assert_eq!(
+            served.send(format!("{line}\r\nHost: 127.0.0.1:{}\r\n\r\n", served.port).as_bytes()).status,
+            400,
+            "{line:?}"
+        );
     }
 }
 
@@ -208,13 +260,19 @@ fn images_are_served_as_images_and_words_as_words() {
     assert_eq!(concept["fired"], 2);
     assert_eq!(concept["sets"][0]["top"][0]["text"], "</script><script>alert(1)</script>");
     assert_eq!(concept["sets"][0]["top"][1]["image"], "0123456789abcdef");
-    assert_eq!((concept["partners"][0]["latent"].as_u64(), concept["partners"][0]["jaccard"].as_f64()), (Some(1), Some(0.5)));
+    assert_eq!(
+        (concept["partners"][0]["latent"].as_u64(), concept["partners"][0]["jaccard"].as_f64()),
+        (Some(1), Some(0.5))
+    );
     let layout = served.get("/api/v1/layouts/points.json").json();
     assert_eq!(layout["latent"], serde_json::json!([0, 1, 2]));
     assert_eq!(served.get("/api/v1/metrics.json").json()[0]["name"].as_str().map(str::is_empty), Some(false));
     let runs = served.get("/api/v1/runs.json").json();
     let sets = runs["data"][0]["sets"].as_array().unwrap();
-    assert!(sets.iter().any(|set| set["baseline"] == "floor") && sets.iter().any(|set| set["baseline"].is_null()), "{sets:?}");
+    assert!(
+        sets.iter().any(|set| set["baseline"] == "floor") && sets.iter().any(|set| set["baseline"].is_null()),
+        "{sets:?}"
+    );
     let slug = runs["data"][0]["slug"].as_str().unwrap();
     let album = served.get(&format!("/api/v1/figures/{slug}.json")).json();
     assert!(album["figures"][0]["svg"].as_str().unwrap().starts_with("<svg"));
@@ -293,11 +351,23 @@ fn an_export_holds_every_address_of_the_server() {
     let room = &served._room;
     room.done("export out --out static --single all.html");
     let files = room.files("static");
-    for name in ["index.html", "app.js", "app.css", "api/v1/manifest.json", "api/v1/runs.json", "api/v1/concepts/0.json", "img/0123456789abcdef"] {
+    for name in [
+        "index.html",
+        "app.js",
+        "app.css",
+        "api/v1/manifest.json",
+        "api/v1/runs.json",
+        "api/v1/concepts/0.json",
+        "img/0123456789abcdef",
+    ] {
         assert!(files.iter().any(|file| file == name), "{name} in {files:?}");
     }
     for file in files.iter().filter(|file| *file != "index.html") {
-        assert_eq!(std::fs::read(room.path("static").join(file)).unwrap(), served.get(&format!("/{file}")).body, "{file}");
+        assert_eq!(
+            std::fs::read(room.path("static").join(file)).unwrap(),
+            served.get(&format!("/{file}")).body,
+            "{file}"
+        );
     }
     let single = room.read("all.html");
     assert!(single.contains("Content-Security-Policy") && !single.contains("src=\"./app.js\""));

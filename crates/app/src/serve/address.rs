@@ -73,7 +73,9 @@ mod tests {
         for host in ["127.0.0.1:8000", "localhost:8000", "[::1]:8000"] {
             assert!(here.answers_to(host), "{host}");
         }
-        for host in ["", "evil.example:8000", "127.0.0.1", "127.0.0.1:80", "192.168.0.7:8000", "localhost.evil.example:8000"] {
+        for host in
+            ["", "evil.example:8000", "127.0.0.1", "127.0.0.1:80", "192.168.0.7:8000", "localhost.evil.example:8000"]
+        {
             assert!(!here.answers_to(host), "{host}");
         }
         let open = Address::new(Some("0.0.0.0"), 8000).unwrap();

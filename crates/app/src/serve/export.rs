@@ -105,7 +105,12 @@ mod tests {
 
     #[test]
     fn the_page_has_the_places_that_a_single_file_fills() {
-        for place in ["<!--policy-->", "<link rel=\"stylesheet\" href=\"./app.css\">", "<script defer src=\"./app.js\"></script>", "</body>"] {
+        for place in [
+            "<!--policy-->",
+            "<link rel=\"stylesheet\" href=\"./app.css\">",
+            "<script defer src=\"./app.js\"></script>",
+            "</body>",
+        ] {
             assert_eq!(bundle::PAGE.matches(place).count(), 1, "{place}");
         }
         assert!(!bundle::SCRIPT.contains("</script") && !bundle::STYLE.contains("</style"));

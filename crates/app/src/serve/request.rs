@@ -139,9 +139,16 @@ mod tests {
 
     #[test]
     fn what_is_no_head_is_refused() {
-        for head in
-            ["", "GET", "GET /", "GET / HTTP/2", "GET http://a/ HTTP/1.1", "GET / HTTP/1.1\r\nno colon", "GET /\0 HTTP/1.1", "GET  / HTTP/1.1"]
-        {
+        for head in [
+            "",
+            "GET",
+            "GET /",
+            "GET / HTTP/2",
+            "GET http://a/ HTTP/1.1",
+            "GET / HTTP/1.1\r\nno colon",
+            "GET /\0 HTTP/1.1",
+            "GET  / HTTP/1.1",
+        ] {
             assert_eq!(Request::parse(head.as_bytes()), Err(Refusal::Malformed), "{head:?}");
         }
         assert_eq!(Request::parse(b"GET /\xff HTTP/1.1"), Err(Refusal::Malformed));

@@ -106,7 +106,9 @@ impl Shelf {
 
 fn stamp(directory: &Path) -> Stamp {
     let mut stamp = Stamp::new();
-    for folder in [directory.to_path_buf(), directory.join("results"), directory.join("layouts"), directory.join("images")] {
+    for folder in
+        [directory.to_path_buf(), directory.join("results"), directory.join("layouts"), directory.join("images")]
+    {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             // Folders change their time with every file that is being written.
             if let Ok(about) = entry.metadata()
@@ -153,7 +155,8 @@ impl Content {
     }
 
     fn addresses(&self) -> Vec<String> {
-        let mut all: Vec<String> = ["manifest", "metrics", "runs"].iter().map(|name| format!("{API}/{name}.json")).collect();
+        let mut all: Vec<String> =
+            ["manifest", "metrics", "runs"].iter().map(|name| format!("{API}/{name}.json")).collect();
         all.extend(self.results.iter().map(|stored| format!("{API}/results/{}.json", stored.id)));
         all.extend(self.albums.keys().map(|slug| format!("{API}/figures/{slug}.json")));
         all.extend(self.layouts.keys().map(|name| format!("{API}/layouts/{name}.json")));
@@ -274,7 +277,8 @@ fn listed(stored: &Stored) -> Value {
 fn result(stored: &Stored) -> Result<Value> {
     let mut value = stored.result.to_json()?;
     value["id"] = json!(stored.id);
-    value["about"] = serde_json::to_value(&stored.about).map_err(|error| Error::Bug(format!("about to JSON: {error}")))?;
+    value["about"] =
+        serde_json::to_value(&stored.about).map_err(|error| Error::Bug(format!("about to JSON: {error}")))?;
     Ok(value)
 }
 
@@ -290,7 +294,8 @@ fn layout_files(directory: &Path) -> Vec<(String, PathBuf)> {
         let path = entry.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         // Names are a part of addresses.
-        let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+        let plain =
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
         if plain && known(&path) && !path.is_symlink() {
             files.push((name, path));
         }

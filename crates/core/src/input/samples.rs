@@ -75,7 +75,9 @@ pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
         }
         let wrong = |found: String| {
             Complaint::new("a line is not a sample")
-                .expected(r#"an object such as {"id": "s1", "text": "..", "activations": [{"latent": 17, "value": 2.5}]}"#)
+                .expected(
+                    r#"an object such as {"id": "s1", "text": "..", "activations": [{"latent": 17, "value": 2.5}]}"#,
+                )
                 .found(found)
                 .at(format!("line {number}"))
         };
@@ -103,16 +105,21 @@ mod tests {
 
     #[test]
     fn lines_become_samples_and_empty_lines_nothing() {
-        let samples =
-            read("{\"id\": \"a\", \"text\": \"<b>\", \"activations\": [{\"latent\": 3, \"value\": 1.5}]}\n\n{\"id\": \"b\"}")
-                .unwrap();
+        let samples = read(
+            "{\"id\": \"a\", \"text\": \"<b>\", \"activations\": [{\"latent\": 3, \"value\": 1.5}]}\n\n{\"id\": \"b\"}",
+        )
+        .unwrap();
         assert_eq!(samples.len(), 2);
         assert_eq!((samples[0].activations[0].latent, samples[0].text.as_deref()), (3, Some("<b>")));
     }
 
     #[test]
     fn a_bad_line_is_named() {
-        for text in ["{\"id\": 3}\n", "{\"id\": \"a\"}\n[", "{\"id\": \"a\", \"activations\": [{\"latent\": -1, \"value\": 1}]}"] {
+        for text in [
+            "{\"id\": 3}\n",
+            "{\"id\": \"a\"}\n[",
+            "{\"id\": \"a\", \"activations\": [{\"latent\": -1, \"value\": 1}]}",
+        ] {
             let error = read(text).unwrap_err();
             assert!(error.is_input() && error.to_string().contains("line "), "{error}");
         }

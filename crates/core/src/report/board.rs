@@ -17,9 +17,7 @@ pub fn board(results: &[Stored]) -> Value {
 
 /// The figures of the report by the slug of their data set, to be drawn in the colours of a page.
 pub fn album(results: &[Stored]) -> Vec<(String, Value)> {
-    let figure = |figure: &Figure| {
-        json!({"name": figure.name, "title": figure.title, "description": figure.description, "svg": figure.inline()})
-    };
+    let figure = |figure: &Figure| json!({"name": figure.name, "title": figure.title, "description": figure.description, "svg": figure.inline()});
     let figures = |part: &OnData| {
         let drawn: Vec<Value> = Album::of(&Gathered::of(&part.results)).all().map(figure).collect();
         (part.slug.clone(), json!({"name": part.name, "slug": part.slug, "figures": drawn}))
