@@ -157,28 +157,30 @@ function concepts(directory) {
   }
   const names = { 0: 'bird feeder', 17: 'striped belly', 31999: 'stone wall' };
   fs.writeFileSync(path.join(directory, 'points.csv'), 'latent,x,y,name\n' + xs.map((x, latent) => `${latent},${x},${ys[latent]},${names[latent] ?? ''}`).join('\n') + '\n');
-  const table = { latent: [], model: [], gap: [], low: [], high: [], q: [] };
+  const table = { model: [], latent: [], gap: [], gap_low: [], gap_high: [], q: [] };
+  const reality = { latent: [], real_mean: [], null_gap: [] };
   const add = (model, latent, gap, half) => {
     table.latent.push(latent);
     table.model.push(model);
     table.gap.push(round(gap));
-    table.low.push(round(gap - half));
-    table.high.push(round(gap + half));
+    table.gap_low.push(round(gap - half));
+    table.gap_high.push(round(gap + half));
     table.q.push(round(Math.min(1, Math.exp(-((gap / half) ** 2)))));
   };
-  for (const [model, scale, shift] of [['sd15', 0.9, -0.15], ['pixart', 0.7, 0], ['null (real against real)', 0.05, 0]]) {
+  for (const [model, scale, shift] of [[0, 0.9, -0.15], [1, 0.7, 0]]) {
     for (let latent = 0; latent < LATENTS; latent++) {
-      if (latent === 5) {
-        // Dead: it fires nowhere.
-        table.latent.push(latent);
-        table.model.push(model);
-        for (const name of ['gap', 'low', 'high', 'q']) table[name].push(null);
-      } else add(model, latent, latent === 17 && scale > 0.1 ? -4 : scale * (bias[latent] + 0.8 * chance.normal()) + shift, 0.1 + 0.3 * chance.next());
+      // Latent 5 is dead: it fires nowhere and has no line.
+      if (latent !== 5) add(model, latent, latent === 17 ? -4 : scale * (bias[latent] + 0.8 * chance.normal()) + shift, 0.1 + 0.3 * chance.next());
     }
+  }
+  for (let latent = 0; latent < LATENTS; latent++) {
+    reality.latent.push(latent);
+    reality.real_mean.push(latent === 5 ? 0 : round(0.1 + chance.next()));
+    reality.null_gap.push(latent === 5 ? null : round(0.05 * chance.normal()));
   }
   writeResult(directory, {
     recipe: { metric: 'blindspots', version: 1, profile: 'paper', seed: 0, params: { pool: 'mean' }, inputs: { codes: 'blake3:real' } },
-    headline: { suppressed: { value: 0.02, low: 0.018, high: 0.022, n: LATENTS } }, tables: { latent: table },
+    headline: { suppressed: { value: 0.02, low: 0.018, high: 0.022, n: LATENTS } }, tables: { model: { name: ['sd15', 'pixart', 'real against real'] }, latent_model: table, latent: reality },
     about: { data: 'birds', inputs: 'sae-32k', latents: LATENTS },
   });
   fs.mkdirSync(path.join(directory, 'images'), { recursive: true });
