@@ -1,4 +1,5 @@
 //! The explorer's server against everything that may knock: other pages, other machines, wrong requests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod common;
 

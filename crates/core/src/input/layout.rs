@@ -55,11 +55,12 @@ fn of_array(path: &Path, budget: &Budget) -> Result<Layout> {
 
 fn of_table(path: &Path, budget: &Budget) -> Result<Layout> {
     let table = read_table(path, budget)?;
-    let column = |names: &[&str]| {
+    let column = |names: &[&str]| -> Result<usize> {
         names.iter().find_map(|name| table.column(name)).ok_or_else(|| {
             Complaint::new(format!("a layout lacks the column `{}`", names[0]))
                 .expected("latent, x, y, and name if there is one")
                 .found(table.header.join(", "))
+                .into()
         })
     };
     let (latent, x, y) = (column(&["latent", "id"])?, column(&["x"])?, column(&["y"])?);
@@ -72,9 +73,9 @@ fn of_table(path: &Path, budget: &Budget) -> Result<Layout> {
                 .found(format!("`{}`", cells[column].escape_debug()))
                 .at(table.place(row))
         };
-        let number = |column: usize| {
+        let number = |column: usize| -> Result<f32> {
             let value = cells[column].trim().parse::<f32>().ok().filter(|value| value.is_finite());
-            value.ok_or_else(|| wrong(column, "a finite number"))
+            value.ok_or_else(|| wrong(column, "a finite number").into())
         };
         let id = cells[latent].trim().parse::<u32>().map_err(|_| wrong(latent, "a whole number"))?;
         layout.latents.push(id);
