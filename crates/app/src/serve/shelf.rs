@@ -175,7 +175,7 @@ impl Content {
             None if name == "runs" => Some(report::board(&self.results)),
             Some(("results", id)) => {
                 let found = self.results.iter().find(|stored| stored.id == id);
-                found.map(|stored| result(stored)).transpose()?
+                found.map(result).transpose()?
             }
             Some(("figures", slug)) => self.albums.get(slug).cloned(),
             Some(("layouts", name)) => self.layouts.get(name).map(layout),
