@@ -1,9 +1,10 @@
-//! The only build helper: `cargo xtask test | bench | docs`.
+//! The only build helper: `cargo xtask test | bench | docs | web`.
 
 mod bench;
 mod contest;
 mod docs;
 mod steps;
+mod web;
 
 use std::process::ExitCode;
 
@@ -15,7 +16,10 @@ const USAGE: &str = "cargo xtask COMMAND
 
   test           everything that must pass: format, lints, tests, crash sweep, fresh documentation
   bench [NAME]   measure against peers in the same run (makes a Python environment in target/), write benches/results
-  docs           write docs/metrics and docs/commands.md from the cards and the command line";
+  docs           write docs/metrics and docs/commands.md from the cards and the command line
+  web            build the explorer from web/src into web/dist (needs Node)
+  web-check      is web/dist what web/src gives?
+  web-test       the explorer in a real browser (needs Node and Chromium)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +28,9 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["bench", ref names @ ..] => bench::run(names),
         ["docs"] => docs::write(),
+        ["web"] => web::build(),
+        ["web-check"] => web::check(),
+        ["web-test"] => web::test(),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };
     match done {

@@ -62,6 +62,10 @@ pub enum Command {
     Run(Run),
     /// Write an HTML page with tables and figures of a results directory
     Report(Report),
+    /// Explore a results directory in a browser; prints the address to open
+    Serve(Serve),
+    /// Write the explorer as files: a folder for a web server, or one page that opens by itself
+    Export(Export),
     /// Take published results of SAEBench into a results directory
     ImportResults(ImportResults),
     /// Check every byte of a directory
@@ -454,6 +458,34 @@ pub struct Report {
     /// Also write files as SAEBench does, for its graphs and for Neuronpedia, into this folder
     #[arg(long, value_name = "DIR")]
     pub saebench: Option<PathBuf>,
+}
+
+/// Options of `serve`.
+#[derive(Args)]
+pub struct Serve {
+    /// A directory with results
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// The port; 0 takes any that is free
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub port: u16,
+    /// The address to listen on [default: 127.0.0.1, which only this machine can reach]
+    #[arg(long, value_name = "ADDR")]
+    pub bind: Option<String>,
+}
+
+/// Options of `export`.
+#[derive(Args)]
+pub struct Export {
+    /// A directory with results
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// The folder to write to
+    #[arg(long, value_name = "DIR2")]
+    pub out: Option<PathBuf>,
+    /// One file with everything in it
+    #[arg(long, value_name = "FILE.html")]
+    pub single: Option<PathBuf>,
 }
 
 /// Options of `import-results`.

@@ -3,6 +3,7 @@
 mod bar;
 mod cli;
 mod commands;
+mod serve;
 mod session;
 mod tensorboard;
 
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
         Command::Sanity(args) => commands::sanity::run(args, &session),
         Command::Run(args) => commands::run::run(args, &session),
         Command::Report(args) => commands::report::run(args, &session),
+        Command::Serve(args) => commands::serve::run(args, &session),
+        Command::Export(args) => commands::serve::export(args, &session),
         Command::ImportResults(args) => commands::import_results::run(args, &session),
         Command::Verify(args) => commands::verify::run(args, &session),
         Command::Metrics(args) => commands::metrics::run(args, &session),

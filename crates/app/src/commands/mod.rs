@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod report;
 pub mod run;
 pub mod sanity;
+pub mod serve;
 pub mod train;
 pub mod verify;
 

@@ -348,6 +348,15 @@ impl InputSet {
     pub fn is_ceiling(&self) -> bool {
         rank(&self.name) == 0
     }
+
+    /// Is it something to hold others against, and which end does it mark? `None` for what is under test.
+    pub fn baseline(&self) -> Option<&'static str> {
+        match rank(&self.name) {
+            0 => Some("ceiling"),
+            3.. => Some("floor"),
+            _ => None,
+        }
+    }
 }
 
 impl Measure {

@@ -1,5 +1,6 @@
 //! What people see: tables, figures and the page around them. The same results give the same bytes.
 
+mod board;
 mod csv;
 mod data;
 mod figure;
@@ -13,6 +14,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use board::{album, board};
 pub use csv::csv;
 pub use page::{Options, overview, page};
 pub use table::text_table;

@@ -1,0 +1,61 @@
+//! `etalon serve` and `etalon export`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use etalon::error::{Complaint, Result};
+use serde_json::json;
+
+use crate::cli;
+use crate::serve::{self, Address, Server, Shelf, Token};
+use crate::session::Session;
+
+/// Serves the explorer until Ctrl-C.
+pub fn run(args: &cli::Serve, session: &Session) -> Result<ExitCode> {
+    let address = Address::new(args.bind.as_deref(), args.port)?;
+    let server = Server::bind(address, Token::new()?, shelf(&args.directory, session)?)?;
+    if address.is_open() {
+        session.say("other machines can reach this server: whoever has the whole address sees the results");
+    }
+    let url = server.url();
+    session.answer(&url, || json!({"url": url}));
+    server.run(&session.cancel);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the explorer as files.
+pub fn export(args: &cli::Export, session: &Session) -> Result<ExitCode> {
+    if args.out.is_none() && args.single.is_none() {
+        return Err(Complaint::new("nothing says where to write")
+            .expected("--out DIR for a folder, --single FILE.html for one file, or both")
+            .into());
+    }
+    let shelf = shelf(&args.directory, session)?;
+    if shelf.results() == 0 {
+        return Err(Complaint::new("there are no results here")
+            .expected("a directory that `etalon run`, `etalon sanity` or `etalon demo` wrote")
+            .file(&args.directory)
+            .into());
+    }
+    let mut said = Vec::new();
+    let mut answer = json!({"results": shelf.results()});
+    if let Some(out) = &args.out {
+        let files = serve::folder(&shelf, out)?;
+        said.push(format!("explorer: {} ({files} files, for any web server)", out.join("index.html").display()));
+        answer["out"] = json!(out);
+    }
+    if let Some(file) = &args.single {
+        let length = serve::single(&shelf, file)?;
+        said.push(format!("explorer: {} ({} kB, opens by itself)", file.display(), length / 1000));
+        answer["single"] = json!(file);
+    }
+    session.answer(said.join("\n"), || answer);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shelf(directory: &Path, session: &Session) -> Result<Shelf> {
+    // The last part of `.` has no name of its own.
+    let whole = std::path::absolute(directory).unwrap_or_else(|_| directory.to_path_buf());
+    let name = whole.file_name().map(|name| name.to_string_lossy().into_owned());
+    Shelf::open(directory, name.unwrap_or_else(|| "Results".into()), &session.budget)
+}

@@ -1,0 +1,43 @@
+//! The secret that tells the person who started the server from every other program and web page.
+
+use etalon::error::{Error, Result};
+
+/// 128 random bits.
+pub struct Token([u8; 16]);
+
+impl Token {
+    /// A new one from the operating system.
+    pub fn new() -> Result<Token> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|error| Error::Bug(format!("no random bits: {error}")))?;
+        Ok(Token(bytes))
+    }
+
+    /// As it stands in the address.
+    pub fn text(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Is this the token? Takes equally long wherever the first difference is.
+    pub fn is(&self, given: &str) -> bool {
+        let own = self.text();
+        let difference = own.bytes().zip(given.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
+        given.len() == own.len() && std::hint::black_box(difference) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_token_is_the_token() {
+        let token = Token::new().unwrap();
+        let text = token.text();
+        assert_eq!(text.len(), 32);
+        assert!(token.is(&text));
+        assert!(!token.is("") && !token.is(&text[..31]) && !token.is(&format!("{text}0")));
+        assert!(!token.is(&text.replace(&text[..1], "x")));
+        assert_ne!(Token::new().unwrap().text(), text);
+    }
+}

@@ -1,0 +1,379 @@
+//! The explorer's server against everything that may knock: other pages, other machines, wrong requests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Room, etalon};
+use serde_json::Value;
+
+/// A running server and the way to it.
+struct Served {
+    child: Child,
+    port: u16,
+    token: String,
+    _room: Room,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What came back.
+struct Reply {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let of = |line: &'_ str| line.split_once(':').filter(|(other, _)| other.eq_ignore_ascii_case(name)).is_some();
+        self.head.lines().find(|line| of(line)).and_then(|line| line.split_once(':')).map(|(_, value)| value.trim())
+    }
+}
+
+/// A results directory with one small study, a layout, samples that try to be more than text, and an image.
+fn results() -> Room {
+    let room = Room::furnished();
+    room.done(
+        "sanity --codes codes.npy --embeddings embeddings.npy --labels labels.csv --metrics match --out out --quiet",
+    );
+    room.write("out/points.csv", "latent,x,y,name\n0,0.1,0.2,red\n1,0.5,0.4,<img src=x>\n2,0.9,0.1,\n");
+    room.write(
+        "out/samples.jsonl",
+        "{\"id\": \"s1\", \"text\": \"</script><script>alert(1)</script>\", \"activations\": [{\"latent\": 0, \"value\": 2.5}, {\"latent\": 1, \"value\": 1}]}\n\
+         {\"id\": \"s2\", \"image\": \"0123456789abcdef\", \"activations\": [{\"latent\": 0, \"value\": 0.5}]}\n",
+    );
+    room.write("out/images/0123456789abcdef.png", b"\x89PNG\r\n\x1a\n0000IHDR");
+    room.write("out/images/fedcba9876543210.png", "<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>");
+    room.write("out/secret.json", "{\"secret\": true}");
+    room.write("secret.txt", "secret");
+    room
+}
+
+fn serve(options: &str) -> Served {
+    serve_room(results(), options)
+}
+
+fn serve_room(room: Room, options: &str) -> Served {
+    let arguments = format!("serve out {options}");
+    let mut command = etalon(&room.path("."), &common::words(&arguments));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (address, token) = line.trim().split_once("/?token=").unwrap_or_else(|| panic!("not an address: {line:?}"));
+    let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+    Served { child, port, token: token.into(), _room: room }
+}
+
+impl Served {
+    /// Sends exactly these bytes.
+    fn send(&self, bytes: &[u8]) -> Reply {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // A server that refuses may close before everything is sent.
+        let _ = stream.write_all(bytes);
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        let end = all
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n")
+            .unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&all)));
+        let head = String::from_utf8(all[..end].to_vec()).unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Reply { status, head, body: all[end + 4..].to_vec() }
+    }
+
+    fn ask(&self, method: &str, path: &str, headers: &str) -> Reply {
+        self.send(format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n{headers}\r\n", self.port).as_bytes())
+    }
+
+    /// As the browser of the person who started it.
+    fn get(&self, path: &str) -> Reply {
+        self.ask("GET", path, &format!("Cookie: etalon-{}={}\r\n", self.port, self.token))
+    }
+}
+
+#[test]
+fn a_token_opens_the_door_and_a_cookie_keeps_it_open() {
+    let served = serve("");
+    assert_eq!(served.token.len(), 32);
+    let first = served.ask("GET", &format!("/?token={}", served.token), "");
+    assert_eq!(first.status, 200);
+    assert!(String::from_utf8_lossy(&first.body).contains("app.js"));
+    let cookie = first.header("set-cookie").unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && cookie.contains(&served.token));
+    for path in ["/", "/app.js", "/app.css", "/api/v1/manifest.json", "/api/v1/metrics.json", "/api/v1/runs.json"] {
+        assert_eq!(served.get(path).status, 200, "{path}");
+        for headers in ["", "Cookie: etalon=1\r\n", &format!("Cookie: etalon-{}=00\r\n", served.port)] {
+            let refused = served.ask("GET", path, headers);
+            assert_eq!(refused.status, 401, "{path}");
+            assert!(!String::from_utf8_lossy(&refused.body).contains("match"));
+        }
+    }
+    assert_eq!(served.ask("GET", "/?token=00000000000000000000000000000000", "").status, 401);
+    let head = served.ask("HEAD", &format!("/?token={}", served.token), "");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+}
+
+#[test]
+fn every_answer_forbids_what_pages_do_not_need() {
+    let served = serve("");
+    for reply in [served.get("/"), served.get("/nothing"), served.ask("GET", "/", ""), served.ask("POST", "/", "")] {
+        let policy = reply.header("content-security-policy").unwrap();
+        assert!(policy.contains("default-src 'none'") && policy.contains("script-src 'self'"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert!(policy.contains("frame-ancestors 'none'"));
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(reply.header("referrer-policy"), Some("no-referrer"));
+        assert!(reply.header("access-control-allow-origin").is_none());
+    }
+}
+
+#[test]
+fn foreign_names_and_foreign_pages_are_refused() {
+    let served = serve("");
+    let path = format!("/api/v1/runs.json?token={}", served.token);
+    for host in
+        ["evil.example", &format!("evil.example:{}", served.port), "127.0.0.1", "127.0.0.1:1", "", "10.0.0.1:80"]
+    {
+        let reply = served.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+        assert_eq!(reply.status, 421, "{host}");
+    }
+    assert_eq!(served.send(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).status, 421);
+    let twice = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nHost: evil.example\r\n\r\n", served.port);
+    assert_eq!(served.send(twice.as_bytes()).status, 421);
+    for origin in
+        ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1", "http://localhost.evil.example"]
+    {
+        assert_eq!(served.ask("GET", &path, &format!("Origin: {origin}\r\n")).status, 403, "{origin}");
+    }
+    let own = format!("Origin: http://localhost:{}\r\n", served.port);
+    assert_eq!(served.ask("GET", &path, &own).status, 200);
+    let script = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n";
+    assert_eq!(served.ask("GET", &path, script).status, 403);
+    assert_eq!(served.ask("GET", &path, "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n").status, 200);
+}
+
+#[test]
+fn nothing_can_be_written() {
+    let served = serve("");
+    let cookie = format!("Cookie: etalon-{}={}\r\n", served.port, served.token);
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get"] {
+        assert_eq!(served.ask(method, "/api/v1/runs.json", &cookie).status, 405, "{method}");
+    }
+    for headers in [
+        "Content-Length: 1073741824\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "Content-Length: 1\r\nContent-Length: 0\r\n",
+    ] {
+        let reply = served.ask("GET", "/", &format!("{cookie}{headers}"));
+        assert!(matches!(reply.status, 200 | 413), "{headers}");
+        assert_ne!(served.ask("POST", "/", &format!("{cookie}{headers}")).status, 200);
+    }
+    assert_eq!(served.ask("GET", "/", &format!("{cookie}Content-Length: 1073741824\r\n")).status, 413);
+}
+
+#[test]
+fn no_address_reaches_the_disk() {
+    let served = serve("");
+    let manifest = served.get("/api/v1/manifest.json").json();
+    let id = manifest["results"][0]["id"].as_str().unwrap();
+    assert_eq!(served.get(&format!("/api/v1/results/{id}.json")).json()["metric"], "match");
+    let tricks = [
+        "/secret.txt",
+        "/../secret.txt",
+        "/api/v1/../../secret.json",
+        "/api/v1/results/../../secret.json",
+        "/api/v1/results/..%2f..%2fsecret.json",
+        "/api/v1/results/%2e%2e/%2e%2e/secret.json",
+        "/api/v1/results/%252e%252e/secret.json",
+        "/api/v1/results/..\\..\\secret.json",
+        "/api/v1/layouts/../secret.json",
+        "/api/v1/layouts/../points.json",
+        "/api/v1/figures/../runs.json",
+        "/api/v1/concepts/../../secret.json",
+        "/api/v1/concepts/-1.json",
+        "/api/v1/concepts/0x0.json",
+        "/api/v1/concepts/99999999999.json",
+        "/img/../secret.json",
+        "/img/..%2fsecret.json",
+        "/img/fedcba9876543210",
+        "/img/0123456789abcdef.png",
+        "//etc/passwd",
+        "/etc/passwd",
+        "/%00",
+        "/api/v1//manifest.json",
+        "/api//v1/manifest.json",
+        "/api/v1/manifest.json/",
+        "/API/v1/manifest.json",
+        "/results/",
+        "/out/secret.json",
+        "/api/v1/results/.json",
+        "/api/v1/.json",
+        "/./",
+        "/index.html/..",
+        "/app.js%00.css",
+        "/app.js;x",
+        "/#/runs",
+    ];
+    for path in tricks {
+        let reply = served.get(path);
+        assert_eq!(reply.status, 404, "{path}");
+        assert!(!String::from_utf8_lossy(&reply.body).contains("secret"), "{path}");
+    }
+    for line in [
+        "GET secret.txt HTTP/1.1",
+        "GET http://127.0.0.1/ HTTP/1.1",
+        "GET /\0 HTTP/1.1",
+        "GET / HTTP/9",
+        "nonsense",
+        "GET  / HTTP/1.1",
+    ] {
+        assert_eq!(
+            served.send(format!("{line}\r\nHost: 127.0.0.1:{}\r\n\r\n", served.port).as_bytes()).status,
+            400,
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
+fn images_are_served_as_images_and_words_as_words() {
+    let served = serve("");
+    let image = served.get("/img/0123456789abcdef");
+    assert_eq!((image.status, image.header("content-type")), (200, Some("image/png")));
+    let concept = served.get("/api/v1/concepts/0.json");
+    assert!(concept.header("content-type").unwrap().starts_with("application/json"));
+    let concept = concept.json();
+    assert_eq!(concept["fired"], 2);
+    assert_eq!(concept["sets"][0]["top"][0]["text"], "</script><script>alert(1)</script>");
+    assert_eq!(concept["sets"][0]["top"][1]["image"], "0123456789abcdef");
+    assert_eq!(
+        (concept["partners"][0]["latent"].as_u64(), concept["partners"][0]["jaccard"].as_f64()),
+        (Some(1), Some(0.5))
+    );
+    let layout = served.get("/api/v1/layouts/points.json").json();
+    assert_eq!(layout["latent"], serde_json::json!([0, 1, 2]));
+    assert_eq!(served.get("/api/v1/metrics.json").json()[0]["name"].as_str().map(str::is_empty), Some(false));
+    let runs = served.get("/api/v1/runs.json").json();
+    let sets = runs["data"][0]["sets"].as_array().unwrap();
+    assert!(
+        sets.iter().any(|set| set["baseline"] == "floor") && sets.iter().any(|set| set["baseline"].is_null()),
+        "{sets:?}"
+    );
+    let slug = runs["data"][0]["slug"].as_str().unwrap();
+    let album = served.get(&format!("/api/v1/figures/{slug}.json")).json();
+    assert!(album["figures"][0]["svg"].as_str().unwrap().starts_with("<svg"));
+}
+
+#[test]
+fn slow_large_and_many_requests_end() {
+    let served = serve("");
+    let long = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nX: {}\r\n\r\n", served.port, "a".repeat(1 << 20));
+    assert_eq!(served.send(long.as_bytes()).status, 431);
+    // More clients than places, none of which finishes its sentence.
+    let began = Instant::now();
+    let mut slow: Vec<TcpStream> = (0..64)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let _ = stream.write_all(b"GET / HT");
+            stream
+        })
+        .collect();
+    let mut said = Vec::new();
+    for stream in &mut slow {
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        said.push(text.split(' ').nth(1).unwrap_or("closed").to_string());
+    }
+    assert!(began.elapsed() < Duration::from_secs(19), "{:?}", began.elapsed());
+    assert!(said.iter().any(|status| status == "408"), "{said:?}");
+    assert!(said.iter().all(|status| matches!(status.as_str(), "408" | "503" | "closed")), "{said:?}");
+    assert_eq!(served.get("/").status, 200);
+}
+
+#[test]
+fn new_results_and_broken_files_show_without_a_restart() {
+    let served = serve("");
+    assert_eq!(served.get("/api/v1/manifest.json").json()["problems"], serde_json::json!([]));
+    served._room.write("out/points.csv", "latent,x\n1,2\n");
+    served._room.write("out/results/0a.json", "{");
+    let manifest = served.get("/api/v1/manifest.json").json();
+    let problem = manifest["problems"][0].as_str().unwrap();
+    assert!(problem.contains("lacks the column `y`") && problem.contains("file: points.csv"), "{problem}");
+    assert_eq!(manifest["damaged"][0]["file"], "0a.json");
+    assert_eq!(served.get("/api/v1/layouts/points.json").status, 404);
+}
+
+#[test]
+fn an_open_server_still_wants_its_token() {
+    let served = serve("--bind 0.0.0.0");
+    assert_eq!(served.ask("GET", "/", "").status, 401);
+    assert_eq!(served.get("/").status, 200);
+    let reply = served.send(format!("GET / HTTP/1.1\r\nHost: evil.example:{}\r\n\r\n", served.port).as_bytes());
+    assert_eq!(reply.status, 421);
+}
+
+#[test]
+fn wrong_options_are_explained() {
+    let room = results();
+    for (arguments, said) in [
+        ("serve out --bind everywhere", "not the address of a machine"),
+        ("serve nowhere", "no such directory"),
+        ("export out", "--single"),
+        ("export nowhere --out x", "no such directory"),
+    ] {
+        let reply = room.run(arguments);
+        assert_eq!(reply.code, Some(2), "{arguments}: {}", reply.err);
+        assert!(reply.err.contains(said), "{}", reply.err);
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let reply = room.run(&format!("serve out --port {}", taken.local_addr().unwrap().port()));
+    assert!(reply.code == Some(2) && reply.err.contains("--port"), "{}", reply.err);
+}
+
+#[test]
+fn an_export_holds_every_address_of_the_server() {
+    let served = serve("");
+    let room = &served._room;
+    room.done("export out --out static --single all.html");
+    let files = room.files("static");
+    for name in [
+        "index.html",
+        "app.js",
+        "app.css",
+        "api/v1/manifest.json",
+        "api/v1/runs.json",
+        "api/v1/concepts/0.json",
+        "img/0123456789abcdef",
+    ] {
+        assert!(files.iter().any(|file| file == name), "{name} in {files:?}");
+    }
+    for file in files.iter().filter(|file| *file != "index.html") {
+        assert_eq!(
+            std::fs::read(room.path("static").join(file)).unwrap(),
+            served.get(&format!("/{file}")).body,
+            "{file}"
+        );
+    }
+    let single = room.read("all.html");
+    assert!(single.contains("Content-Security-Policy") && !single.contains("src=\"./app.js\""));
+    // Data can neither end its element nor begin another.
+    assert_eq!(single.matches("</script>").count(), 2);
+    assert!(single.contains("\\u003c/script>"));
+    assert!(room.leftovers().is_empty());
+}

@@ -1,0 +1,130 @@
+//! Where concepts stand on a map: a table with columns `latent`, `x`, `y` (and `name`), or an array of two or three columns.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{Finite, Source, read_rows, read_table};
+use crate::budget::Budget;
+use crate::error::{Complaint, InFile, Result};
+
+/// One point per latent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layout {
+    /// The latent of each point; none occurs twice.
+    pub latents: Vec<u32>,
+    /// Across.
+    pub x: Vec<f32>,
+    /// Up.
+    pub y: Vec<f32>,
+    /// What people call the latents; empty when nobody said.
+    pub names: Vec<String>,
+}
+
+/// Reads a layout. An array of width 2 is x and y in the order of latents; of width 3, latent, x and y.
+pub fn read_layout(path: &Path, budget: &Budget) -> Result<Layout> {
+    let table = path.extension().is_some_and(|ending| ["csv", "tsv", "jsonl"].iter().any(|known| ending == *known));
+    let layout = if table { of_table(path, budget) } else { of_array(path, budget) };
+    layout.and_then(checked).in_file(path)
+}
+
+fn of_array(path: &Path, budget: &Budget) -> Result<Layout> {
+    let rows = read_rows(&Source { path: path.into(), key: None }, Finite::Refuse, budget)?;
+    if rows.width != 2 && rows.width != 3 {
+        return Err(Complaint::new("a layout has an x and a y for every latent")
+            .expected("2 columns (x, y) or 3 (latent, x, y)")
+            .found(format!("{} columns", rows.width))
+            .into());
+    }
+    let mut layout = Layout::default();
+    for (row, point) in rows.values.chunks_exact(rows.width).enumerate() {
+        let (place, latent) = if rows.width == 3 { (1, point[0]) } else { (0, row as f32) };
+        let whole = latent >= 0.0 && latent.fract() == 0.0 && latent < (1u32 << 24) as f32;
+        // Beyond 2^24 neighbouring whole numbers share one f32.
+        if rows.width == 3 && !whole {
+            return Err(Complaint::new("a latent is not a whole number below 16777216")
+                .found(latent)
+                .at(format!("row {row}"))
+                .into());
+        }
+        layout.latents.push(if rows.width == 3 { latent as u32 } else { row as u32 });
+        layout.x.push(point[place]);
+        layout.y.push(point[place + 1]);
+    }
+    Ok(layout)
+}
+
+fn of_table(path: &Path, budget: &Budget) -> Result<Layout> {
+    let table = read_table(path, budget)?;
+    let column = |names: &[&str]| -> Result<usize> {
+        names.iter().find_map(|name| table.column(name)).ok_or_else(|| {
+            Complaint::new(format!("a layout lacks the column `{}`", names[0]))
+                .expected("latent, x, y, and name if there is one")
+                .found(table.header.join(", "))
+                .into()
+        })
+    };
+    let (latent, x, y) = (column(&["latent", "id"])?, column(&["x"])?, column(&["y"])?);
+    let name = table.column("name");
+    let mut layout = Layout::default();
+    for (row, cells) in table.cells.iter().enumerate() {
+        let wrong = |column: usize, expected: &str| {
+            Complaint::new("a cell of a layout cannot be read")
+                .expected(expected)
+                .found(format!("`{}`", cells[column].escape_debug()))
+                .at(table.place(row))
+        };
+        let number = |column: usize| -> Result<f32> {
+            let value = cells[column].trim().parse::<f32>().ok().filter(|value| value.is_finite());
+            value.ok_or_else(|| wrong(column, "a finite number").into())
+        };
+        let id = cells[latent].trim().parse::<u32>().map_err(|_| wrong(latent, "a whole number"))?;
+        layout.latents.push(id);
+        layout.x.push(number(x)?);
+        layout.y.push(number(y)?);
+        layout.names.extend(name.map(|column| cells[column].clone()));
+    }
+    Ok(layout)
+}
+
+fn checked(layout: Layout) -> Result<Layout> {
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = layout.latents.iter().find(|latent| !seen.insert(**latent)) {
+        return Err(Complaint::new("a latent has two places in a layout").found(format!("latent {twice}")).into());
+    }
+    Ok(layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Layout> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("points.csv");
+        fs::write(&path, text).unwrap();
+        read_layout(&path, &Budget::of_machine())
+    }
+
+    #[test]
+    fn a_table_in_any_order_of_columns() {
+        let layout = read("x,latent,y,name\n0.5,7,-1,bird\n1,3,2,\n").unwrap();
+        assert_eq!((layout.latents, layout.x, layout.y), (vec![7, 3], vec![0.5, 1.0], vec![-1.0, 2.0]));
+        assert_eq!(layout.names, ["bird", ""]);
+        assert!(read("id,x,y\n").unwrap().latents.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_layout_is_refused_with_its_place() {
+        for (text, said) in [
+            ("latent,x\n1,2\n", "lacks the column `y`"),
+            ("latent,x,y\n1,2,nan\n", "line 2"),
+            ("latent,x,y\n1.5,2,3\n", "whole number"),
+            ("latent,x,y\n1,2,3\n1,4,5\n", "two places"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.is_input() && error.to_string().contains(said), "{error}");
+        }
+    }
+}

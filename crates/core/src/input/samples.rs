@@ -1,0 +1,129 @@
+//! Samples to show beside a concept: `samples.jsonl`, one object per line.
+//!
+//! ```json
+//! {"id": "s1", "set": "real", "text": "a bird at a feeder", "activations": [{"latent": 17, "value": 2.5, "tokens": [0, 1.2, 0, 0, 2.5]}]}
+//! {"id": "s2", "set": "sd15", "image": "<hash>", "caption": "a feeder", "activations": [{"latent": 17, "value": 0.4, "grid": [0, 0.4, 0, 0]}]}
+//! ```
+//!
+//! `tokens` has a value per word of the text (per entry of `words`, if that is given), `grid` one per patch, row by row of a square.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::file::{failed, open_regular};
+use crate::budget::Budget;
+use crate::error::{Complaint, Result};
+
+/// Longer lines than this are no sample.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// One thing that was shown to a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Its name.
+    pub id: String,
+    /// Where it is from: real, or the model that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
+    /// The sample itself, if it is text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The text in pieces, one per value of `tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<Vec<String>>,
+    /// The name of its image, which is the hash of the image's bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// What was said about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caption: Option<String>,
+    /// The latents that fire on it.
+    #[serde(default)]
+    pub activations: Vec<Firing>,
+}
+
+/// A latent that fires on a sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Firing {
+    /// Which.
+    pub latent: u32,
+    /// How strongly, all in all.
+    pub value: f64,
+    /// How strongly on each word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<f32>,
+    /// How strongly on each patch of the image, row by row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grid: Vec<f32>,
+}
+
+/// Reads all samples, in the order of the file.
+pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
+    let (file, length) = open_regular(path)?;
+    // What a line becomes in memory is no more than a few times its text.
+    let _memory = budget.take(length.saturating_mul(4), "samples")?;
+    let mut reader = BufReader::new(file);
+    let (mut samples, mut line, mut number) = (Vec::new(), String::new(), 0u64);
+    loop {
+        line.clear();
+        number += 1;
+        let read = (&mut reader).take(LONGEST_LINE).read_line(&mut line).map_err(|error| failed(error, path))?;
+        if read == 0 {
+            return Ok(samples);
+        }
+        let wrong = |found: String| {
+            Complaint::new("a line is not a sample")
+                .expected(
+                    r#"an object such as {"id": "s1", "text": "..", "activations": [{"latent": 17, "value": 2.5}]}"#,
+                )
+                .found(found)
+                .at(format!("line {number}"))
+        };
+        if read as u64 == LONGEST_LINE && !line.ends_with('\n') {
+            return Err(wrong(format!("more than {LONGEST_LINE} bytes")).file(path).into());
+        }
+        if !line.trim().is_empty() {
+            samples.push(serde_json::from_str(&line).map_err(|error| wrong(error.to_string()).file(path))?);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Sample>> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("samples.jsonl");
+        fs::write(&path, text).unwrap();
+        read_samples(&path, &Budget::of_machine())
+    }
+
+    #[test]
+    fn lines_become_samples_and_empty_lines_nothing() {
+        let samples = read(
+            "{\"id\": \"a\", \"text\": \"<b>\", \"activations\": [{\"latent\": 3, \"value\": 1.5}]}\n\n{\"id\": \"b\"}",
+        )
+        .unwrap();
+        assert_eq!(samples.len(), 2);
+        assert_eq!((samples[0].activations[0].latent, samples[0].text.as_deref()), (3, Some("<b>")));
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        for text in [
+            "{\"id\": 3}\n",
+            "{\"id\": \"a\"}\n[",
+            "{\"id\": \"a\", \"activations\": [{\"latent\": -1, \"value\": 1}]}",
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.is_input() && error.to_string().contains("line "), "{error}");
+        }
+        let long = format!("{{\"id\": \"{}\"}}\n", "a".repeat(1 << 20));
+        assert!(read(&long).unwrap_err().to_string().contains("more than"));
+    }
+}

@@ -1,0 +1,61 @@
+// Questions to a board: which numbers there are, and what they are for an input set.
+
+import { summary, type Summary } from './statistics';
+import type { Better, Board, Card, InputSet, Measure } from './types';
+import { readable } from './words';
+
+/** Something that can stand on an axis or head a column. */
+export interface Choice { id: string; title: string; better: Better; measure: number | null; key: string }
+
+const NUMBERS: Record<string, string> = { l0: 'L0 (active latents per row)', latents: 'latents (width)', k: 'k (active latents asked for)' };
+
+export function choices(board: Board): Choice[] {
+  const names = [...new Set(board.sets.flatMap((set) => Object.keys(set.numbers)))];
+  const order = ['l0', 'latents', 'k'];
+  names.sort((a, b) => (order.indexOf(a) + 9) % 9 - (order.indexOf(b) + 9) % 9 || (a < b ? -1 : 1));
+  const numbers: Choice[] = names.map((name) => ({
+    id: name, title: NUMBERS[name] ?? readable(name), better: name === 'l0' ? 'lower' : 'neither', measure: null, key: name,
+  }));
+  const measures = board.measures.flatMap((measure, place) =>
+    measure.keys.map(({ key, better }, which) => ({
+      id: `${measure.slug}.${key}`,
+      title: which === 0 ? measure.title : `${measure.title}: ${readable(key)}`,
+      better, measure: place, key,
+    })),
+  );
+  return [...numbers, ...measures];
+}
+
+/** The data set with the most to compare: where a visitor begins. */
+export function richest(boards: Board[]): Board {
+  return boards.reduce((best, board) => (board.cells.length > (best?.cells.length ?? -1) ? board : best), boards[0]);
+}
+
+export function mains(board: Board): Choice[] {
+  const all = choices(board);
+  return board.measures.flatMap((measure) => all.filter((choice) => choice.id === `${measure.slug}.${measure.keys[0]?.key}`));
+}
+
+export function valueOf(board: Board, set: number, choice: Choice, error: 'seeds' | 'sample'): Summary | null {
+  if (choice.measure === null) {
+    const value = board.sets[set].numbers[choice.key];
+    return value === undefined ? null : { value, low: null, high: null, n: 1, runs: 1, deviation: null };
+  }
+  const cell = runsOf(board, set, choice);
+  return summary(cell.flatMap((run) => (run.headline[choice.key] ? [run.headline[choice.key]] : [])), error);
+}
+
+export function runsOf(board: Board, set: number, choice: Choice) {
+  return board.cells.find((cell) => cell.set === set && cell.measure === choice.measure)?.runs ?? [];
+}
+
+/** A colour that sets of one name share. */
+export function colour(board: Board, set: InputSet): number {
+  const names = [...new Set(board.sets.filter((other) => !other.baseline).map((other) => other.name))];
+  return Math.max(0, names.indexOf(set.name)) % 8;
+}
+
+export function card(cards: Card[], measure: Measure | string): Card | undefined {
+  const name = typeof measure === 'string' ? measure : measure.metric;
+  return cards.find((card) => card.name === name);
+}

@@ -1,0 +1,56 @@
+// What the server says. `crates/app/src/serve/shelf.rs` and `crates/core/src/report/board.rs` write these.
+
+export interface Output { key: string; doc: string; range: [number | null, number | null]; better: Better }
+export type Better = 'higher' | 'lower' | 'neither';
+
+export interface Card {
+  name: string; title: string; summary: string; version: number;
+  measures: string; definition: string; cost: string; source: string; interval: string;
+  needs: string[]; uses: string[]; headline: Output[];
+  params: { name: string; doc: string; values: string; default: string }[];
+}
+
+export interface Listed {
+  id: string; metric: string; version: number; profile: string; seed: number;
+  params: Record<string, unknown>; about: Record<string, unknown>;
+  tables: Record<string, { rows: number; columns: string[] }>;
+}
+
+export interface Manifest {
+  schema: number; etalon: string; title: string; results: Listed[];
+  layouts: { id: string; points: number }[]; samples: number; concepts: number[]; images: number;
+  albums: { slug: string; name: string }[]; damaged: { file: string; reason: string }[]; problems: string[];
+}
+
+export interface Score { value: number | null; low: number | null; high: number | null; n: number }
+export interface InputSet {
+  label: string; name: string; group: string | null; description: string | null;
+  numbers: Record<string, number>; baseline: 'ceiling' | 'floor' | null;
+}
+export interface Measure { metric: string; title: string; slug: string; keys: { key: string; better: Better }[] }
+export interface Run { id: string; seed: number; headline: Record<string, Score> }
+export interface Board {
+  name: string; slug: string; sets: InputSet[]; measures: Measure[];
+  cells: { measure: number; set: number; runs: Run[] }[];
+  notes: { measure: number; sets: number[]; text: string }[];
+}
+
+export type Cell = number | string | null | (number | null)[];
+export type Column = Cell[];
+export interface Result {
+  id: string; metric: string; version: number; profile: string; seed: number; params: Record<string, unknown>;
+  inputs: Record<string, string>; headline: Record<string, Score>; tables: Record<string, Record<string, Column>>;
+  notes: string[]; seconds: number; about: Record<string, unknown>;
+}
+
+export interface Layout { latent: number[]; x: number[]; y: number[]; name: string[] }
+export interface Shown {
+  id: string; value: number; text: string | null; words: string[] | null; caption: string | null; image: string | null;
+  tokens: number[]; grid: number[];
+}
+export interface Concept {
+  latent: number; fired: number;
+  sets: { name: string; fired: number; top: Shown[]; deciles: Shown[]; random: Shown[] }[];
+  partners: { latent: number; together: number; jaccard: number }[];
+}
+export interface Album { name: string; slug: string; figures: { name: string; title: string; description: string; svg: string }[] }

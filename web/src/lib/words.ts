@@ -1,0 +1,36 @@
+// How numbers and names are written for people; the same rules as in the report.
+
+export const UNDEFINED = '–';
+
+export function short(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return UNDEFINED;
+  const size = Math.abs(value);
+  const text =
+    size > 0 && size < 0.0005 ? value.toExponential(1)
+    : size < 10 ? value.toFixed(3)
+    : size < 100 ? value.toFixed(2)
+    : size < 1000 ? value.toFixed(1)
+    : size < 1e7 ? value.toFixed(0)
+    : value.toExponential(2);
+  return text.replace(/^-(0\.0*)$/, '$1').replaceAll('-', '−');
+}
+
+/** A count or a parameter: no digits that say nothing. */
+export function plain(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return UNDEFINED;
+  if (Number.isInteger(value)) return value.toLocaleString('en').replaceAll('-', '−');
+  return short(value).replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
+}
+
+export function signed(value: number): string {
+  const text = short(value);
+  return value > 0 && text !== UNDEFINED ? `+${text}` : text;
+}
+
+export function readable(name: string): string {
+  return name.replaceAll('_', ' ');
+}
+
+export function setting(value: unknown): string {
+  return Array.isArray(value) ? value.map(setting).join(', ') : typeof value === 'string' ? value : JSON.stringify(value);
+}

@@ -1,0 +1,89 @@
+// Small statistics and the address, against numbers worked out by hand.
+
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { transformWithOxc } from 'vite';
+
+import { blake3, crc32c } from './fixture.mjs';
+
+/** A module of the pages as the browser gets it. */
+async function load(file, prepare = (text) => text) {
+  const source = new URL(`../src/lib/${file}`, import.meta.url);
+  const { code } = await transformWithOxc(prepare(fs.readFileSync(source, 'utf8')), source.pathname.replace('.svelte.ts', '.ts'));
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'etalon-units-'));
+  const target = path.join(folder, 'module.mjs');
+  fs.writeFileSync(target, code);
+  try {
+    return await import(pathToFileURL(target));
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
+}
+
+export async function units(test) {
+  const { delta, difference, inside, pareto, ranks, spearman, summary, ticks } = await load('statistics.ts');
+  const { csv } = await load('save.ts');
+  const { plain, short } = await load('words.ts');
+  const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
+
+  await test('δ is 1/2 without a gap, and both ways add up to 1', () => {
+    near(delta(0, 0.8), 0.5);
+    // σ(T ln 9 / T) = 9/10: the usual threshold.
+    near(delta(0.8 * Math.log(9), 0.8), 0.9);
+    near(delta(1.3, 0.4) + delta(-1.3, 0.4), 1);
+  });
+  await test('the Pareto front keeps ties and follows directions', () => {
+    const points = [{ x: 1, y: 1 }, { x: 1, y: 1 }, { x: 2, y: 3 }, { x: 3, y: 2 }];
+    assert.deepEqual(pareto(points, 'lower', 'higher'), [{ x: 1, y: 1 }, { x: 1, y: 1 }, { x: 2, y: 3 }]);
+    assert.deepEqual(pareto(points, 'higher', 'higher'), [{ x: 2, y: 3 }, { x: 3, y: 2 }]);
+    assert.deepEqual(pareto([], 'higher', 'higher'), []);
+  });
+  await test('ranks share ties; Spearman follows from them', () => {
+    assert.deepEqual(ranks([10, 20, 10]), [1.5, 3, 1.5]);
+    near(spearman([1, 2, 3, 4], [1, 4, 9, 16]), 1);
+    // Ranks 1 2 3 4 and 2 1 4 3: 1 − 6·4/(4·15) = 0.6.
+    near(spearman([1, 2, 3, 4], [2, 1, 4, 3]), 0.6);
+    assert.equal(spearman([1, 1, 1], [1, 2, 3]), null);
+    assert.equal(spearman([1, 2], [1, 2]), null);
+  });
+  await test('seeds give an interval by Student, runs keep their own', () => {
+    const runs = [1, 2, 3].map((value) => ({ value, low: value - 0.5, high: value + 0.5, n: 9 }));
+    const seeds = summary(runs, 'seeds');
+    // Deviation 1, two degrees: 4.3027 / √3 = 2.484165.
+    near(seeds.high - seeds.value, 2.484165);
+    near(summary(runs, 'sample').low, 1.5);
+    assert.equal(summary([{ value: null, low: null, high: null, n: 0 }], 'sample'), null);
+  });
+  await test('a difference within the noise says so', () => {
+    const of = (value, half) => ({ value, low: value - half, high: value + half, n: 1, runs: 1, deviation: null });
+    // Halves 0.3 and 0.4 give 0.5.
+    const close = difference(of(1.4, 0.3), of(1, 0.4));
+    near(close.half, 0.5);
+    assert.equal(close.noise, true);
+    assert.equal(difference(of(2, 0.3), of(1, 0.4)).noise, false);
+    assert.equal(difference({ ...of(2, 1), low: null }, of(1, 0.4)).noise, false);
+  });
+  await test('axes are marked at round numbers', () => {
+    assert.deepEqual(ticks(0, 1, 5).map((value) => +value.toFixed(6)), [0, 0.2, 0.4, 0.6, 0.8, 1]);
+    assert.deepEqual(ticks(1, 1000, 5, true), [1, 10, 100, 1000]);
+    assert.deepEqual(ticks(2, 2, 5), [2]);
+  });
+  await test('a point is inside a polygon or not', () => {
+    const square = [[0, 0], [2, 0], [2, 2], [0, 2]];
+    assert.ok(inside(1, 1, square) && !inside(3, 1, square) && !inside(1, -1, square));
+  });
+  await test('CSV quotes, and disarms formulas', () => {
+    assert.equal(csv(['a', 'b'], [['x,"y"', -1], ['=1+1', null], [[4, 36], '-2']]), 'a,b\n"x,""y""",-1\n\'=1+1,\n4 36,\'-2\n');
+  });
+  await test('numbers are short', () => {
+    assert.equal([0, -0.0001, 0.41273, 12.345, 4096, 1e-5].map(short).join(' '), '0.000 −1.0e−4 0.413 12.35 4096 1.0e−5'.replace('12.35', short(12.345)));
+    assert.equal([32000, 0.5, -3, null].map(plain).join(' '), '32,000 0.5 −3 –');
+  });
+  await test('the hashes of the fixture are those of the program', () => {
+    assert.equal(blake3(Buffer.from('')), 'af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262');
+    assert.equal(crc32c(Buffer.from('123456789')), 'e3069283');
+  });
+}
