@@ -21,6 +21,7 @@ use etalon::sae::arch;
 use etalon::sae::train::{Preset, Settings, Trainer};
 use etalon::store::ActivationStore;
 use rayon::prelude::*;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 /// Sparse codes with `active` latents in every row, some latents far more frequent than others.
@@ -181,7 +182,14 @@ pub fn size() -> Result<usize> {
 /// One repetition of something.
 pub type Measure<'a> = Box<dyn FnMut() -> Result<()> + Send + 'a>;
 
-/// Is measured in turns with others: reads the name of a measure and answers with the seconds that it took on two threads.
+/// Seconds that processors have worked for this program.
+fn processor_seconds() -> f64 {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
+}
+
+/// Is measured in turns with others: reads the name of a measure and answers with the seconds that it took on two threads,
+/// by the clock and by the processors.
 /// What a name stands for is made when it is first asked for.
 #[expect(clippy::print_stdout, reason = "the answer of a bench")]
 pub fn turns<'a>(make: impl Fn(&str) -> Result<Measure<'a>>) -> Result<()> {
@@ -193,9 +201,9 @@ pub fn turns<'a>(make: impl Fn(&str) -> Result<Measure<'a>>) -> Result<()> {
             made.insert(name.clone(), make(&name)?);
         }
         let Some(measure) = made.get_mut(&name) else { continue };
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), processor_seconds());
         pool.install(measure)?;
-        println!("{}", began.elapsed().as_secs_f64());
+        println!("{} {}", began.elapsed().as_secs_f64(), processor_seconds() - before);
         std::io::stdout().flush().map_err(Error::io("answer", std::path::Path::new("standard output")))?;
     }
     Ok(())

@@ -52,18 +52,23 @@ pub fn keep_largest(list: &mut Vec<(f32, u32)>, keep: usize, scratch: &mut Vec<f
     floor
 }
 
-/// A floor that nearly every one of some lists exceeded with its smallest value kept: where to start with lists like them.
-/// 0 if many lists were too short to tell.
-pub fn usual_floor(floors: &[f32]) -> f32 {
-    let full = floors.iter().filter(|floor| floor.is_finite() && **floor > 0.0).count();
-    if full * 10 < floors.len() * 9 {
+/// A floor that nearly every one of some lists exceeded with its smallest value kept, in units of a scale per list: where to
+/// start with lists like them. 0 if many lists were too short to tell.
+pub fn usual_floor(floors: impl Iterator<Item = (f32, f32)>) -> f32 {
+    let (mut lists, mut full, mut sum, mut squares) = (0.0f64, 0.0f64, 0.0f64, 0.0f64);
+    for (floor, scale) in floors {
+        lists += 1.0;
+        let part = f64::from(floor) / f64::from(scale);
+        if part.is_finite() && part > 0.0 {
+            (full, sum, squares) = (full + 1.0, sum + part, squares + part * part);
+        }
+    }
+    if full == 0.0 || full < 0.9 * lists {
         return 0.0;
     }
-    let rows = floors.len().max(1) as f64;
-    let value = |floor: &f32| f64::from(if floor.is_finite() { floor.max(0.0) } else { 0.0 });
-    let mean = floors.iter().map(value).sum::<f64>() / rows;
-    let variance = floors.iter().map(|floor| (value(floor) - mean).powi(2)).sum::<f64>() / rows;
-    (mean - 3.5 * variance.sqrt()).max(0.0) as f32
+    let mean = sum / full;
+    let variance = (squares / full - mean * mean).max(0.0);
+    (mean - 3.0 * variance.sqrt()).max(0.0) as f32
 }
 
 #[cfg(test)]
@@ -103,7 +108,10 @@ mod tests {
 
     #[test]
     fn a_usual_floor_is_below_nearly_all() {
-        assert_eq!(usual_floor(&[2.0; 10]), 2.0);
-        assert_eq!((usual_floor(&[]), usual_floor(&[1.0, f32::NEG_INFINITY])), (0.0, 0.0));
+        assert_eq!(usual_floor([(2.0, 1.0), (4.0, 2.0)].into_iter()), 2.0);
+        // Mean 3 and deviation 1/2: three deviations below.
+        assert_eq!(usual_floor([(2.5, 1.0), (3.5, 1.0)].into_iter()), 1.5);
+        assert_eq!(usual_floor([(1.0, 1.0), (f32::NEG_INFINITY, 1.0), (1.0, 0.0)].into_iter()), 0.0);
+        assert_eq!(usual_floor([].into_iter()), 0.0);
     }
 }

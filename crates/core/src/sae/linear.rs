@@ -1,5 +1,6 @@
 //! Dictionaries with one encoder matrix: everything between the product and the codes is an [`Activation`].
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::baseline;
@@ -276,6 +277,14 @@ impl Linear {
     }
 }
 
+/// The length of a row, near enough for a guess.
+fn length(row: &[f32]) -> f32 {
+    let (lines, rest) = row.as_chunks::<16>();
+    let mut lanes = [0.0f32; 16];
+    lines.iter().for_each(|line| (0..16).for_each(|lane| lanes[lane] += line[lane] * line[lane]));
+    (lanes.iter().sum::<f32>() + rest.iter().map(|value| value * value).sum::<f32>()).sqrt()
+}
+
 impl Dictionary for Linear {
     fn card(&self) -> &SaeCard {
         &self.card
@@ -296,18 +305,21 @@ impl Dictionary for Linear {
         let mut products = Aligned::zeros(blocks * TILE_ROWS * PANEL);
         let (products, _) = products.as_chunks_mut::<{ TILE_ROWS * PANEL }>();
         let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, group);
+        let lengths = vec![Cell::new(0.0); group];
         for first in (0..tile.rows()).step_by(group) {
             let rows = group.min(tile.rows() - first);
             let products = &mut products[..rows.div_ceil(TILE_ROWS)];
             let mut pack = |places: &[usize], block: &mut [f32]| {
                 for (&place, into) in places.iter().zip(input.chunks_exact_mut(width)) {
                     self.prepare(tile.row(first + place), into);
+                    lengths[place].set(length(into));
                 }
                 fill_block(&input[..places.len() * width], width, block);
             };
             let places: Vec<usize> = (0..rows).collect();
             places.chunks(TILE_ROWS).zip(packed.chunks_exact_mut(size)).for_each(|(places, block)| pack(places, block));
-            sieve.start_from(f32::from_bits(self.guess.load(Ordering::Relaxed)));
+            let guess = f32::from_bits(self.guess.load(Ordering::Relaxed));
+            sieve.start_from(guess, (0..rows).map(|row| lengths[row].get()));
             for panel in 0..self.encoder.panels() {
                 self.encoder.products(&packed, panel, products);
                 for (start, product) in (0..rows).step_by(TILE_ROWS).zip(&mut *products) {
@@ -425,6 +437,32 @@ mod tests {
         };
         // Gates open at (2, 0.5 above 0) and (−2, −0.5): 2 · 2 − 5 < 0 is nothing, 2 · 1.5 + 1 = 4.
         assert_eq!(row(gated), [vec![(1, 4.0)], vec![]]);
+    }
+
+    #[test]
+    fn a_guess_changes_no_code() {
+        let (rows, width, latents) = (40, 6, 70);
+        let mut random = stream(9, "guess", 0);
+        let mut draw = |count: usize| -> Vec<f32> { (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect() };
+        let parts = Parts {
+            arch: "test".into(),
+            encoder: draw(latents * width),
+            encoder_bias: draw(latents),
+            decoder: draw(latents * width),
+            bias: vec![0.0; width],
+            subtract_bias: false,
+            input: Normalisation::None,
+            activation: Activation::TopK(8),
+        };
+        let (used, values) = (Linear::new(parts.clone()).unwrap(), draw(rows * width));
+        // Guesses that are too high for none, some and all of the rows; rows of zeros have no length.
+        for guess in [0.0f32, 1e-3, 0.3, 0.5, 0.7, 1e9, f32::MAX] {
+            used.guess.store(guess.to_bits(), Ordering::Relaxed);
+            let mut values = values.clone();
+            values[5 * width..7 * width].fill(0.0);
+            let fresh = Linear::new(parts.clone()).unwrap();
+            assert_eq!(encode(&used, &values).id().unwrap(), encode(&fresh, &values).id().unwrap());
+        }
     }
 
     #[test]

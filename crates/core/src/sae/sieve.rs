@@ -21,9 +21,10 @@ pub(super) struct Sieve<'a> {
     latents: Vec<u32>,
     values: Vec<f32>,
     scratch: Vec<f32>,
-    /// What values must exceed from the start: a guess, which saves time.
+    /// What values must exceed from the start, in units of the length of their row: a guess, which saves time.
     start: f32,
-    /// The smallest value that each row of the last group kept.
+    /// The length of each row, and the smallest value that it kept in the last group.
+    lengths: Vec<f32>,
     floors: Vec<f32>,
 }
 
@@ -69,19 +70,23 @@ impl<'a> Sieve<'a> {
             values: Vec::new(),
             scratch: Vec::new(),
             start: 0.0,
+            lengths: Vec::new(),
             floors: Vec::new(),
         }
     }
 
-    /// Values of the next rows must exceed this, if there are enough of them: [`Sieve::poor`] says where not.
-    pub fn start_from(&mut self, floor: f32) {
+    /// Values of the next rows must exceed this part of the length of their row, if there are enough of them:
+    /// [`Sieve::poor`] says where not.
+    pub fn start_from(&mut self, part: f32, lengths: impl Iterator<Item = f32>) {
         if let Activation::TopK(_) = self.activation {
-            self.start = floor;
-            self.rows.iter_mut().for_each(|row| row.above = floor);
+            self.start = part;
+            self.lengths.clear();
+            self.lengths.extend(lengths);
+            self.rows.iter_mut().zip(&self.lengths).for_each(|(row, length)| row.above = part * length);
         }
     }
 
-    /// The first of some rows that have to be done again without a start.
+    /// Those of the first rows that have to be done again without a start.
     pub fn poor(&self, rows: usize) -> Vec<usize> {
         match self.activation {
             Activation::TopK(k) if self.start > 0.0 => {
@@ -97,9 +102,9 @@ impl<'a> Sieve<'a> {
         other.rows[from] = Kept::default();
     }
 
-    /// Where rows like those of the last group should start.
+    /// Where rows like those of the last group should start, as a part of their length.
     pub fn usual_start(&self) -> f32 {
-        usual_floor(&self.floors)
+        usual_floor(self.floors.iter().copied().zip(self.lengths.iter().copied()))
     }
 
     /// Sifts the product of some rows with one panel.

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use crate::kernel::aligned::Aligned;
 use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare, blocks_at_once, exceeding, fill_block};
 use crate::kernel::top::{keep_largest, usual_floor};
+use crate::kernel::vector::dot;
 use crate::sae::arch::Selection;
 
 /// Pre-activation and latent, latents ascending once a selection is finished.
@@ -35,7 +36,7 @@ impl Selector<'_> {
     /// Selects for every row. `guess` is where the last batch was cut: it saves time and changes nothing else.
     pub fn select(&self, selection: Selection, guess: &mut f32, picks: &mut [Picks]) {
         match selection {
-            Selection::Above => self.blocks(picks, f32::NEG_INFINITY, |_, _, _, _| {}),
+            Selection::Above => self.blocks(picks, |_| f32::NEG_INFINITY, |_, _, _, _| {}),
             Selection::PerRow(keep) => self.per_row(keep, guess, picks),
             // A pursuit chooses by itself.
             Selection::Pursuit(_) => {}
@@ -43,11 +44,12 @@ impl Selector<'_> {
         }
     }
 
-    /// The largest of every row. Most rows start from a floor that nearly all rows of the last batch exceeded, so that
-    /// little is picked up in vain; the few that then have too few are done again without it.
+    /// The largest of every row. Rows start from a floor that nearly all rows of the last batch exceeded, in units of their
+    /// length, so that little is picked up in vain; the few that then have too few are done again without it.
     fn per_row(&self, keep: usize, guess: &mut f32, picks: &mut [Picks]) {
         let most = 2 * keep + SLACK;
-        let largest = |selector: &Selector<'_>, start: f32, picks: &mut [Picks]| {
+        let largest = |selector: &Selector<'_>, starts: &[f32], picks: &mut [Picks]| {
+            let start = |row: usize| starts.get(row).copied().unwrap_or(f32::NEG_INFINITY);
             selector.blocks(picks, start, |picks, place, floors, _| {
                 if picks[place].len() > most {
                     floors[place / TILE_ROWS][place % TILE_ROWS] =
@@ -55,21 +57,25 @@ impl Selector<'_> {
                 }
             });
         };
-        let start = if *guess > 0.0 { *guess } else { f32::NEG_INFINITY };
-        largest(self, start, picks);
-        if start > 0.0 {
+        let rows = self.rows.par_chunks_exact(self.stride).take(picks.len()).with_min_len(64);
+        let lengths: Vec<f32> = rows.map(|row| dot(row, row).sqrt()).collect();
+        if *guess > 0.0 {
+            let starts: Vec<f32> = lengths.iter().map(|length| *guess * length).collect();
+            largest(self, &starts, picks);
             let poor: Vec<usize> = (0..picks.len()).filter(|&row| picks[row].len() < keep).collect();
             let mut rows = vec![0.0; poor.len().next_multiple_of(TILE_ROWS) * self.stride];
             for (&row, into) in poor.iter().zip(rows.chunks_exact_mut(self.stride)) {
                 into.copy_from_slice(&self.rows[row * self.stride..][..self.stride]);
             }
             let mut again = vec![Picks::new(); poor.len()];
-            largest(&Selector { rows: &rows, ..*self }, f32::NEG_INFINITY, &mut again);
+            largest(&Selector { rows: &rows, ..*self }, &[], &mut again);
             poor.iter().zip(again).for_each(|(&row, found)| picks[row] = found);
+        } else {
+            largest(self, &[], picks);
         }
         let finish = |scratch: &mut Vec<f32>, picks: &mut Picks| keep_largest(picks, keep, scratch);
         let floors: Vec<f32> = picks.par_iter_mut().with_min_len(64).map_init(Vec::new, finish).collect();
-        *guess = usual_floor(&floors);
+        *guess = usual_floor(floors.into_iter().zip(lengths));
     }
 
     /// The largest of the whole batch. A block that holds twice as many drops what is below its own cut: the cut of a part
@@ -78,14 +84,18 @@ impl Selector<'_> {
         let most = 2 * keep + 16 * SLACK;
         let mut start = *guess;
         loop {
-            self.blocks(picks, start, |picks, _, floors, total| {
-                if *total > most {
-                    let floor = nth(picks, keep).next_down();
-                    picks.iter_mut().for_each(|picks| picks.retain(|entry| entry.0 > floor));
-                    floors.iter_mut().for_each(|floors| *floors = [floor; TILE_ROWS]);
-                    *total = picks.iter().map(Vec::len).sum();
-                }
-            });
+            self.blocks(
+                picks,
+                |_| start,
+                |picks, _, floors, total| {
+                    if *total > most {
+                        let floor = nth(picks, keep).next_down();
+                        picks.iter_mut().for_each(|picks| picks.retain(|entry| entry.0 > floor));
+                        floors.iter_mut().for_each(|floors| *floors = [floor; TILE_ROWS]);
+                        *total = picks.iter().map(Vec::len).sum();
+                    }
+                },
+            );
             let total: usize = picks.iter().map(Vec::len).sum();
             if total >= keep || start <= 0.0 {
                 break;
@@ -112,12 +122,12 @@ impl Selector<'_> {
         }
     }
 
-    /// Runs all panels over blocks of rows. After every row that gained something, `gained` may cut lists and raise
+    /// Runs all panels over blocks of rows, each of which starts from a floor. After every row that gained something, `gained` may cut lists and raise
     /// floors; it is told the row and the number of entries in the block.
     fn blocks(
         &self,
         picks: &mut [Picks],
-        start: f32,
+        start: impl Fn(usize) -> f32 + Sync,
         gained: impl Fn(&mut [Picks], usize, &mut Floors, &mut usize) + Sync,
     ) {
         let at_once = blocks_at_once(picks.len().div_ceil(TILE_ROWS), self.stride, rayon::current_num_threads());
@@ -130,7 +140,11 @@ impl Selector<'_> {
                 fill_block(rows, self.stride, block);
             }
             let (products, _) = products.as_chunks_mut::<{ TILE_ROWS * PANEL }>();
-            let (mut floors, mut total) = (vec![[start; TILE_ROWS]; tiles], 0);
+            // What fills the last tile is never picked.
+            let from =
+                |row: usize| if row < picks.len() { start(which * at_once * TILE_ROWS + row) } else { f32::INFINITY };
+            let floors = (0..tiles).map(|tile| std::array::from_fn(|row| from(tile * TILE_ROWS + row)));
+            let (mut floors, mut total): (Vec<[f32; TILE_ROWS]>, usize) = (floors.collect(), 0);
             for panel in 0..self.panels.panels() {
                 let place = panel * PANEL;
                 let (bias, own) = (&self.bias[place..][..PANEL], &self.floors.as_chunks::<PANEL>().0[panel]);
