@@ -69,6 +69,40 @@ pub fn area_under_curve(positive: &[bool], score: &[f64]) -> Option<f64> {
     (yes > 0 && no > 0).then(|| (sum - (yes * (yes + 1)) as f64 / 2.0) / (yes as f64 * no as f64))
 }
 
+/// Fisher's skewness g1 = m3 / m2^1.5, or `None` for no values and for equal ones.
+pub fn skewness(values: &[f64]) -> Option<f64> {
+    let centre = mean(values)?;
+    let (mut second, mut third) = (0.0, 0.0);
+    for value in values {
+        let off = value - centre;
+        second += off * off;
+        third += off * off * off;
+    }
+    let count = values.len() as f64;
+    // Equal values differ from their mean by rounding only.
+    let scale = values.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    (second / count > (1e-12 * scale).powi(2)).then(|| (third / count) / (second / count).powf(1.5))
+}
+
+/// How probable it is that a standard normal number is at least this far from 0, on either side.
+pub fn two_sided(z: f64) -> f64 {
+    libm::erfc(z.abs() / std::f64::consts::SQRT_2)
+}
+
+/// Benjamini and Hochberg's q of every p: the smallest rate of false discoveries at which it would be taken. Things
+/// without a p have no q and are not counted.
+pub fn false_discovery(p: &[Option<f64>]) -> Vec<Option<f64>> {
+    let mut order: Vec<(f64, usize)> = p.iter().enumerate().filter_map(|(place, p)| Some(((*p)?, place))).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut q = vec![None; p.len()];
+    let mut smallest: f64 = 1.0;
+    for (rank, &(value, place)) in order.iter().enumerate().rev() {
+        smallest = smallest.min(value * order.len() as f64 / (rank + 1) as f64);
+        q[place] = Some(smallest);
+    }
+    q
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +117,23 @@ mod tests {
     #[test]
     fn ranks_share_ties() {
         assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0]), [3.5, 1.0, 3.5, 2.0]);
+    }
+
+    #[test]
+    fn skewness_by_hand() {
+        // 0 0 3: mean 1, m2 = (1 + 1 + 4)/3 = 2, m3 = (−1 − 1 + 8)/3 = 2, so 2/2^1.5 = 0.7071.
+        assert!((skewness(&[0.0, 0.0, 3.0]).unwrap() - 0.5f64.sqrt()).abs() < 1e-12);
+        assert_eq!((skewness(&[]), skewness(&[0.1, 0.1, 0.1])), (None, None));
+    }
+
+    #[test]
+    fn tails_and_false_discoveries() {
+        assert!((two_sided(1.959_963_984_540_054) - 0.05).abs() < 1e-12);
+        assert_eq!(two_sided(0.0), 1.0);
+        // Three tests. Largest p 0.04 · 3/3 = 0.04; the middle 0.03 · 3/2 = 0.045, but no more than 0.04; 0.01 · 3 = 0.03.
+        let q = false_discovery(&[Some(0.04), None, Some(0.01), Some(0.03)]);
+        let expected = [Some(0.04), None, Some(0.03), Some(0.04)];
+        assert!(q.iter().zip(expected).all(|(q, e)| (q.unwrap_or(-1.0) - e.unwrap_or(-1.0)).abs() < 1e-12), "{q:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! documentation and the test battery follow from its [`Card`].
 
 mod absorption;
+mod blindspots;
 mod card;
 mod card_text;
 mod cknna;
@@ -57,6 +58,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &core::Core,
     &stability::Stability,
     &training::Training,
+    &blindspots::Blindspots,
 ];
 
 /// A metric by name.

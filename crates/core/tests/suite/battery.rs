@@ -56,19 +56,32 @@ const ROWS_IN_ORDER: &[&str] = &[
     "absorption_fraction_paper",
     "full_absorption",
     "split_features",
+    "null_suppressed",
+    "null_exaggerated",
+    "null_significant",
 ];
 
 /// Headline numbers for which the order of latents matters: trees give ties between splits to the lower latent, and the
 /// first weights of a trained probe are drawn in order, in a range that also depends on their number.
 const LATENTS_IN_ORDER: &[&str] = &["fms", "fms_held_out", "all_latents_accuracy"];
 
-/// Headline numbers that count latents, dead ones among them, or compare their directions, which repeat others here.
+/// Headline numbers that count latents, dead ones among them (blindspots in the profile `reference` only), or compare their directions, which repeat others here.
 const DEAD_LATENTS: &[&str] = &[
     "all_latents_accuracy",
     "frac_alive",
     "freq_over_1_percent",
     "freq_over_10_percent",
     "average_max_decoder_cosine_sim",
+    "suppressed",
+    "exaggerated",
+    "suppressed_certain",
+    "exaggerated_certain",
+    "blindspots_significant",
+    "null_suppressed",
+    "null_exaggerated",
+    "null_significant",
+    "gap_skewness",
+    "delta_skewness",
 ];
 
 /// A small world as dense arrays, so that rows and latents can be permuted.
