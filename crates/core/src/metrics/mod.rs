@@ -59,6 +59,9 @@ pub static METRICS: &[&dyn Metric] = &[
     &stability::Stability,
     &training::Training,
     &blindspots::Blindspots,
+    &blindspots::BlindspotModels,
+    &blindspots::Divergence,
+    &blindspots::Frequency,
 ];
 
 /// A metric by name.

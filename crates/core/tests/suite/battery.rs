@@ -59,6 +59,11 @@ const ROWS_IN_ORDER: &[&str] = &[
     "null_suppressed",
     "null_exaggerated",
     "null_significant",
+    "model_correlation_split_half",
+    "divergence_shuffled",
+    "null_frequency_gap",
+    "null_frequency_relative",
+    "outside_funnel",
 ];
 
 /// Headline numbers for which the order of latents matters: trees give ties between splits to the lower latent, and the

@@ -1,15 +1,28 @@
 //! `blindspots`: which concepts a generator makes too rarely or too often, compared with the real rows of its prompts.
+//! Beside it what follows from the same rows: how models agree, which rows diverge, and what frequency has to do with it.
 
+mod agreement;
 mod bounds;
 mod concept;
+mod distance;
+mod divergence;
 mod flips;
+mod frequency;
 mod halves;
 mod measured;
+mod memorised;
+mod models;
+#[cfg(test)]
+mod more_tests;
 mod ranking;
 mod scores;
 mod sums;
 #[cfg(test)]
 mod tests;
+
+pub use divergence::Divergence;
+pub use frequency::Frequency;
+pub use models::BlindspotModels;
 
 use super::{Better, Card, Kind, Metric, Need, Output, Param};
 use crate::budget::Taken;

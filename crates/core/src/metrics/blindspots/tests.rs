@@ -126,11 +126,8 @@ pub(super) fn planted(settings: &[(&str, &str)], seed: u64) -> (World, Inputs) {
     let given = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let mut world = worlds::make("blindspots", &given, seed, &Budget::new(1 << 30)).unwrap();
     let codes = |codes: &Codes| Arc::new(codes.select(&(0..codes.rows()).collect::<Vec<_>>()).unwrap());
-    let model = |made: &mut worlds::Generated| Model {
-        name: made.name.clone(),
-        codes: codes(&made.codes),
-        embeddings: None,
-    };
+    let model =
+        |made: &mut worlds::Generated| Model { name: made.name.clone(), codes: codes(&made.codes), embeddings: None };
     let inputs = Inputs {
         codes: Some(codes(&world.codes)),
         models: world.generated.iter_mut().map(model).collect(),
