@@ -354,6 +354,6 @@ mod tests {
         assert!((mean(&world.codes, suppressed) - mean(&world.generated[0].codes, suppressed)).abs() < 0.05);
         let given = BTreeMap::from([("features".to_string(), "20".to_string())]);
         let error = make("blindspots", &given, 0, &Budget::new(1 << 30)).unwrap_err().to_string();
-        assert!(error.contains("--planted") && error.contains("33"), "{error}");
+        assert!(error.contains("--planted") && error.contains("25"), "{error}");
     }
 }

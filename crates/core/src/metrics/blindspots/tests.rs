@@ -136,10 +136,11 @@ pub(super) fn planted(settings: &[(&str, &str)], seed: u64) -> (World, Inputs) {
     (world, inputs)
 }
 
-/// The share of planted concepts that are significant on the right side, and of all others that are significant.
-fn found(rows: &str, strength: &str) -> (f64, f64) {
+/// Planted concepts that are significant on the right side, all planted; others that are significant, all others; and the share of
+/// concepts that are significant, real against real.
+fn found(rows: &str, strength: &str, seed: u64) -> [f64; 5] {
     let settings = [("rows", rows), ("strength", strength), ("features", "128"), ("active", "6"), ("width", "16")];
-    let (world, inputs) = planted(&settings, 3);
+    let (world, inputs) = planted(&settings, seed);
     let scores = run(&Blindspots, &inputs, Profile::Paper, &[]).unwrap();
     let column = |name: &str| numbers(&scores, "latent_model", name);
     let (model, latent, gap, q) = (column("model"), column("latent"), column("gap"), column("q"));
@@ -151,32 +152,57 @@ fn found(rows: &str, strength: &str) -> (f64, f64) {
         match planted.map(|(_, what)| what) {
             Some(Planted::Suppressed) => (right, all) = (right + u32::from(significant && low), all + 1),
             Some(Planted::Exaggerated) => (right, all) = (right + u32::from(significant && !low), all + 1),
-            _ => (wrong, others) = (wrong + u32::from(significant), others + 1),
+            // A generator that gives back rows with a feature makes that feature more often, so it is no false alarm.
+            Some(Planted::Memorised) => {}
+            None => (wrong, others) = (wrong + u32::from(significant), others + 1),
         }
     }
-    (f64::from(right) / f64::from(all), f64::from(wrong) / f64::from(others))
+    let null = scores.value("null_significant").unwrap();
+    [f64::from(right), f64::from(all), f64::from(wrong), f64::from(others), null]
 }
 
 /// The table of docs/blindspots.md: rows, then the share found at strengths 0, 0.1, 0.2, 0.4 and 0.8.
-const POWER: [(&str, [f64; 5]); 3] =
-    [("500", [0.0, 0.0, 0.0, 0.0, 0.0]), ("2000", [0.0, 0.0, 0.0, 0.0, 0.0]), ("8000", [0.0, 0.0, 0.0, 0.0, 0.0])];
+const POWER: [(&str, [f64; 5]); 3] = [
+    ("500", [0.0, 0.0, 0.0, 0.09, 0.75]),
+    ("2000", [0.0, 0.0, 0.19, 0.84, 1.0]),
+    ("8000", [0.0, 0.22, 0.91, 1.0, 1.0]),
+];
 
 #[test]
 fn stronger_and_more_is_found_more_often() {
     let mut curves = Vec::new();
     for (rows, _) in POWER {
-        let curve = ["0", "0.1", "0.2", "0.4", "0.8"].map(|strength| found(rows, strength));
-        assert!(curve.iter().all(|(_, wrong)| *wrong < 0.02), "false alarms: {curve:?}");
-        assert!(curve.windows(2).all(|pair| pair[0].0 <= pair[1].0), "not rising: {curve:?}");
-        curves.push((rows, curve.map(|(right, _)| (right * 100.0).round() / 100.0)));
+        let curve = ["0", "0.1", "0.2", "0.4", "0.8"].map(|strength| {
+            let [right, all, wrong, others, _] = found(rows, strength, 3);
+            assert!(wrong / others < 0.03, "{wrong} false alarms");
+            (100.0 * right / all).round() / 100.0
+        });
+        assert!(curve.windows(2).all(|pair| pair[0] <= pair[1]), "not rising: {curve:?}");
+        curves.push((rows, curve));
     }
     assert_eq!(curves, POWER);
 }
 
 #[test]
+fn false_discoveries_are_as_rare_as_q_says() {
+    let (mut right, mut wrong, mut nulls) = (0.0, 0.0, 0);
+    for seed in 0..12 {
+        let [mine_right, _, mine_wrong, _, null] = found("1000", "0.6", 100 + seed);
+        (right, wrong) = (right + mine_right, wrong + mine_wrong);
+        nulls += u32::from(null > 0.0);
+    }
+    // Where nothing is to be found, one world in 20 has a discovery at all.
+    assert!(nulls <= 3, "{nulls} of 12 nulls");
+    // About 330 discoveries at 5 %: an expected 17 false ones, with a deviation of 4 or, as both models share the real rows,
+    // somewhat more.
+    let rate: f64 = wrong / (right + wrong);
+    assert!(right > 250.0 && rate < 0.09, "{wrong} of {}", right + wrong);
+}
+
+#[test]
 fn what_is_planted_is_classed_where_the_temperature_lets_it() {
-    // Means are about 1.4 · 0.05: at T = 0.01 a lost concept has δ = sigmoid(−5) and more.
-    let (world, inputs) = planted(&[("rows", "4000"), ("strength", "1"), ("features", "128"), ("active", "6")], 5);
+    // Means are 1.4 · 0.025 and more: at T = 0.01 a lost concept has δ = sigmoid(−3.5) and less.
+    let (world, inputs) = planted(&[("rows", "12000"), ("strength", "1"), ("features", "128"), ("active", "6")], 5);
     let scores = run(&Blindspots, &inputs, Profile::Paper, &[("temperature", "0.01")]).unwrap();
     let (latent, model) = (numbers(&scores, "latent_model", "latent"), numbers(&scores, "latent_model", "model"));
     let certain = words(&scores, "latent_model", "certain_class");
@@ -188,7 +214,6 @@ fn what_is_planted_is_classed_where_the_temperature_lets_it() {
             assert!(*what == Planted::Memorised || class == what.name(), "{feature} {what:?}: {class}");
         }
     }
-    // Real against real has no such classes, and nothing there is significant.
-    assert_eq!(scores.value("null_significant"), Some(0.0));
+    // Real against real has fewer of them.
     assert!(scores.value("null_suppressed").unwrap() < scores.value("suppressed").unwrap() / 2.0);
 }
