@@ -62,6 +62,11 @@ impl<'a> CodesView<'a> {
         (&self.indices[range.clone()], &self.values[range])
     }
 
+    /// The smallest and the largest value, 0 among them.
+    pub fn extremes(&self) -> (f32, f32) {
+        self.values.iter().fold((0.0, 0.0), |(low, high), &value| (low.min(value), high.max(value)))
+    }
+
     /// All rows in order, with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &'a [u32], &'a [f32])> + use<'a> {
         let view = *self;
@@ -174,6 +179,7 @@ mod tests {
         let all = codes.all().unwrap();
         assert_eq!(all.row(1), (&[0u32, 2][..], &[1.0f32, -3.0][..]));
         assert_eq!(codes.view(1..2).unwrap().row(0), all.row(1));
+        assert_eq!((codes.view(0..1).unwrap().extremes(), all.extremes()), ((0.0, 2.0), (-3.0, 2.0)));
         let columns = codes.columns().unwrap();
         assert_eq!(columns.latent(Latent(2)), (&[1u32][..], &[-3.0f32][..]));
         assert_eq!(columns.fired(Latent(2), 0.0).count(), 0);

@@ -69,6 +69,69 @@ pub fn area_under_curve(positive: &[bool], score: &[f64]) -> Option<f64> {
     (yes > 0 && no > 0).then(|| (sum - (yes * (yes + 1)) as f64 / 2.0) / (yes as f64 * no as f64))
 }
 
+/// Fisher's skewness g1 = m3 / m2^1.5, or `None` for no values and for equal ones.
+pub fn skewness(values: &[f64]) -> Option<f64> {
+    let centre = mean(values)?;
+    let (mut second, mut third) = (0.0, 0.0);
+    for value in values {
+        let off = value - centre;
+        second += off * off;
+        third += off * off * off;
+    }
+    let count = values.len() as f64;
+    // Equal values differ from their mean by rounding only.
+    let scale = values.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    (second / count > (1e-12 * scale).powi(2)).then(|| (third / count) / (second / count).powf(1.5))
+}
+
+/// How probable it is that a standard normal number is at least this far from 0, on either side.
+pub fn two_sided(z: f64) -> f64 {
+    libm::erfc(z.abs() / std::f64::consts::SQRT_2)
+}
+
+/// Wilcoxon's signed-rank test: the probability that signs alone would make the ranks of differences as lopsided, zeros
+/// left out. Exact up to 30 differences, ties included; beyond that normal, with the variance corrected for ties.
+pub fn signed_rank(differences: &[f64]) -> Option<f64> {
+    let differences: Vec<f64> = differences.iter().copied().filter(|&difference| difference != 0.0).collect();
+    let sizes: Vec<f64> = differences.iter().map(|difference| difference.abs()).collect();
+    let ranks = ranks(&sizes);
+    let positive: f64 = ranks.iter().zip(&differences).filter(|(_, d)| **d > 0.0).map(|(rank, _)| rank).sum();
+    let count = differences.len();
+    let off = (positive - (count * (count + 1)) as f64 / 4.0).abs();
+    match count {
+        0 => None,
+        1..=30 => {
+            // Shared ranks are halves, so that twice the rank is whole.
+            let doubled: Vec<usize> = ranks.iter().map(|rank| (2.0 * rank).round() as usize).collect();
+            let total: usize = doubled.iter().sum();
+            let mut ways = vec![0.0f64; total + 1];
+            ways[0] = 1.0;
+            for rank in doubled {
+                (rank..=total).rev().for_each(|sum| ways[sum] += ways[sum - rank]);
+            }
+            let far = |sum: &usize| (*sum as f64 / 2.0 - total as f64 / 4.0).abs() >= off - 1e-9;
+            let large: f64 = (0..=total).filter(far).map(|sum| ways[sum]).sum();
+            Some((large / 2.0f64.powi(count as i32)).min(1.0))
+        }
+        // The sum of squared ranks, ties shared, is the variance times 4.
+        _ => Some(two_sided(off / (ranks.iter().map(|rank| rank * rank).sum::<f64>() / 4.0).sqrt())),
+    }
+}
+
+/// Benjamini and Hochberg's q of every p: the smallest rate of false discoveries at which it would be taken. Things
+/// without a p have no q and are not counted.
+pub fn false_discovery(p: &[Option<f64>]) -> Vec<Option<f64>> {
+    let mut order: Vec<(f64, usize)> = p.iter().enumerate().filter_map(|(place, p)| Some(((*p)?, place))).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut q = vec![None; p.len()];
+    let mut smallest: f64 = 1.0;
+    for (rank, &(value, place)) in order.iter().enumerate().rev() {
+        smallest = smallest.min(value * order.len() as f64 / (rank + 1) as f64);
+        q[place] = Some(smallest);
+    }
+    q
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +146,37 @@ mod tests {
     #[test]
     fn ranks_share_ties() {
         assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0]), [3.5, 1.0, 3.5, 2.0]);
+    }
+
+    #[test]
+    fn skewness_by_hand() {
+        // 0 0 3: mean 1, m2 = (1 + 1 + 4)/3 = 2, m3 = (−1 − 1 + 8)/3 = 2, so 2/2^1.5 = 0.7071.
+        assert!((skewness(&[0.0, 0.0, 3.0]).unwrap() - 0.5f64.sqrt()).abs() < 1e-12);
+        assert_eq!((skewness(&[]), skewness(&[0.1, 0.1, 0.1])), (None, None));
+    }
+
+    #[test]
+    fn tails_and_false_discoveries() {
+        assert!((two_sided(1.959_963_984_540_054) - 0.05).abs() < 1e-12);
+        assert_eq!(two_sided(0.0), 1.0);
+        // Three tests. Largest p 0.04 · 3/3 = 0.04; the middle 0.03 · 3/2 = 0.045, but no more than 0.04; 0.01 · 3 = 0.03.
+        let q = false_discovery(&[Some(0.04), None, Some(0.01), Some(0.03)]);
+        let expected = [Some(0.04), None, Some(0.03), Some(0.04)];
+        assert!(q.iter().zip(expected).all(|(q, e)| (q.unwrap_or(-1.0) - e.unwrap_or(-1.0)).abs() < 1e-12), "{q:?}");
+    }
+
+    #[test]
+    fn signed_ranks_by_hand() {
+        // 1 2 3, all positive: of 8 signs two are as lopsided. With −1: 5 of 6 and its mirror images 0, 1, 5, 6: 4 of 8.
+        assert_eq!(signed_rank(&[1.0, 2.0, 3.0]), Some(0.25));
+        assert_eq!(signed_rank(&[-1.0, 2.0, 0.0, 3.0]), Some(0.5));
+        assert_eq!((signed_rank(&[0.0]), signed_rank(&[2.0, -2.0])), (None, Some(1.0)));
+        // Ties 1 1 1 1 share the rank 2.5: all positive is 2 of 16.
+        assert_eq!(signed_rank(&[1.0; 4]), Some(0.125));
+        // 31 differences 1..31, those divisible by 5 negative: positive 496 − 105 = 391, off 391 − 248 = 143, variance
+        // 31·32·63/24 = 2604, z = 2.8023.
+        let many: Vec<f64> = (1..=31).map(|i| if i % 5 == 0 { -f64::from(i) } else { f64::from(i) }).collect();
+        assert!((signed_rank(&many).unwrap() - two_sided(143.0 / 2604.0f64.sqrt())).abs() < 1e-12);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! documentation and the test battery follow from its [`Card`].
 
 mod absorption;
+mod blindspots;
 mod card;
 mod card_text;
 mod cknna;
@@ -59,6 +60,10 @@ pub static METRICS: &[&dyn Metric] = &[
     &core::Core,
     &stability::Stability,
     &training::Training,
+    &blindspots::Blindspots,
+    &blindspots::BlindspotModels,
+    &blindspots::Divergence,
+    &blindspots::Frequency,
 ];
 
 /// Metrics that train probes or dictionaries by the hundred and may take minutes: computed where they are named.

@@ -7,14 +7,16 @@ use std::sync::atomic::AtomicBool;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::generated::GENERATED;
 use crate::budget::Budget;
 use crate::error::{Complaint, Error, Result};
-use crate::labels::worlds::World;
+use crate::labels::worlds::{Planted, World};
 use crate::labels::{DataSet, first_letter_prompts, read_coco, read_cub, read_syncoco, read_syncub, read_words};
 use crate::progress::Progress;
 use crate::store::{ActivationStore, ImportOptions, disk, import};
 
-/// Writes a world: activations, true codes and directions, labels, pairs, and last `world.json`.
+/// Writes a world: activations, true codes and directions, labels, pairs, generators (`generated/NAME`, with what was
+/// planted in `planted.csv`), and last `world.json`.
 pub fn save_world(
     world: &World,
     given: &BTreeMap<String, String>,
@@ -51,6 +53,17 @@ pub fn save_world(
     if let Some(labels) = &world.pair_labels {
         table("pair-labels.csv", labels.to_csv(None)?)?;
     }
+    let mut planted = String::from("model,feature,planted\n");
+    for made in &world.generated {
+        let below = format!("{GENERATED}/{}", made.name);
+        store(&format!("{below}/activations"), &made.activations)?;
+        made.codes.save(&out.join(below).join("codes"))?;
+        let line = |(feature, planted): &(u32, Planted)| format!("{},{feature},{}\n", made.name, planted.name());
+        planted.extend(made.planted.iter().map(line));
+    }
+    if !world.generated.is_empty() {
+        table("planted.csv", planted)?;
+    }
     let parts = STORES.iter().filter(|name| out.join(name).is_dir()).collect::<Vec<_>>();
     let about = json!({
         "world": world.name, "settings": given, "seed": seed, "rows": world.activations.rows(),
@@ -63,10 +76,10 @@ pub fn save_world(
 const ABOUT: &str = "world.json";
 
 /// The parts of a world that are directories, the first of which is written first.
-const STORES: [&str; 5] = ["activations", "codes", "directions", "pair-activations", "pair-codes"];
+const STORES: [&str; 6] = ["activations", "codes", "directions", "pair-activations", "pair-codes", GENERATED];
 
 /// The parts of a world that are tables.
-const TABLES: [&str; 3] = ["labels.csv", "pairs.csv", "pair-labels.csv"];
+const TABLES: [&str; 4] = ["labels.csv", "pairs.csv", "pair-labels.csv", "planted.csv"];
 
 /// Makes sure that a world is written where nothing is, or where it was begun.
 fn claim(out: &Path) -> Result<()> {
@@ -181,4 +194,47 @@ pub fn convert_data_set(name: &str, from: &Path, out: &Path, seed: u64, budget: 
     // Last, because its presence says that the rest is there.
     write("labels.csv", data.labels.to_csv(Some(&data.images))?)?;
     Ok(Converted { images: data.images.len(), concepts: data.labels.concepts(), notes: data.notes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Finite;
+    use crate::progress::Silent;
+    use crate::sae::{checkpoint, untrained};
+    use crate::study::{Paths, verify};
+
+    #[test]
+    fn generators_are_saved_and_found_again() {
+        let given = [("rows", "40"), ("features", "12"), ("width", "8"), ("active", "3"), ("planted", "2")]
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        let (given, budget) = (BTreeMap::from(given), Budget::new(1 << 26));
+        let world = crate::labels::worlds::make("blindspots", &given, 1, &budget).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let (out, cancel) = (scratch.path().join("world"), AtomicBool::new(false));
+        // Twice: what is there already is taken over.
+        for _ in 0..2 {
+            save_world(&world, &given, 1, &out, &budget, &Silent, &cancel).unwrap();
+        }
+        verify(&out).unwrap();
+        assert!(std::fs::read_to_string(out.join("planted.csv")).unwrap().contains("model_1,"));
+        // Named as codes they are read as they are.
+        let paths = Paths {
+            codes: Some("world/codes".into()),
+            generated: vec!["a=world/generated/model_2/codes".into()],
+            ..Paths::default()
+        };
+        let (inputs, _) = paths.open(scratch.path(), Finite::Refuse, &budget, &Silent, &cancel).unwrap();
+        assert_eq!(inputs.models[0].codes.id().unwrap(), world.generated[1].codes.id().unwrap());
+        // With a dictionary the world brings the activations of all of them.
+        let dictionary = untrained(&world.activations, 20, 3, 0).unwrap();
+        checkpoint::save(&dictionary, &serde_json::Map::new(), "etalon", &scratch.path().join("sae")).unwrap();
+        let paths = Paths { sae: Some("sae".into()), world: Some("world".into()), ..Paths::default() };
+        let (inputs, _) = paths.open(scratch.path(), Finite::Refuse, &budget, &Silent, &cancel).unwrap();
+        let names: Vec<&str> = inputs.models.iter().map(|model| model.name.as_str()).collect();
+        assert_eq!(names, ["model_1", "model_2"]);
+        assert_eq!((inputs.models[0].codes.rows(), inputs.models[0].codes.latents()), (40, 20));
+        std::fs::remove_dir_all(out.join("generated")).unwrap();
+        assert!(verify(&out).unwrap_err().to_string().contains("missing"));
+    }
 }

@@ -88,6 +88,7 @@ impl WorldMaker for ImpureCodes {
             pair_labels: None,
             images: None,
             pair_images: None,
+            generated: Vec::new(),
         })
     }
 }

@@ -4,6 +4,7 @@
 //! [`WorldCard`]. The same settings and seed give the same bits with any number of threads: rows are made in blocks,
 //! each with its own random stream.
 
+mod blindspots;
 mod impure_codes;
 mod settings;
 mod shapes;
@@ -53,6 +54,43 @@ pub struct World {
     pub images: Option<Images>,
     /// What the rows of pairs look like.
     pub pair_images: Option<Images>,
+    /// What generators made for the prompts of the rows, row by row.
+    pub generated: Vec<Generated>,
+}
+
+/// The rows of one generator, and what it was made to get wrong.
+#[derive(Debug)]
+pub struct Generated {
+    /// Its name.
+    pub name: String,
+    /// What a dictionary encodes.
+    pub activations: ActivationStore,
+    /// The true feature values of every row.
+    pub codes: Codes,
+    /// Features that it treats in some way, ascending.
+    pub planted: Vec<(u32, Planted)>,
+}
+
+/// What a generator does to a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Planted {
+    /// It makes it too seldom.
+    Suppressed,
+    /// It makes it too often.
+    Exaggerated,
+    /// Where the feature is in the real row, it gives back that row.
+    Memorised,
+}
+
+impl Planted {
+    /// The word in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Planted::Suppressed => "suppressed",
+            Planted::Exaggerated => "exaggerated",
+            Planted::Memorised => "memorised",
+        }
+    }
 }
 
 /// One small picture per row: red, green and blue bytes, line by line from the top.
@@ -95,8 +133,13 @@ pub trait WorldMaker: Sync {
 }
 
 /// All worlds, in the order in which people read them.
-pub static WORLDS: &[&dyn WorldMaker] =
-    &[&superposition::Superposition, &shapes::Shapes, &impure_codes::ImpureCodes, &tabular_toy::TabularToy];
+pub static WORLDS: &[&dyn WorldMaker] = &[
+    &superposition::Superposition,
+    &shapes::Shapes,
+    &impure_codes::ImpureCodes,
+    &tabular_toy::TabularToy,
+    &blindspots::Blindspots,
+];
 
 /// A world maker by name.
 pub fn find(name: &str) -> Option<&'static dyn WorldMaker> {
@@ -164,6 +207,7 @@ mod tests {
             store(&world.directions),
             store(&world.pair_activations),
             world.pairs.as_ref().map_or(String::new(), PairSet::id),
+            world.generated.iter().map(|made| made.codes.id().unwrap() + &made.activations.id().unwrap()).collect(),
         ]
     }
 
@@ -186,6 +230,11 @@ mod tests {
             if let Some(images) = &world.images {
                 assert_eq!(images.pixels.len(), 1500 * images.width * images.height * 3);
                 assert!(images.row(1499).is_some() && images.row(1500).is_none());
+            }
+            for made in &world.generated {
+                assert_eq!((made.activations.rows(), made.codes.rows(), made.codes.latents()), (1500, 1500, features));
+                assert_eq!(made.activations.width(), world.activations.width());
+                assert!(made.planted.windows(2).all(|pair| pair[0].0 < pair[1].0));
             }
             let Some(pairs) = &world.pairs else { continue };
             let labels = world.pair_labels.as_ref().unwrap();

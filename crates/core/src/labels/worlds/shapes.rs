@@ -246,6 +246,7 @@ impl WorldMaker for Shapes {
             pair_labels: None,
             images: Some(Images { width: side, height: side, pixels }),
             pair_images: None,
+            generated: Vec::new(),
         };
         if pairs > 0 {
             let made = || changes.iter().flatten();

@@ -120,6 +120,7 @@ impl WorldMaker for Superposition {
             pair_labels: None,
             images: None,
             pair_images: None,
+            generated: Vec::new(),
         };
         if pairs > 0 {
             let (activations, codes, set) = rule.pairs(pairs)?;
@@ -342,12 +343,12 @@ struct Change {
     removed: Option<usize>,
 }
 
-fn draw_value(random: &mut ChaCha8Rng) -> f32 {
+pub(super) fn draw_value(random: &mut ChaCha8Rng) -> f32 {
     (1.0 + (0.5 * normal(random)).abs()) as f32
 }
 
 /// Firing rates that fall by the power law, respect hierarchy and bounds, and add up to `active`.
-fn rates(parent: &[Option<usize>], power: f64, active: f64) -> Result<Vec<f64>> {
+pub(super) fn rates(parent: &[Option<usize>], power: f64, active: f64) -> Result<Vec<f64>> {
     let law: Vec<f64> = (0..parent.len()).map(|feature| libm::pow(feature as f64 + 1.0, -power)).collect();
     let at = |scale: f64| {
         let mut rates = vec![0.0; parent.len()];
@@ -409,7 +410,7 @@ fn groups(parent: &[Option<usize>], random: &mut ChaCha8Rng) -> (Vec<usize>, usi
     (group, next)
 }
 
-fn directions(parent: &[Option<usize>], width: usize, splitting: f64, seed: u64) -> Vec<f32> {
+pub(super) fn directions(parent: &[Option<usize>], width: usize, splitting: f64, seed: u64) -> Vec<f32> {
     let features = parent.len();
     let mut drawn: Vec<f64> = (0..features)
         .into_par_iter()

@@ -63,6 +63,7 @@ impl WorldMaker for TabularToy {
             pair_labels: None,
             images: None,
             pair_images: None,
+            generated: Vec::new(),
         })
     }
 }

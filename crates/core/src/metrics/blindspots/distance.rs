@@ -1,0 +1,88 @@
+//! How far a generated row is from the real row of its prompt.
+
+use super::concept::delta;
+use crate::codes::Codes;
+use crate::error::Result;
+
+/// One pair of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Distance {
+    /// The length of the difference.
+    pub length: f64,
+    /// The length of the real row.
+    pub real: f64,
+    /// The length of the generated row.
+    pub generated: f64,
+    /// The mean of |2δ − 1| over latents that fire in either row.
+    pub sigmoid: Option<f64>,
+}
+
+impl Distance {
+    /// The length as a share of both lengths: 0 for the same row, 1 for rows that share nothing and point apart.
+    pub fn normalised(&self) -> Option<f64> {
+        let both = self.real + self.generated;
+        (both > 0.0).then(|| (self.length / both).min(1.0))
+    }
+}
+
+/// Calls with every latent that fires in either row: latent, generated less real.
+pub(super) fn walk(real: (&[u32], &[f32]), made: (&[u32], &[f32]), mut each: impl FnMut(u32, f64)) {
+    let (mut a, mut b) = (0, 0);
+    while a < real.0.len() || b < made.0.len() {
+        let (left, right) = (real.0.get(a).copied(), made.0.get(b).copied());
+        let latent = left.unwrap_or(u32::MAX).min(right.unwrap_or(u32::MAX));
+        let mut difference = 0.0;
+        if left == Some(latent) {
+            difference -= f64::from(real.1[a]);
+            a += 1;
+        }
+        if right == Some(latent) {
+            difference += f64::from(made.1[b]);
+            b += 1;
+        }
+        each(latent, difference);
+    }
+}
+
+/// The distance of every pair of rows.
+pub(super) fn distances(real: &Codes, made: &Codes, temperature: f64) -> Result<Vec<Distance>> {
+    let length = |values: &[f32]| values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
+    let mut distances = Vec::with_capacity(real.rows());
+    for first in (0..real.rows()).step_by(4096) {
+        let rows = first..(first + 4096).min(real.rows());
+        let (real, made) = (real.view(rows.clone())?, made.view(rows.clone())?);
+        for place in 0..rows.len() {
+            let (mut square, mut sigmoid, mut either) = (0.0, 0.0, 0usize);
+            walk(real.row(place), made.row(place), |_, difference| {
+                square += difference * difference;
+                sigmoid += (2.0 * delta(difference, temperature) - 1.0).abs();
+                either += 1;
+            });
+            distances.push(Distance {
+                length: square.sqrt(),
+                real: length(real.row(place).1),
+                generated: length(made.row(place).1),
+                sigmoid: (either > 0).then(|| sigmoid / either as f64),
+            });
+        }
+    }
+    Ok(distances)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_by_hand() {
+        // Row 0: (3, 0, 4) and (0, 0, 4): length 3, lengths 5 and 4, either 2: |2σ(−3) − 1|/2 = 0.905148/2.
+        // Row 1: nothing and nothing.
+        let real = Codes::from_dense(&[3.0, 0.0, 4.0, 0.0, 0.0, 0.0], 3).unwrap();
+        let made = Codes::from_dense(&[0.0, 0.0, 4.0, 0.0, 0.0, 0.0], 3).unwrap();
+        let found = distances(&real, &made, 1.0).unwrap();
+        assert_eq!((found[0].length, found[0].real, found[0].generated), (3.0, 5.0, 4.0));
+        assert!((found[0].sigmoid.unwrap() - 0.452_574).abs() < 1e-6);
+        assert_eq!(found[0].normalised(), Some(3.0 / 9.0));
+        assert_eq!((found[1].length, found[1].sigmoid, found[1].normalised()), (0.0, None, None));
+    }
+}

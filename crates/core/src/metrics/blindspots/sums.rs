@@ -1,0 +1,225 @@
+//! One pass over real and generated rows: everything that means, gaps and paired deviations are made of.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::halves::Halves;
+use crate::codes::{Codes, CodesView};
+use crate::error::{Complaint, Error, Result};
+use crate::kernel::top::by_value;
+use crate::run::{Column, Job, Rows, Tally};
+
+/// What is kept of a latent in the real rows, next to each other so that one entry touches one line of memory:
+/// firings, sum, squares; and the same of the first half.
+const REAL: usize = 6;
+/// What is kept of a latent in the rows of a model: firings, firings in both, sum, squares, products with the real value.
+const MADE: usize = 5;
+
+/// Sums over rows, as a pass wants them.
+pub(super) struct Sums {
+    real: Arc<Codes>,
+    models: Vec<Arc<Codes>>,
+    halves: Halves,
+    /// How many rows with the largest values are kept for each latent.
+    keep: usize,
+}
+
+/// A latent in the real rows, or in a half of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Real {
+    /// Rows where it fires.
+    pub fires: u64,
+    /// The sum of its values.
+    pub sum: f64,
+    /// The sum of their squares.
+    pub squares: f64,
+}
+
+/// A latent in the rows of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Made {
+    /// Rows where it fires.
+    pub fires: u64,
+    /// Rows where it fires in the real row too.
+    pub both: u64,
+    /// The sum of its values.
+    pub sum: f64,
+    /// The sum of their squares.
+    pub squares: f64,
+    /// The sum of products with the real values.
+    pub products: f64,
+}
+
+/// What the pass found.
+pub(super) struct Found {
+    /// How many rows there are.
+    pub rows: u64,
+    /// How many of them are in the first half.
+    pub first_half: u64,
+    /// By latent.
+    pub real: Vec<Real>,
+    /// By latent, the first half only.
+    pub half: Vec<Real>,
+    /// By model and latent.
+    pub made: Vec<Vec<Made>>,
+    /// The largest distance between two values, 0 among them.
+    pub range: f64,
+    /// By latent, the real rows with the largest values; then the same by model. Empty if none were wanted.
+    pub top: Vec<Vec<Vec<(f32, u32)>>>,
+}
+
+impl Sums {
+    pub fn new(job: &Job<'_>, keep: usize) -> Result<Sums> {
+        job.codes()?;
+        let real = job.inputs.codes.clone().ok_or_else(|| Error::Bug("codes that are there are not".into()))?;
+        if u32::try_from(real.rows()).is_err() {
+            return Err(Complaint::new("there are too many rows to compare")
+                .expected(format!("at most {}", u32::MAX))
+                .found(real.rows())
+                .advice("pool tokens, or take a part of the rows")
+                .into());
+        }
+        let models = job.models()?.iter().map(|model| model.codes.clone()).collect();
+        Ok(Sums { halves: Halves::new(real.rows(), job.seed, 0), real, models, keep })
+    }
+
+    /// How many bytes one tally takes.
+    pub fn bytes(&self) -> u64 {
+        let sides = self.models.len() as u64 + 1;
+        self.real.latents() as u64
+            * (8 * (REAL + MADE * self.models.len()) as u64 + sides * (24 + 8 * self.keep as u64))
+    }
+
+    pub fn empty(&self) -> Tally {
+        let latents = self.real.latents();
+        let mut columns = vec![
+            Column::Count(vec![0; 2]),
+            Column::Min(vec![0.0]),
+            Column::Max(vec![0.0]),
+            Column::Sum(vec![0.0; REAL * latents]),
+        ];
+        columns.extend(self.models.iter().map(|_| Column::Sum(vec![0.0; MADE * latents])));
+        if self.keep > 0 {
+            let top = || Column::Top { keep: self.keep, lists: vec![Vec::new(); latents] };
+            columns.extend((0..=self.models.len()).map(|_| top()));
+        }
+        Tally { columns }
+    }
+
+    pub fn absorb(&self, tally: &mut Tally, rows: &Rows<'_>) -> Result<()> {
+        let real = rows.codes.ok_or_else(|| Error::Bug("a pass without codes".into()))?;
+        let range = real.first_row..real.first_row + real.rows();
+        let models = self.models.iter().map(|codes| codes.view(range.clone())).collect::<Result<Vec<_>>>()?;
+        let layout = || Error::Bug("layout of sums".into());
+        let [Column::Count(counts), Column::Min(least), Column::Max(most), Column::Sum(sums), rest @ ..] =
+            &mut tally.columns[..]
+        else {
+            return Err(layout());
+        };
+        let (made, top) = rest.split_at_mut_checked(self.models.len()).ok_or_else(layout)?;
+        counts[0] += range.len() as u64;
+        counts[1] += self.add_real(&real, range, sums);
+        for (view, column) in models.iter().zip(made) {
+            let Column::Sum(sums) = column else { return Err(layout()) };
+            add_made(&real, view, sums);
+        }
+        for view in std::iter::once(&real).chain(&models) {
+            let (low, high) = view.extremes();
+            (least[0], most[0]) = (least[0].min(low), most[0].max(high));
+        }
+        for (view, column) in std::iter::once(&real).chain(&models).zip(top) {
+            let Column::Top { keep, lists } = column else { return Err(layout()) };
+            for (row, latents, values) in view.iter() {
+                for (&latent, &value) in latents.iter().zip(values) {
+                    offer(&mut lists[latent as usize], *keep, (value, row as u32));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds real rows; how many of them are in the first half.
+    fn add_real(&self, view: &CodesView<'_>, range: Range<usize>, sums: &mut [f64]) -> u64 {
+        let mut inside = 0;
+        for (place, row) in range.enumerate() {
+            let first = self.halves.first(row);
+            inside += u64::from(first);
+            let (latents, values) = view.row(place);
+            for (&latent, &value) in latents.iter().zip(values) {
+                let value = f64::from(value);
+                let into = &mut sums[latent as usize * REAL..][..REAL];
+                into[0] += 1.0;
+                into[1] += value;
+                into[2] += value * value;
+                if first {
+                    into[3] += 1.0;
+                    into[4] += value;
+                    into[5] += value * value;
+                }
+            }
+        }
+        inside
+    }
+
+    pub fn found(&self, tally: Tally) -> Result<Found> {
+        let (latents, models) = (self.real.latents(), self.models.len());
+        let (counts, sums) = (tally.counts(0)?.to_vec(), tally.sums(3)?);
+        let real = |part: &[f64]| Real { fires: part[0] as u64, sum: part[1], squares: part[2] };
+        let whole = sums.chunks_exact(REAL).map(|parts| real(&parts[..3])).collect();
+        let half = sums.chunks_exact(REAL).map(|parts| real(&parts[3..])).collect();
+        let mut made = Vec::with_capacity(models);
+        for model in 0..models {
+            let one = |parts: &[f64]| Made {
+                fires: parts[0] as u64,
+                both: parts[1] as u64,
+                sum: parts[2],
+                squares: parts[3],
+                products: parts[4],
+            };
+            made.push(tally.sums(4 + model)?.chunks_exact(MADE).map(one).collect::<Vec<_>>());
+        }
+        let range = match (&tally.columns[1], &tally.columns[2]) {
+            (Column::Min(least), Column::Max(most)) => f64::from(most[0]) - f64::from(least[0]),
+            _ => return Err(Error::Bug("layout of sums".into())),
+        };
+        let mut top: Vec<Vec<Vec<(f32, u32)>>> = Vec::new();
+        for column in tally.columns.into_iter().skip(4 + models) {
+            let Column::Top { lists, .. } = column else { return Err(Error::Bug("layout of sums".into())) };
+            top.push(lists);
+        }
+        top.resize(models + 1, vec![Vec::new(); latents]);
+        Ok(Found { rows: counts[0], first_half: counts[1], real: whole, half, made, range, top })
+    }
+}
+
+/// Adds the rows of a model, walking the real rows beside them.
+fn add_made(real: &CodesView<'_>, view: &CodesView<'_>, sums: &mut [f64]) {
+    for place in 0..view.rows() {
+        let ((latents, values), (real_latents, real_values)) = (view.row(place), real.row(place));
+        let mut beside = 0;
+        for (&latent, &value) in latents.iter().zip(values) {
+            let value = f64::from(value);
+            let into = &mut sums[latent as usize * MADE..][..MADE];
+            into[0] += 1.0;
+            into[2] += value;
+            into[3] += value * value;
+            while beside < real_latents.len() && real_latents[beside] < latent {
+                beside += 1;
+            }
+            if beside < real_latents.len() && real_latents[beside] == latent {
+                into[1] += 1.0;
+                into[4] += value * f64::from(real_values[beside]);
+            }
+        }
+    }
+}
+
+/// Keeps a value if it is among the largest. Values that are not positive are evidence of nothing.
+fn offer(list: &mut Vec<(f32, u32)>, keep: usize, entry: (f32, u32)) {
+    if entry.0 <= 0.0 || list.len() >= keep && list.last().is_some_and(|last| by_value(last, &entry).is_le()) {
+        return;
+    }
+    let place = list.partition_point(|other| by_value(other, &entry).is_lt());
+    list.insert(place, entry);
+    list.truncate(keep);
+}
