@@ -9,7 +9,7 @@ use crate::codes::Codes;
 use crate::error::{Error, Result};
 use crate::kernel::product::dot;
 use crate::kernel::random::{index, permutation, stream};
-use crate::kernel::statistics::quantile;
+use crate::kernel::statistics::{mean, median};
 use crate::metrics::{Better, Card, Kind, Metric, Need, Param};
 use crate::results::{Cells, RESAMPLES, Scores, Table, percentile_interval};
 use crate::run::{Blocks, Column, Job, Next, Tally};
@@ -180,13 +180,12 @@ impl Medians {
     /// The median of each number over the rows given, mean over models.
     fn medians(&self, rows: &[usize]) -> [Option<f64>; OF_PAIR] {
         std::array::from_fn(|number| {
-            let median = |pairs: &Vec<f64>| {
+            let of_model = |pairs: &Vec<f64>| {
                 let mut values: Vec<f64> = rows.iter().filter_map(|row| read(pairs[row * OF_PAIR + number])).collect();
-                values.sort_unstable_by(f64::total_cmp);
-                quantile(&values, 0.5)
+                median(&mut values)
             };
-            let medians: Vec<f64> = self.pairs.iter().filter_map(median).collect();
-            crate::kernel::statistics::mean(&medians)
+            let medians: Vec<f64> = self.pairs.iter().filter_map(of_model).collect();
+            mean(&medians)
         })
     }
 }

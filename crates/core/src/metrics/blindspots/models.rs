@@ -11,7 +11,7 @@ use super::{EXAGGERATED_ABOVE, SHARE, SUPPRESSED_BELOW, TEMPERATURE, output, res
 use crate::budget::Taken;
 use crate::error::{Complaint, Error, Result};
 use crate::kernel::random::{index, stream};
-use crate::kernel::statistics::{mean, quantile, signed_rank};
+use crate::kernel::statistics::{mean, median, quantile, signed_rank};
 use crate::metrics::{Better, Card, Kind, Metric, Need, Param};
 use crate::results::{Cells, Interval, RESAMPLES, Scores, Table, percentile_interval};
 use crate::run::{Blocks, Column, Job, Next, Pass, Rows, Tally};
@@ -218,14 +218,6 @@ impl Agreeing {
             p: signed_rank(&differences),
         })
     }
-}
-
-/// The middle of some values, which change their places.
-fn median(values: &mut [f64]) -> Option<f64> {
-    let half = values.len().checked_sub(1)? / 2;
-    let (_, &mut low, above) = values.select_nth_unstable_by(half, f64::total_cmp);
-    let high = above.iter().copied().min_by(f64::total_cmp).filter(|_| values.len().is_multiple_of(2));
-    Some((low + high.unwrap_or(low)) / 2.0)
 }
 
 fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
