@@ -316,10 +316,10 @@ impl Piece<'_> {
                 for (k, line) in self.lines.chunks_exact(PANEL).enumerate() {
                     let (vectors, _) = S::as_simd_f32s(&line[column..column + VECTORS * lanes]);
                     let vectors: [S::f32s; VECTORS] = std::array::from_fn(|v| vectors[v]);
-                    for r in 0..ROWS {
+                    for (r, sums) in sums.iter_mut().enumerate() {
                         let value = simd.splat_f32s(value(k, first + r));
                         for v in 0..VECTORS {
-                            sums[r][v] = simd.mul_add_f32s(value, vectors[v], sums[r][v]);
+                            sums[v] = simd.mul_add_f32s(value, vectors[v], sums[v]);
                         }
                     }
                 }
