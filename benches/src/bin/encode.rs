@@ -25,10 +25,7 @@ fn main() -> Result<()> {
         Ok(match name {
             "product" => {
                 let (panels, rows) = (&panels, packed(&store.tile(0..rows)?.values, width));
-                Box::new(move || {
-                    product(panels, &rows, width);
-                    Ok(())
-                })
+                Box::new(move || product(panels, &rows, width))
             }
             "topk" => Box::new(move || encode_store(top, store, &Silent, &cancel).map(drop)),
             "threshold" => Box::new(move || encode_store(threshold, store, &Silent, &cancel).map(drop)),

@@ -19,10 +19,7 @@ fn main() -> Result<()> {
         "product" => {
             let panels = Panels::pack(&batches(latents.div_ceil(BATCH)).concat()[..latents * WIDTH], WIDTH);
             let rows = packed(&batches(1)[0], WIDTH);
-            Ok(Box::new(move || {
-                product(&panels, &rows, WIDTH);
-                Ok(())
-            }))
+            Ok(Box::new(move || product(&panels, &rows, WIDTH)))
         }
         "topk clipped" => step("topk", Some(1.0)),
         other => step(other, None),
