@@ -184,7 +184,7 @@ pub fn size() -> Result<usize> {
 pub type Measure<'a> = Box<dyn FnMut() -> Result<()> + Send + 'a>;
 
 /// Seconds that processors have worked for this program.
-fn processor_seconds() -> f64 {
+pub fn processor_seconds() -> f64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
