@@ -339,12 +339,17 @@ pub struct InputArgs {
     /// A world, for everything it has that is not named otherwise
     #[arg(long, value_name = "WORLD")]
     pub world: Option<String>,
-    /// Rows are tokens: make one row per sample of them, by this rule; embeddings become their mean
-    #[arg(long, value_name = "RULE", value_parser = ["max", "mean", "sum"])]
+    /// Rows are tokens: make one row per sample of them, by this rule (cls: the first); embeddings become their mean or
+    /// the first
+    #[arg(long, value_name = "RULE", value_parser = ["max", "mean", "sum", "cls"])]
     pub pool: Option<String>,
     /// The sample of each row, as an array of whole numbers [default: what the store of embeddings says]
     #[arg(long, value_name = "S", requires = "pool")]
     pub samples: Option<String>,
+    /// A generator, and codes (with --sae: activations) of what it made for the prompts of the rows; may be given several
+    /// times
+    #[arg(long, value_name = "NAME=PATH")]
+    pub generated: Vec<String>,
 }
 
 impl InputArgs {
@@ -366,6 +371,7 @@ impl InputArgs {
             world: self.world.clone(),
             samples: self.samples.clone(),
             pool: self.pool.clone(),
+            generated: self.generated.clone(),
         }
     }
 }

@@ -14,6 +14,20 @@ pub enum Pool {
     Mean,
     /// The sum.
     Sum,
+    /// The first row, which summarises the sample where a network has such a token.
+    First,
+}
+
+impl Pool {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pool::Max => "max",
+            Pool::Mean => "mean",
+            Pool::Sum => "sum",
+            Pool::First => "cls",
+        }
+    }
 }
 
 impl std::str::FromStr for Pool {
@@ -24,8 +38,9 @@ impl std::str::FromStr for Pool {
             "max" => Ok(Pool::Max),
             "mean" => Ok(Pool::Mean),
             "sum" => Ok(Pool::Sum),
+            "cls" => Ok(Pool::First),
             other => {
-                let wrong = Complaint::new("there is no such way to pool").expected("max, mean or sum");
+                let wrong = Complaint::new("there is no such way to pool").expected("max, mean, sum or cls");
                 Err(wrong.found(format!("`{other}`")).into())
             }
         }
@@ -53,6 +68,7 @@ impl Codes {
         let all = self.all()?;
         let mut builder = CodesBuilder::new(self.latents);
         for rows in &members {
+            let rows = if pool == Pool::First { &rows[..rows.len().min(1)] } else { rows };
             // Per latent: in how many rows it stands, its sum, its largest value.
             let mut pooled: BTreeMap<u32, (usize, f64, f32)> = BTreeMap::new();
             for &row in rows {
@@ -69,7 +85,7 @@ impl Codes {
                         Pool::Max if present < rows.len() => largest.max(0.0),
                         Pool::Max => largest,
                         Pool::Mean => (sum / rows.len() as f64) as f32,
-                        Pool::Sum => sum as f32,
+                        Pool::Sum | Pool::First => sum as f32,
                     };
                     (latent, value)
                 })
@@ -85,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_ways_to_pool() {
+    fn four_ways_to_pool() {
         // Rows 0 and 2 are sample 0, row 1 is sample 2, sample 1 has no rows.
         let codes = Codes::from_dense(&[1.0, 0.0, -2.0, 5.0, 5.0, 5.0, 3.0, 4.0, -1.0], 3).unwrap();
         let row = |pool, sample| {
@@ -96,8 +112,12 @@ mod tests {
         assert_eq!(row(Pool::Max, 0), [(0, 3.0), (1, 4.0), (2, -1.0)]);
         assert_eq!(row(Pool::Mean, 0), [(0, 2.0), (1, 2.0), (2, -1.5)]);
         assert_eq!(row(Pool::Sum, 0), [(0, 4.0), (1, 4.0), (2, -3.0)]);
-        assert_eq!(row(Pool::Max, 1), []);
+        assert_eq!(row(Pool::First, 0), [(0, 1.0), (2, -2.0)]);
+        assert_eq!((row(Pool::Max, 1), row(Pool::First, 1)), (vec![], vec![]));
         assert_eq!(row(Pool::Max, 2), [(0, 5.0), (1, 5.0), (2, 5.0)]);
         assert!(codes.pooled(&[0, 3, 0], 3, Pool::Max).is_err());
+        for pool in [Pool::Max, Pool::Mean, Pool::Sum, Pool::First] {
+            assert_eq!(pool.name().parse::<Pool>().unwrap(), pool);
+        }
     }
 }

@@ -63,6 +63,8 @@ pub enum Need {
     Truth,
     /// The record of a dictionary's training.
     Training,
+    /// Generators that are compared with the rows.
+    Models,
 }
 
 impl Need {
@@ -80,6 +82,7 @@ impl Need {
             Need::Others => "--other",
             Need::Truth => "--truth",
             Need::Training => "--sae",
+            Need::Models => "--generated",
         }
     }
 
@@ -97,6 +100,7 @@ impl Need {
             Need::Others => &["others"],
             Need::Truth => &["truth"],
             Need::Training => &["training"],
+            Need::Models => &["models", "pooling"],
         }
     }
 
@@ -114,6 +118,7 @@ impl Need {
             Need::Others => !inputs.others.is_empty(),
             Need::Truth => inputs.truth.is_some(),
             Need::Training => inputs.training.is_some(),
+            Need::Models => !inputs.models.is_empty(),
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Model;
 use crate::budget::Budget;
-use crate::codes::Codes;
+use crate::codes::{Codes, Pool};
 use crate::error::{Complaint, Error, Result};
 use crate::labels::{Annotations, PairSet};
 use crate::results::Profile;
@@ -41,6 +42,10 @@ pub struct Inputs {
     pub truth: Option<Arc<Truth>>,
     /// How the dictionary was trained.
     pub training: Option<Arc<Record>>,
+    /// Generators that are compared with the rows of `codes`, prompt by prompt.
+    pub models: Vec<Model>,
+    /// How tokens became the rows of codes, if they were pooled.
+    pub pooling: Option<Pool>,
 }
 
 /// What a world knows about itself.
@@ -86,12 +91,18 @@ impl Inputs {
             let others = self.others.iter().map(|other| other.id()).collect::<Result<Vec<_>>>()?;
             add("others", Some(others.join(" ")));
         }
+        if !self.models.is_empty() {
+            let models = self.models.iter().map(Model::id).collect::<Result<Vec<_>>>()?;
+            add("models", Some(models.join(", ")));
+            add("pooling", self.pooling.map(|pool| pool.name().into()));
+        }
         Ok(ids)
     }
 
     /// Makes sure that everything fits together.
     pub fn check(&self) -> Result<()> {
         self.check_rows()?;
+        Model::check_all(&self.models, self.codes.as_deref())?;
         self.check_pairs()
     }
 
@@ -210,6 +221,11 @@ impl<'a> Job<'a> {
     /// The directions.
     pub fn directions(&self) -> Result<&'a ActivationStore> {
         self.need(self.inputs.directions.as_deref(), "--directions")
+    }
+
+    /// The models that are compared with the real rows, at least one.
+    pub fn models(&self) -> Result<&'a [Model]> {
+        self.need(Some(&self.inputs.models).filter(|models| !models.is_empty()), "--generated").map(Vec::as_slice)
     }
 
     /// The pairs.

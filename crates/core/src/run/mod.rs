@@ -5,11 +5,13 @@
 
 mod engine;
 mod job;
+mod model;
 mod plan;
 mod tally;
 
 pub use engine::Engine;
 pub use job::{Inputs, Job, Truth};
+pub use model::Model;
 pub use plan::Plan;
 
 pub use tally::{Column, Tally};

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::load::Paths;
+use super::generated::models;
+use super::load::{Paths, load_activations};
 use crate::budget::Budget;
 use crate::error::{Complaint, InFile, Result};
+use crate::input::Finite;
 use crate::progress::Progress;
 use crate::run::Inputs;
 use crate::sae::checkpoint::{self, Loaded};
@@ -54,6 +56,11 @@ impl Paths {
         let encode = |store: &ActivationStore| encode_store(&dictionary, store, progress, cancel).map(Arc::new);
         inputs.codes = store.as_deref().map(encode).transpose()?;
         inputs.pair_codes = inputs.pair_embeddings.as_deref().map(encode).transpose()?;
+        let generated = self.clone().with_world(base)?.generated;
+        inputs.models = models(&generated, |text| {
+            let store = Arc::new(load_activations(&base.join(text), Finite::Refuse, budget)?);
+            Ok((encode(&store)?, Some(store)))
+        })?;
         if inputs.directions.is_none() {
             let width = dictionary.card().width;
             inputs.directions =
@@ -68,7 +75,6 @@ impl Paths {
 mod tests {
     use super::*;
     use crate::codes::Latent;
-    use crate::input::Finite;
     use crate::progress::Silent;
     use crate::sae::untrained;
     use crate::store::write_npy;
@@ -95,6 +101,7 @@ mod tests {
             sae: Some("sae".into()),
             embeddings: Some("x.npy".into()),
             pair_embeddings: Some("pairs.npy".into()),
+            generated: vec!["a=x.npy".into()],
             ..Paths::default()
         };
         let mut inputs = paths.load(scratch.path(), Finite::Refuse, &budget).unwrap();
@@ -103,6 +110,10 @@ mod tests {
         let (codes, pair_codes) = (inputs.codes.clone().unwrap(), inputs.pair_codes.clone().unwrap());
         assert_eq!((codes.rows(), codes.latents(), pair_codes.rows()), (20, 9, 6));
         assert_eq!(codes.view(0..6).unwrap().row(3), pair_codes.all().unwrap().row(3));
+        // A generator that made the very rows has their codes.
+        assert_eq!(inputs.models[0].name, "a");
+        assert_eq!(inputs.models[0].codes.id().unwrap(), codes.id().unwrap());
+        assert_eq!(inputs.models[0].embeddings.as_ref().unwrap().rows(), 20);
         let directions = inputs.directions.clone().unwrap();
         assert_eq!(directions.tile(8..9).unwrap().values[..], *dictionary.direction(Latent(8)));
         assert_eq!(inputs.dictionary.as_ref().unwrap().id(), dictionary.id());

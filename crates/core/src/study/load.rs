@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use serde::Deserialize;
 
 use super::dictionary::Recognised;
+use super::generated::{generated_in, models};
 use super::rows;
 use crate::budget::Budget;
 use crate::codes::{Codes, CodesBuilder};
@@ -52,8 +53,10 @@ pub struct Paths {
     pub world: Option<String>,
     /// The sample of each row, where rows are tokens and the embeddings do not say it.
     pub samples: Option<String>,
-    /// How the rows of a sample become one: `max`, `mean` or `sum`.
+    /// How the rows of a sample become one: `max`, `mean`, `sum` or `cls`.
     pub pool: Option<String>,
+    /// Generators as NAME=PATH: codes of what they made for the prompts of the rows, or activations if `sae` is named.
+    pub generated: Vec<String>,
 }
 
 impl Paths {
@@ -80,11 +83,12 @@ impl Paths {
             world: self.world.or(other.world.clone()),
             samples: self.samples.or(other.samples.clone()),
             pool: self.pool.or(other.pool.clone()),
+            generated: if self.generated.is_empty() { other.generated.clone() } else { self.generated },
         }
     }
 
     /// The world's files for everything that is not named. True codes are not taken as codes under test.
-    fn with_world(self, base: &Path) -> Result<Paths> {
+    pub(super) fn with_world(self, base: &Path) -> Result<Paths> {
         let Some(world) = self.world.clone() else { return Ok(self) };
         let directory = base.join(&world);
         if !directory.join("world.json").is_file() {
@@ -102,6 +106,8 @@ impl Paths {
             pair_embeddings: part("pair-activations"),
             pair_labels: part("pair-labels.csv"),
             truth: Some(world.clone()),
+            // The true codes of a world are not of the latents under test; activations can be encoded.
+            generated: self.sae.as_ref().map_or(Ok(Vec::new()), |_| generated_in(&directory, &world))?,
             ..Paths::default()
         };
         Ok(self.or(&found))
@@ -155,6 +161,11 @@ impl Paths {
                 .map(|text| load_other(&at(text), budget).map(Arc::new))
                 .collect::<Result<_>>()?,
             truth: paths.truth.as_ref().map(|text| load_truth(&at(text), budget).map(Arc::new)).transpose()?,
+            // Activations of models are read when the dictionary is there that encodes them.
+            models: match &paths.sae {
+                None => models(&paths.generated, |path| Ok((codes(path)?, None)))?,
+                Some(_) => Vec::new(),
+            },
             ..Inputs::default()
         };
         let pairs = paths.pairs.as_ref().map(at);

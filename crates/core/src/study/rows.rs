@@ -22,6 +22,9 @@ pub fn leave_out(inputs: &mut Inputs, dropped: &[usize]) -> Result<()> {
     let select = |codes: &Arc<Codes>| codes.select(&kept(codes.rows())).map(Arc::new);
     inputs.codes = inputs.codes.as_ref().map(select).transpose()?;
     inputs.nulls = inputs.nulls.iter().map(select).collect::<Result<_>>()?;
+    for model in &mut inputs.models {
+        model.codes = select(&model.codes)?;
+    }
     inputs.labels = inputs.labels.as_ref().map(|labels| Arc::new(labels.select(&kept(labels.rows()))));
     if let Some(truth) = &inputs.truth {
         let (codes, directions) = (select(&truth.codes)?, truth.directions.clone());
@@ -30,7 +33,7 @@ pub fn leave_out(inputs: &mut Inputs, dropped: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Makes one row per sample of codes, nulls and true codes; embeddings become their mean.
+/// Makes one row per sample of codes, nulls, models and true codes; embeddings become their mean, or the first.
 pub fn pool(inputs: &mut Inputs, pool: Pool, samples: Option<Vec<u32>>) -> Result<()> {
     let of_store = inputs.embeddings.as_ref().and_then(|store| store.samples().map(<[u32]>::to_vec));
     let samples = samples.or(of_store).ok_or_else(|| {
@@ -46,17 +49,36 @@ pub fn pool(inputs: &mut Inputs, pool: Pool, samples: Option<Vec<u32>>) -> Resul
     // Pooled codes are codes of no row, so that nothing can be decoded from them.
     inputs.dictionary = None;
     inputs.nulls = inputs.nulls.iter().map(pooled).collect::<Result<_>>()?;
+    inputs.pooling = Some(pool);
+    for model in &mut inputs.models {
+        // A generator may make more or fewer tokens of a sample; if it does not say so, they are as the real ones.
+        let of_store = model.embeddings.as_ref().and_then(|store| store.samples().map(<[u32]>::to_vec));
+        let mine = of_store.as_deref().unwrap_or(&samples);
+        if mine.len() != model.codes.rows() || mine.iter().any(|&sample| sample as usize >= count) {
+            return Err(Complaint::new(format!("the tokens of the model `{}` cannot be pooled", model.name))
+                .expected(format!(
+                    "rows of {count} samples, {} rows in all or a store that names the samples",
+                    samples.len()
+                ))
+                .found(format!("{} rows", model.codes.rows()))
+                .into());
+        }
+        model.codes = Arc::new(model.codes.pooled(mine, count, pool)?);
+        if let Some(store) = &model.embeddings {
+            model.embeddings = Some(Arc::new(one_row_each(store, mine, count, pool)?));
+        }
+    }
     if let Some(truth) = &inputs.truth {
         let (codes, directions) = (pooled(&truth.codes)?, truth.directions.clone());
         inputs.truth = Some(Arc::new(Truth { codes, directions }));
     }
     inputs.embeddings =
-        inputs.embeddings.as_ref().map(|store| mean_rows(store, &samples, count).map(Arc::new)).transpose()?;
+        inputs.embeddings.as_ref().map(|store| one_row_each(store, &samples, count, pool).map(Arc::new)).transpose()?;
     Ok(())
 }
 
-/// The mean row of every sample; a sample without rows is zero.
-fn mean_rows(store: &ActivationStore, samples: &[u32], count: usize) -> Result<ActivationStore> {
+/// The mean row of every sample, or its first if codes take that; a sample without rows is zero.
+fn one_row_each(store: &ActivationStore, samples: &[u32], count: usize, pool: Pool) -> Result<ActivationStore> {
     if samples.len() != store.rows() {
         return Err(Complaint::new("sample numbers do not cover the embeddings")
             .expected(format!("{} numbers, one per row", store.rows()))
@@ -69,6 +91,9 @@ fn mean_rows(store: &ActivationStore, samples: &[u32], count: usize) -> Result<A
         let tile = store.tile(first..(first + 4096).min(store.rows()))?;
         for (place, row) in tile.values.chunks_exact(width).enumerate() {
             let sample = samples[first + place] as usize;
+            if pool == Pool::First && rows[sample] > 0 {
+                continue;
+            }
             rows[sample] += 1;
             sums[sample * width..][..width].iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
         }
@@ -81,12 +106,18 @@ fn mean_rows(store: &ActivationStore, samples: &[u32], count: usize) -> Result<A
 mod tests {
     use super::*;
     use crate::labels::{Annotations, Label};
+    use crate::run::Model;
 
     fn inputs() -> Inputs {
         let labels = Annotations::new(vec!["a".into()], 3, |row, _| if row == 1 { Label::Yes } else { Label::No });
         Inputs {
             codes: Some(Codes::from_dense(&[1.0, 0.0, 2.0, 0.0, 0.0, 3.0], 2).unwrap().into()),
             embeddings: Some(ActivationStore::from_rows(vec![1.0, 3.0, 5.0], 1).unwrap().into()),
+            models: vec![Model {
+                name: "a".into(),
+                codes: Codes::from_dense(&[0.0, 4.0, 5.0, 0.0, 6.0, 0.0], 2).unwrap().into(),
+                embeddings: None,
+            }],
             labels: Some(labels.unwrap().into()),
             ..Inputs::default()
         }
@@ -97,6 +128,7 @@ mod tests {
         let mut inputs = inputs();
         leave_out(&mut inputs, &[0]).unwrap();
         assert_eq!(inputs.codes.unwrap().all().unwrap().row(0), (&[0u32][..], &[2.0f32][..]));
+        assert_eq!(inputs.models[0].codes.all().unwrap().row(0), (&[0u32][..], &[5.0f32][..]));
         assert_eq!(inputs.labels.unwrap().label(0, crate::labels::Concept(0)), Label::Yes);
     }
 
@@ -110,5 +142,15 @@ mod tests {
         assert_eq!(codes.all().unwrap().row(0), (&[0u32, 1][..], &[1.0f32, 3.0][..]));
         assert_eq!(&*inputs.embeddings.unwrap().tile(0..3).unwrap().values, &[3.0, 3.0, 0.0]);
         assert!(pool(&mut self::inputs(), Pool::Max, None).is_err());
+        assert_eq!(inputs.models[0].codes.all().unwrap().row(0), (&[0u32, 1][..], &[6.0f32, 4.0][..]));
+        assert_eq!(inputs.pooling, Some(Pool::Max));
+        let mut first = self::inputs();
+        pool(&mut first, Pool::First, Some(vec![0, 1, 0])).unwrap();
+        assert_eq!(first.models[0].codes.all().unwrap().row(0), (&[1u32][..], &[4.0f32][..]));
+        assert_eq!(&*first.embeddings.unwrap().tile(0..3).unwrap().values, &[1.0, 3.0, 0.0]);
+        let mut short = self::inputs();
+        short.models[0].codes = Codes::from_dense(&[1.0, 1.0], 2).unwrap().into();
+        let error = pool(&mut short, Pool::Max, Some(vec![0, 1, 0])).unwrap_err().to_string();
+        assert!(error.contains("tokens of the model `a`"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use super::grid::Set;
 use crate::codes::Codes;
 use crate::error::{Complaint, Result};
 use crate::progress::Progress;
-use crate::run::Inputs;
+use crate::run::{Inputs, Model};
 use crate::sae::{Dictionary, Linear, encode_store, random_codes, untrained};
 use crate::store::ActivationStore;
 
@@ -98,6 +98,15 @@ pub fn sanity_sets(
             // Without embeddings of the pairs nothing can be encoded, and the pairs must not fall back to other rows.
             plain.pairs = None;
         }
+    }
+    // Codes of models belong to the dictionary that made them: each baseline brings its own.
+    plain.models = Vec::new();
+    for (place, model) in random.models.iter_mut().enumerate() {
+        if let Some(store) = model.embeddings.as_deref() {
+            plain.models.push(Model { codes: encode(&dictionary, store)?, ..model.clone() });
+        }
+        let seed = options.seed + 2 + place as u64;
+        model.codes = Arc::new(random_codes(model.codes.rows(), codes.latents(), k, seed)?);
     }
     plain.dictionary = Some(Arc::new(dictionary));
     Ok(vec![Set::new(name, trained), Set::new("untrained", plain), Set::new("random", random)])

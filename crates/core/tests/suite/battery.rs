@@ -11,7 +11,7 @@ use etalon::kernel::random::{index, permutation, stream, unit};
 use etalon::labels::{Annotations, Concept, Label, Pair, PairSet};
 use etalon::metrics::{METRICS, Metric};
 use etalon::results::{Profile, Recipe, ResultFile};
-use etalon::run::{Column, Inputs, Job, Next, Rows, Tally, Truth};
+use etalon::run::{Column, Inputs, Job, Model, Next, Rows, Tally, Truth};
 use etalon::sae::train::{Point, Record};
 use etalon::sae::{Activation, Linear, Normalisation, Parts};
 use etalon::store::ActivationStore;
@@ -138,8 +138,32 @@ impl Small {
             others: (1..3).map(|shift| self.other(shift)).collect(),
             truth: Some(Arc::new(truth)),
             training: Some(Arc::new(training())),
+            models: self.models(),
             ..Inputs::default()
         }
+    }
+
+    /// Two generators: each fails to make some latents of some rows and makes others too strongly. What they do depends on
+    /// a row alone, so that it moves with the row.
+    fn models(&self) -> Vec<Model> {
+        let model = |(place, name): (usize, &str)| {
+            let made = |row: &Vec<f32>| {
+                let largest = row.iter().copied().fold(0.0, f32::max);
+                let changed = move |value: &f32| match (largest * 97.0 + value * 31.0 + place as f32) as usize % 3 {
+                    0 => 0.0,
+                    1 => value * 1.5,
+                    _ => *value,
+                };
+                row.iter().map(changed).collect::<Vec<_>>()
+            };
+            let codes: Vec<f32> = self.codes.iter().flat_map(made).collect();
+            Model {
+                name: name.into(),
+                codes: Arc::new(Codes::from_dense(&codes, self.latents).unwrap()),
+                embeddings: ActivationStore::from_rows(self.embeddings.concat(), self.width).ok().map(Arc::new),
+            }
+        };
+        ["one", "two"].into_iter().enumerate().map(model).collect()
     }
 
     /// A dictionary of this size; it did not make the codes, which does not matter to laws.
