@@ -16,6 +16,12 @@ pub const BLOCK: usize = 8;
 /// Coordinates that are worked on together; sums over pieces are taken in order, so threads do not change a bit.
 const PIECE: usize = 4096;
 
+/// What is left of a vector below this share of its length is rounding.
+const ROUNDING: f64 = 1e-10;
+
+/// Random vectors that are tried in place of one that vanished; the first nearly always does.
+const ATTEMPTS: usize = 20;
+
 /// Up to this size the basis is made complete, and the answer exact.
 const SMALL: usize = 256;
 
@@ -56,7 +62,8 @@ pub fn largest(size: usize, wanted: &Wanted, multiply: impl Fn(&[f64], &mut [f64
     }
     let mut basis = Basis::new(size, wanted.seed);
     let mut block = basis.random(BLOCK.min(limit));
-    basis.orthonormalise(&mut block, BLOCK.min(limit));
+    let lengths = norms(&block, size);
+    basis.orthonormalise(&mut block, &lengths);
     // The matrix within the basis, row by row, each row as long as the basis was then.
     let mut small: Vec<Vec<f64>> = Vec::new();
     let (mut given, mut product) = (vec![0.0; size * BLOCK], vec![0.0; size * BLOCK]);
@@ -67,13 +74,14 @@ pub fn largest(size: usize, wanted: &Wanted, multiply: impl Fn(&[f64], &mut [f64
         interleave(&block, size, &mut given);
         multiply(&given, &mut product);
         let mut next = separate(&product, size, width);
+        let lengths = norms(&next, size);
         let along = basis.remove(&mut next);
         small.extend(along.chunks_exact(basis.count).map(<[f64]>::to_vec));
         let rest = next.clone();
         let room = (limit - basis.count).min(BLOCK);
         next.truncate(room.min(width) * size);
         if room > 0 {
-            basis.orthonormalise(&mut next, room.min(width));
+            basis.orthonormalise(&mut next, &lengths[..room.min(width)]);
         }
         if basis.count >= look_at || room == 0 {
             let eigen = symmetric(square(&small), basis.count)?;
@@ -178,34 +186,27 @@ impl Basis {
             .collect()
     }
 
-    /// Makes vectors orthogonal to the basis and to each other, of length 1. One that vanishes is drawn anew.
-    fn orthonormalise(&mut self, vectors: &mut [f64], width: usize) {
+    /// Makes vectors orthogonal to the basis and to each other, of length 1. One that is only rounding, compared with what
+    /// its length was, is drawn anew.
+    fn orthonormalise(&mut self, vectors: &mut [f64], lengths: &[f64]) {
         let size = self.size;
-        for place in 0..width {
-            // Lengths before, to know what is rounding.
-            let before = norm(&vectors[place * size..(place + 1) * size]);
-            let mut scale = before;
-            for attempt in 0.. {
-                let (earlier, rest) = vectors.split_at_mut(place * size);
-                let vector = &mut rest[..size];
-                for _ in 0..2 {
-                    for other in earlier.chunks_exact(size) {
-                        let along = inner(other, vector);
-                        vector.iter_mut().zip(other).for_each(|(value, other)| *value -= along * other);
-                    }
-                }
-                let length = norm(vector);
-                if length > 1e-10 * scale && length > 0.0 || attempt > 20 {
-                    let factor = if length > 0.0 { 1.0 / length } else { 0.0 };
-                    vector.iter_mut().for_each(|value| *value *= factor);
+        for (place, &before) in lengths.iter().enumerate() {
+            let mut length = before;
+            for _ in 0..ATTEMPTS {
+                if part_from_earlier(vectors, place, size) > ROUNDING * length {
                     break;
                 }
                 let mut fresh = self.random(1);
-                scale = norm(&fresh);
+                length = norm(&fresh);
                 self.remove(&mut fresh);
                 vectors[place * size..(place + 1) * size].copy_from_slice(&fresh);
             }
         }
+        // Where little was left of a vector, rounding weighs more once it is scaled up.
+        self.remove(vectors);
+        (0..lengths.len()).for_each(|place| {
+            part_from_earlier(vectors, place, size);
+        });
     }
 
     /// Sums of the basis with given weights, each with its largest entry positive.
@@ -236,12 +237,32 @@ impl Basis {
     }
 }
 
+/// Makes a vector orthogonal to those before it and of length 1; answers the length that it had.
+fn part_from_earlier(vectors: &mut [f64], place: usize, size: usize) -> f64 {
+    let (earlier, rest) = vectors.split_at_mut(place * size);
+    let vector = &mut rest[..size];
+    for _ in 0..2 {
+        for other in earlier.chunks_exact(size) {
+            let along = inner(other, vector);
+            vector.iter_mut().zip(other).for_each(|(value, other)| *value -= along * other);
+        }
+    }
+    let length = norm(vector);
+    let factor = if length > 0.0 { 1.0 / length } else { 0.0 };
+    vector.iter_mut().for_each(|value| *value *= factor);
+    length
+}
+
 fn inner(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn norm(vector: &[f64]) -> f64 {
     inner(vector, vector).sqrt()
+}
+
+fn norms(vectors: &[f64], size: usize) -> Vec<f64> {
+    vectors.chunks_exact(size).map(norm).collect()
 }
 
 /// The length of a weighted sum of vectors.

@@ -7,8 +7,10 @@ mod absorption;
 mod card;
 mod card_text;
 mod cknna;
+pub mod cooccurrence;
 mod core;
 mod evaluate;
+mod fid;
 mod fms;
 pub mod matching;
 mod mdl;
@@ -56,6 +58,8 @@ pub static METRICS: &[&dyn Metric] = &[
     &recovery::Recovery,
     &core::Core,
     &stability::Stability,
+    &cooccurrence::Cooccurrence,
+    &fid::Fid,
     &training::Training,
 ];
 
