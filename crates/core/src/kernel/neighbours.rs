@@ -171,7 +171,9 @@ impl Points {
                 if first == second {
                     (0..mine.len()).for_each(|row| values[row * mine.len() + row] = f32::NEG_INFINITY);
                 }
-                let (mine_floors, mut their_floors) = (lock(first).floors.clone(), lock(second).floors.clone());
+                // One lock at a time: two in one statement would wait for each other.
+                let mine_floors = lock(first).floors.clone();
+                let mut their_floors = lock(second).floors.clone();
                 if first == second {
                     their_floors.fill(f32::INFINITY);
                 }

@@ -9,7 +9,7 @@ use crate::codes::Codes;
 use crate::error::Result;
 use crate::kernel::random::{permutation, stream};
 use crate::run::Job;
-use crate::sae::Dictionary;
+use crate::sae::{Dictionary, Linear};
 use crate::store::ActivationStore;
 
 /// The real rows and those of every model in one space.
@@ -107,20 +107,20 @@ fn reconstructions(groups: &[u8], job: &Job<'_>, notes: &mut Vec<String>) -> Res
         return Ok(None);
     };
     let width = dictionary.card().width;
-    let decode = |codes, source: Option<_>| -> Fill<'_> {
-        let (codes, source): (&Codes, Option<&ActivationStore>) = (codes, source);
-        Box::new(move |row, into| {
-            let tile = source.map(|store| store.tile(row..row + 1)).transpose()?;
-            let mut line = vec![0f32; width];
-            dictionary.decode(&codes.view(row..row + 1)?, tile.as_ref(), &mut line)?;
-            into.iter_mut().zip(line).for_each(|(into, value)| *into = f64::from(value));
-            Ok(())
-        })
-    };
-    let real = decode(job.codes()?, job.inputs.embeddings.as_deref());
-    let models = job.models()?.iter().map(|model| decode(&model.codes, model.embeddings.as_deref()));
+    let real = decoded(dictionary, job.codes()?, job.inputs.embeddings.as_deref());
+    let models = job.models()?.iter().map(|model| decoded(dictionary, &model.codes, model.embeddings.as_deref()));
     let sets: Vec<Fill<'_>> = std::iter::once(real).chain(models).collect();
     short(width, groups, &sets, "reconstructions", job).map(Some)
+}
+
+fn decoded<'a>(dictionary: &'a Linear, codes: &'a Codes, source: Option<&'a ActivationStore>) -> Fill<'a> {
+    Box::new(move |row, into| {
+        let tile = source.map(|store| store.tile(row..row + 1)).transpose()?;
+        let mut line = vec![0f32; into.len()];
+        dictionary.decode(&codes.view(row..row + 1)?, tile.as_ref(), &mut line)?;
+        into.iter_mut().zip(line).for_each(|(into, value)| *into = f64::from(value));
+        Ok(())
+    })
 }
 
 fn codes(groups: &[u8], job: &Job<'_>) -> Result<Space> {
@@ -138,20 +138,20 @@ fn codes(groups: &[u8], job: &Job<'_>) -> Result<Space> {
     if alive.len() > sample {
         return long(groups, &sets, sample, job);
     }
-    let place = &place;
-    let fill = |codes: &Codes| -> Result<Fill<'_>> {
-        let all = codes.all()?;
-        let view: Fill<'_> = Box::new(move |row: usize, into: &mut [f64]| {
-            let (latents, values) = all.row(row);
-            for (&latent, &value) in latents.iter().zip(values) {
-                into[place[latent as usize] as usize] = f64::from(value);
-            }
-            Ok(())
-        });
-        Ok(view)
-    };
-    let sets = sets.into_iter().map(fill).collect::<Result<Vec<_>>>()?;
+    let sets = sets.into_iter().map(|codes| active(codes, &place)).collect::<Result<Vec<_>>>()?;
     short(alive.len(), groups, &sets, "codes", job)
+}
+
+/// The latents that have a place, at that place.
+fn active<'a>(codes: &'a Codes, place: &'a [u32]) -> Result<Fill<'a>> {
+    let all = codes.all()?;
+    Ok(Box::new(move |row, into| {
+        let (latents, values) = all.row(row);
+        for (&latent, &value) in latents.iter().zip(values) {
+            into[place[latent as usize] as usize] = f64::from(value);
+        }
+        Ok(())
+    }))
 }
 
 /// By products of a sample of rows, the same in every set.
