@@ -3,6 +3,8 @@ import json
 import sys
 import time
 
+sys.path.pop(0)  # the directory of this file, which has the name of the package
+
 import numpy as np
 import umap
 
@@ -18,14 +20,19 @@ def number(place):
     return ((bits ^ (bits >> np.uint64(31))) >> np.uint64(40)).astype(np.float32) / np.float32(1 << 24) - np.float32(0.5)
 
 
+def family(row, kind, families):
+    return ((number(row + np.uint64(kind << 40)) + np.float32(0.5)) * np.float32(families)).astype(np.uint64)
+
+
 def directions(rows):
-    column = np.arange(width, dtype=np.uint64)
+    column, row = np.arange(width, dtype=np.uint64), np.arange(rows, dtype=np.uint64)
+    wide, narrow = family(row, 1, 200), family(row, 2, 3000)
     out = np.empty((rows, width), np.float32)
-    for row in range(rows):
-        wide = number(np.uint64((row % 40) * width) + column)
-        narrow = number(np.uint64((1000 + row % 1000) * width) + column)
-        own = number(np.uint64((10_000 + row) * width) + column)
-        out[row] = np.float32(0.5) * wide + np.float32(0.7) * narrow + own
+    for at in range(rows):
+        own = number((row[at] + np.uint64(10_000)) * np.uint64(width) + column)
+        shared = number(wide[at] * np.uint64(width) + column)
+        close = number((narrow[at] + np.uint64(1000)) * np.uint64(width) + column)
+        out[at] = np.float32(0.45) * shared + np.float32(0.45) * close + own
     return out
 
 

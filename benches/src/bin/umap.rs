@@ -19,14 +19,23 @@ fn number(place: u64) -> f32 {
     ((bits ^ (bits >> 31)) >> 40) as f32 / (1u64 << 24) as f32 - 0.5
 }
 
-/// Directions in families of families: 40 wide ones, 1,000 narrow ones, and noise of their own.
+/// One of some families, by row.
+fn family(row: u64, kind: u64, families: u64) -> u64 {
+    ((number(row + (kind << 40)) + 0.5) * families as f32) as u64
+}
+
+/// Directions that belong to one of 200 wide families and to one of 3,000 narrow ones, with noise of their own.
 fn directions(rows: usize) -> Vec<f32> {
-    let part = |row: u64, column: u64| {
-        let wide = number((row % 40) * WIDTH as u64 + column);
-        let narrow = number((1000 + row % 1000) * WIDTH as u64 + column);
-        0.5 * wide + 0.7 * narrow + number((10_000 + row) * WIDTH as u64 + column)
+    let width = WIDTH as u64;
+    let row = |row: u64| {
+        let (wide, narrow) = (family(row, 1, 200), family(row, 2, 3000));
+        let part = move |column: u64| {
+            let own = number((10_000 + row) * width + column);
+            0.45 * number(wide * width + column) + 0.45 * number((1000 + narrow) * width + column) + own
+        };
+        (0..width).map(part)
     };
-    (0..rows as u64).flat_map(|row| (0..WIDTH as u64).map(move |column| part(row, column))).collect()
+    (0..rows as u64).flat_map(row).collect()
 }
 
 fn main() -> Result<()> {

@@ -1,8 +1,8 @@
 //! UMAP: a map of many-dimensional rows in two dimensions, on which neighbours stay neighbours.
 //!
 //! The steps and constants are those of McInnes, Healy and Melville (2018) and of their program umap-learn. Two things
-//! differ. Neighbours are exact. And an epoch moves every point against the places that the others had before the epoch,
-//! so that all points move at once and the map does not depend on threads.
+//! differ. Neighbours are exact. And points move all at once, in four turns per epoch, by forces taken at the places before
+//! the turn, so that the map does not depend on threads.
 
 mod curve;
 mod descent;

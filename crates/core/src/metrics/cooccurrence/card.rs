@@ -73,9 +73,9 @@ pub(super) static CARD: Card = Card {
             reference: None,
         },
         Param {
-            name: "threshold",
-            doc: "the ε of the headline numbers",
-            kind: Kind::Number(0.0, 1e300),
+            name: "epsilon",
+            doc: "the ε of the headline numbers; the next threshold of the table below it is taken",
+            kind: Kind::Number(0.0, f64::INFINITY),
             several: false,
             default: "0",
             reference: None,

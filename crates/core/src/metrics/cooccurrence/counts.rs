@@ -14,6 +14,11 @@ pub(super) fn threshold(place: usize) -> f64 {
     }
 }
 
+/// The number of the largest threshold that is not above a value.
+pub(super) fn place_of(value: f64) -> usize {
+    (0..THRESHOLDS).rev().find(|&place| threshold(place) <= value).unwrap_or(0)
+}
+
 /// Counts entries of two matrices, A and B.
 #[derive(Clone)]
 pub(super) struct Comparison {
@@ -119,6 +124,7 @@ mod tests {
             counts.add(a, b);
         }
         assert!((threshold(25) - 1.0).abs() < 1e-12 && threshold(0) == 0.0);
+        assert_eq!((place_of(0.0), place_of(1.1), place_of(f64::MAX)), (0, 25, THRESHOLDS - 1));
         assert_eq!(counts.at(0), At { in_a: 2, in_b: 2, only_b: 1, only_a: 1 });
         assert_eq!(counts.at(25), At { in_a: 1, in_b: 2, only_b: 2, only_a: 1 });
         assert_eq!(counts.at(THRESHOLDS - 1), At { in_a: 0, in_b: 0, only_b: 0, only_a: 0 });

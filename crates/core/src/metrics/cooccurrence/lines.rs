@@ -1,6 +1,6 @@
 //! Line by line of the co-occurrence matrices: never more than one line of each in memory.
 
-use super::counts::{Comparison, GROUPS, WithoutGroup, sums_without};
+use super::counts::{Comparison, GROUPS, WithoutGroup, sums_without, threshold};
 use super::partners::{Line, Together};
 use super::{Entries, Sets, spectrum};
 use crate::codes::Latent;
@@ -15,7 +15,8 @@ pub(super) const PER_SET: usize = 3;
 
 pub(super) struct Lines {
     pub sets: Sets,
-    pub threshold: f64,
+    /// The number of the threshold of the headline.
+    pub place: usize,
     pub partners: usize,
 }
 
@@ -49,7 +50,7 @@ impl Blocks for Lines {
             std::array::from_fn(|group| groups.iter().filter(|&&other| usize::from(other) == group).count());
         let whole = scale(rows);
         let halves = [0, 1].map(|half| scale(group_rows[half * GROUPS / 2..(half + 1) * GROUPS / 2].iter().sum()));
-        let thresholds = group_rows.map(|group| self.threshold / scale(rows - group));
+        let thresholds = group_rows.map(|group| threshold(self.place) / scale(rows - group));
 
         let (mut mine, mut theirs) = (Line::new(latents, GROUPS), Line::new(latents, GROUPS));
         let mut null = Comparison::new();

@@ -38,8 +38,8 @@ impl Metric for Cooccurrence {
             sets.models.iter().map(|model| model.1.entries() as u64).sum::<u64>() + sets.real.entries() as u64;
         let bytes = threads.saturating_mul(line).saturating_add(entries.saturating_mul(8));
         job.budget.take(bytes, format!("the co-occurrences of {} latents", sets.real.latents()))?;
-        let (threshold, partners) = (job.number("threshold")?, job.whole("partners")?);
-        Ok(Next::Blocks(Box::new(lines::Lines { sets, threshold, partners })))
+        let (place, partners) = (counts::place_of(job.number("epsilon")?), job.whole("partners")?);
+        Ok(Next::Blocks(Box::new(lines::Lines { sets, place, partners })))
     }
 }
 

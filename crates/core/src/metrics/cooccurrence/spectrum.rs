@@ -22,7 +22,7 @@ pub(super) struct Spectra {
     lines: Tally,
     top: usize,
     eigenvalues: usize,
-    threshold: f64,
+    place: usize,
 }
 
 /// The spectrum of one set.
@@ -39,7 +39,7 @@ impl Spectra {
     pub fn start(lines: &Lines, tally: Tally, job: &Job<'_>) -> Result<Next> {
         let (top, eigenvalues) = (job.whole("top")?, job.whole("eigenvalues")?);
         let sets = lines.sets.clone();
-        Ok(Next::Blocks(Box::new(Spectra { sets, lines: tally, top, eigenvalues, threshold: lines.threshold })))
+        Ok(Next::Blocks(Box::new(Spectra { sets, lines: tally, top, eigenvalues, place: lines.place })))
     }
 
     /// The codes of a block, and how many eigenvalues it wants.
@@ -101,7 +101,7 @@ impl Blocks for Spectra {
                 vectors: vectors.1.clone(),
             })
             .collect();
-        Ok(Next::Done(summary::scores(&self.sets, &self.lines, &spectra, (self.top, self.threshold), job)?))
+        Ok(Next::Done(summary::scores(&self.sets, &self.lines, &spectra, (self.top, self.place), job)?))
     }
 }
 

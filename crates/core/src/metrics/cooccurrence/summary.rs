@@ -24,7 +24,7 @@ pub(super) fn scores(
     sets: &Sets,
     lines: &Tally,
     spectra: &[Spectrum],
-    (top, level): (usize, f64),
+    (top, place): (usize, usize),
     job: &Job<'_>,
 ) -> Result<Scores> {
     let counts = |column: usize| match lines.columns.get(column) {
@@ -39,8 +39,6 @@ pub(super) fn scores(
         whole.push(counts(column_of_model(model))?);
         halves.push(counts(column_of_model(model) + 1)?);
     }
-    // The threshold of the headline, as a place on the grid for the halves and exactly for the groups left out.
-    let place = (0..THRESHOLDS).rev().find(|&place| threshold(place) <= level).unwrap_or(0);
     let mut scores = Scores::default();
     let unique = |at: At| share(at.only_b, at.in_b);
     let missing = |at: At| share(at.only_a, at.in_a);
@@ -62,8 +60,8 @@ pub(super) fn scores(
     if scores.headline.iter().any(|headline| headline.value.is_none()) {
         scores.note("no two latents co-occur above the threshold in one of the sets: its shares are undefined");
     }
-    if threshold(place) < level {
-        scores.note(format!("shares are at the threshold {} of the table, the next below {level}", threshold(place)));
+    if place > 0 {
+        scores.note(format!("shares are at the threshold {}", threshold(place)));
     }
     if let Some(images) = sets.images {
         scores.note(format!("rows were summed to {images} images"));

@@ -28,7 +28,7 @@ pub(super) static CARD: Card = Card {
         whether a change of the generator survives the dictionary. The three are in different units and may not be \
         compared with each other.",
     definition: "FID = |μ − μ'|² + tr Σ + tr Σ' − 2 tr (Σ Σ')^½, covariances with n − 1. On codes with more active latents \
-        than `rows`, the same number is |μ − μ'|² + |A|² + |B|² − 2 ‖A Bᵀ‖ with the centred rows A, B over √(n − 1) and \
+        than `most_rows`, the same number is |μ − μ'|² + |A|² + |B|² − 2 ‖A Bᵀ‖ with the centred rows A, B over √(n − 1) and \
         the nuclear norm, on a seeded sample of so many rows. FID is too large by an amount that falls as rows are added: \
         `..._corrected` removes it to first order (10 θ − 9 times the mean of θ without each of 10 groups of rows) and \
         can be negative; `..._floor` is the distance between two halves of the real rows, to be compared with \
@@ -61,7 +61,7 @@ pub(super) static CARD: Card = Card {
         distance("fid_codes_floor", FLOOR, Better::Neither),
     ],
     params: &[Param {
-        name: "rows",
+        name: "most_rows",
         doc: "with more active latents than this, codes are compared on a seeded sample of so many rows",
         kind: Kind::Whole(2, 20_000),
         several: false,

@@ -134,7 +134,7 @@ fn codes(groups: &[u8], job: &Job<'_>) -> Result<Space> {
     }
     let alive: Vec<usize> = (0..place.len()).filter(|&latent| place[latent] == 0).collect();
     alive.iter().enumerate().for_each(|(at, &latent)| place[latent] = at as u32);
-    let sample = job.whole("rows")?;
+    let sample = job.whole("most_rows")?;
     if alive.len() > sample {
         return long(groups, &sets, sample, job);
     }
@@ -160,7 +160,7 @@ fn long(groups: &[u8], sets: &[&Codes], sample: usize, job: &Job<'_>) -> Result<
     let threads = rayon::current_num_threads() as u64;
     let matrices = 2 * sets.len() as u64 + 3 * threads;
     let bytes = (rows as u64 * rows as u64).saturating_mul(8 * matrices);
-    let _memory = job.budget.take(bytes, format!("products of {rows} rows of codes (--rows takes fewer)"))?;
+    let _memory = job.budget.take(bytes, format!("products of {rows} rows of codes (--most-rows takes fewer)"))?;
     let mut picked = permutation(groups.len(), &mut stream(job.seed, "fid/sample", 0));
     picked.truncate(rows);
     picked.sort_unstable();

@@ -57,7 +57,7 @@ fn by_hand() {
 fn both_forms_agree() {
     let (rows, width) = (60, 9);
     let inputs = inputs(cloud(rows, width, 1, 0.0), cloud(rows, width, 2, 0.4), width);
-    let short = run(&inputs, &[("rows", "20")], 2).unwrap();
+    let short = run(&inputs, &[("most_rows", "20")], 2).unwrap();
     // Fewer allowed than there are latents: the products of eight rows; with all rows they give the same number.
     let groups: Vec<u8> = (0..rows).map(|row| (row % GROUPS) as u8).collect();
     let dense = |codes: &Codes, row: usize, into: &mut [f64]| {
@@ -90,7 +90,7 @@ fn both_forms_agree() {
         assert!((one - two).abs() < 1e-6 * one.max(1.0), "{part:?}: {one} and {two}");
     }
     assert!((a.distance(Part::All, &b, Part::All).unwrap().unwrap() - short.value("fid_codes").unwrap()).abs() < 1e-9);
-    assert!(run(&inputs, &[("rows", "8")], 2).unwrap().value("fid_codes").is_some());
+    assert!(run(&inputs, &[("most_rows", "8")], 2).unwrap().value("fid_codes").is_some());
 }
 
 #[test]
