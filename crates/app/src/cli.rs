@@ -54,6 +54,8 @@ pub enum Command {
     Encode(Encode),
     /// Write a dictionary in another format
     Convert(Convert),
+    /// Lay concepts out on a map: the directions of a dictionary, or any rows, in two dimensions
+    Layout(Layout),
     /// Evaluate codes with one or more metrics
     Eval(Eval),
     /// Can the metrics tell your codes from untrained and random ones? All metrics, one figure
@@ -291,6 +293,32 @@ pub struct Convert {
     /// Where to write: a new directory
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+}
+
+/// Options of `layout`.
+#[derive(Args)]
+pub struct Layout {
+    /// A dictionary, for its directions; or rows: .npy, .npz[:key], .safetensors[:key], .parquet or a store
+    #[arg(value_name = "DIR_OR_ARRAY")]
+    pub rows: PathBuf,
+    /// Where to write: .npy (a row of x and y per concept) or .csv
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Neighbours of a point, itself included
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub neighbours: usize,
+    /// How near points may lie, where 1 is the scale on which they stop attracting each other
+    #[arg(long, value_name = "D", default_value_t = 0.1)]
+    pub min_dist: f64,
+    /// Times that every point moves [default: 500, or 200 above 10,000 points]
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<usize>,
+    /// What is near
+    #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = ["cosine", "euclidean"])]
+    pub metric: String,
+    /// The seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
 }
 
 /// The names of the formats that dictionaries are written in.

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Archs(args) => commands::archs::run(args, &session),
         Command::Encode(args) => commands::encode::run(args, &session),
         Command::Convert(args) => commands::convert::run(args, &session),
+        Command::Layout(args) => commands::layout::run(args, &session),
         Command::Eval(args) => commands::eval::run(args, inner, &session),
         Command::Sanity(args) => commands::sanity::run(args, &session),
         Command::Run(args) => commands::run::run(args, &session),

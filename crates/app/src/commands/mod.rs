@@ -9,6 +9,7 @@ pub mod demo;
 pub mod encode;
 pub mod eval;
 pub mod import_results;
+pub mod layout;
 pub mod metrics;
 pub mod report;
 pub mod run;

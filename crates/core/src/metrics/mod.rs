@@ -8,8 +8,10 @@ mod blindspots;
 mod card;
 mod card_text;
 mod cknna;
+pub mod cooccurrence;
 mod core;
 mod evaluate;
+mod fid;
 mod fms;
 pub mod matching;
 mod mdl;
@@ -59,6 +61,8 @@ pub static METRICS: &[&dyn Metric] = &[
     &recovery::Recovery,
     &core::Core,
     &stability::Stability,
+    &cooccurrence::Cooccurrence,
+    &fid::Fid,
     &training::Training,
     &blindspots::Blindspots,
     &blindspots::BlindspotModels,

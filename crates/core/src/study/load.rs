@@ -158,7 +158,7 @@ impl Paths {
             others: paths
                 .others
                 .iter()
-                .map(|text| load_other(&at(text), budget).map(Arc::new))
+                .map(|text| load_directions(&at(text), budget).map(Arc::new))
                 .collect::<Result<_>>()?,
             truth: paths.truth.as_ref().map(|text| load_truth(&at(text), budget).map(Arc::new)).transpose()?,
             // Activations of models are read when the dictionary is there that encodes them.
@@ -286,7 +286,7 @@ pub fn load_labels(path: &Path, budget: &Budget) -> Result<Annotations> {
 }
 
 /// The directions of a dictionary, or an array of directions.
-fn load_other(path: &Path, budget: &Budget) -> Result<ActivationStore> {
+pub fn load_directions(path: &Path, budget: &Budget) -> Result<ActivationStore> {
     if !checkpoint::is_known(path) {
         return load_activations(path, Finite::Refuse, budget);
     }

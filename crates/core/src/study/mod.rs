@@ -12,7 +12,7 @@ mod world_dir;
 
 pub use dictionary::Recognised;
 pub use grid::{Failure, Grid, Outcome, Set};
-pub use load::{Paths, load_activations, load_codes, load_labels};
+pub use load::{Paths, load_activations, load_codes, load_directions, load_labels};
 pub use plan_file::Study;
 pub use sanity::{Sanity, sanity_sets};
 pub use verify::{Checked, verify};

@@ -64,6 +64,21 @@ const ROWS_IN_ORDER: &[&str] = &[
     "null_frequency_gap",
     "null_frequency_relative",
     "outside_funnel",
+    "unique_share_half",
+    "unique_share_null",
+    "missing_share_half",
+    "missing_share_null",
+    "subspace_alignment_half",
+    "subspace_alignment_null",
+    "fid_features_corrected",
+    "fid_features_half",
+    "fid_features_floor",
+    "fid_reconstructions_corrected",
+    "fid_reconstructions_half",
+    "fid_reconstructions_floor",
+    "fid_codes_corrected",
+    "fid_codes_half",
+    "fid_codes_floor",
 ];
 
 /// Headline numbers for which the order of latents matters: trees give ties between splits to the lower latent, and the

@@ -1,0 +1,68 @@
+//! `etalon layout`.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use etalon::error::{Complaint, Result};
+use etalon::kernel::neighbours::Distance;
+use etalon::kernel::umap::{self, Layout, Options};
+use etalon::store::{disk, write_npy};
+use etalon::study::load_directions;
+use serde_json::json;
+
+use crate::cli;
+use crate::session::Session;
+
+/// Lays rows out in two dimensions.
+pub fn run(args: &cli::Layout, session: &Session) -> Result<ExitCode> {
+    let ending = args.out.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_lowercase();
+    if !["npy", "csv"].contains(&ending.as_str()) {
+        return Err(Complaint::new("a layout is written as an array or as a table")
+            .expected("--out FILE.npy or --out FILE.csv")
+            .file(&args.out)
+            .into());
+    }
+    disk::check_target(&args.out)?;
+    let store = load_directions(&args.rows, &session.budget)?;
+    let (rows, width) = (store.rows(), store.width());
+    let bytes = (rows as u64).saturating_mul(8 * width as u64 + 64 * args.neighbours as u64);
+    let _memory = session.budget.take(bytes, format!("a map of {rows} rows of width {width}"))?;
+    let tile = store.tile(0..rows)?;
+    let options = Options {
+        neighbours: args.neighbours,
+        min_dist: args.min_dist,
+        epochs: args.epochs,
+        seed: args.seed,
+        distance: if args.metric == "euclidean" { Distance::Euclidean } else { Distance::Cosine },
+    };
+    let engine = session.engine()?;
+    let map = engine.install(|| umap::layout(&tile.values, width, &options, session.progress(), &session.cancel))?;
+    if ending == "npy" {
+        write_npy(&args.out, rows, 2, |row, into| {
+            into.copy_from_slice(&map.points[row]);
+            Ok(())
+        })?;
+    } else {
+        write_csv(&args.out, &map)?;
+    }
+    let trust = map.trustworthiness.map_or("undefined".into(), |value| format!("{value:.4}"));
+    session.answer(format!("layout: {} ({rows} points, trustworthiness {trust})", args.out.display()), || {
+        json!({
+            "layout": args.out, "method": "umap", "rows": rows, "width": width, "neighbours": args.neighbours,
+            "min_dist": args.min_dist, "epochs": map.epochs, "metric": options.distance.name(), "seed": args.seed,
+            "start": map.start.name(), "trustworthiness": map.trustworthiness,
+            "trustworthiness_error": map.trustworthiness_error,
+        })
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_csv(path: &Path, map: &Layout) -> Result<()> {
+    let mut text = String::from("row,x,y\n");
+    for (row, [x, y]) in map.points.iter().enumerate() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{row},{x},{y}");
+    }
+    disk::write(path, text.as_bytes())
+}

@@ -1,0 +1,173 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use super::summary::align;
+use super::*;
+use crate::budget::Budget;
+use crate::kernel::eigen::symmetric;
+use crate::kernel::random::unit;
+use crate::metrics::{evaluate, recipe};
+use crate::progress::Silent;
+use crate::results::Scores;
+use crate::run::{Engine, Inputs, Model};
+use crate::store::ActivationStore;
+
+fn inputs(real: &[f32], generated: &[f32], latents: usize) -> Inputs {
+    let codes = |values: &[f32]| Arc::new(Codes::from_dense(values, latents).unwrap());
+    let models = vec![Model { name: "painter".into(), codes: codes(generated), embeddings: None }];
+    Inputs { codes: Some(codes(real)), models, ..Inputs::default() }
+}
+
+fn run(inputs: &Inputs, given: &[(&str, &str)], profile: Profile, threads: usize) -> Scores {
+    let cancel = AtomicBool::new(false);
+    let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel).unwrap();
+    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let recipe = recipe(&Cooccurrence, inputs, &given, profile, 1).unwrap();
+    evaluate(&Cooccurrence, inputs, recipe, &engine).unwrap().scores
+}
+
+/// Sparse codes: latents come in families that fire together.
+fn made(rows: usize, latents: usize, seed: u64) -> Vec<f32> {
+    let mut random = stream(seed, "cooccurrence test", 0);
+    let mut dense = vec![0f32; rows * latents];
+    for row in dense.chunks_exact_mut(latents) {
+        let family = (unit(&mut random) * 4.0) as usize;
+        for (latent, value) in row.iter_mut().enumerate() {
+            let chance = if latent % 4 == family { 0.5 } else { 0.04 };
+            if unit(&mut random) < chance {
+                *value = 0.2 + unit(&mut random) as f32;
+            }
+        }
+    }
+    dense
+}
+
+/// The whole matrix, plainly.
+fn dense_matrix(values: &[f32], latents: usize) -> Vec<f64> {
+    let mut matrix = vec![0.0; latents * latents];
+    for row in values.chunks_exact(latents) {
+        for i in 0..latents {
+            for j in 0..latents {
+                matrix[i * latents + j] += f64::from(row[i]) * f64::from(row[j]);
+            }
+        }
+    }
+    matrix
+}
+
+#[test]
+fn by_hand() {
+    // Real rows (1 1 0), (0 2 1), (1 0 0): C01 = 1, C12 = 2, C02 = 0. Generated (1 0 1), (0 1 1), (0 0 0): C'02 = 1, C'12 = 1.
+    // Unique is 0–2: 1 of 2. Missing is 0–1: 1 of 2. Above ε = 1 (as sums): C has 1 entry, C' none.
+    let real = [1.0, 1.0, 0.0, 0.0, 2.0, 1.0, 1.0, 0.0, 0.0];
+    let generated = [1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0];
+    let scores = run(&inputs(&real, &generated, 3), &[], Profile::Reference, 2);
+    assert_eq!((scores.value("unique_share"), scores.value("missing_share")), (Some(0.5), Some(0.5)));
+    let table = scores.table("threshold").unwrap();
+    let at = |column: &str, place: usize| table.column(column).unwrap().number(place).unwrap();
+    assert_eq!((at("real", 0), at("painter", 0), at("real", 25), at("painter", 25)), (2.0, 2.0, 1.0, 0.0));
+    assert_eq!((at("unique in painter", 0), at("missing in painter", 25)), (1.0, 1.0));
+    // Latent 1 fires in rows 0 and 1, with 2 (product 2, once of 2 rows) before 0 (product 1, once of 3 rows).
+    let found = partners(&Codes::from_dense(&real, 3).unwrap(), Latent(1), 5).unwrap();
+    assert_eq!(found.iter().map(|partner| partner.latent.0).collect::<Vec<_>>(), [2, 0]);
+    assert_eq!((found[0].together.product, found[0].together.jaccard), (2.0, Some(0.5)));
+    // PMI of 1 and 2: log(1 · 3 / (2 · 1)); of 1 and 0: log(1 · 3 / (2 · 2)).
+    assert!((found[0].together.pmi.unwrap() - 1.5f64.ln()).abs() < 1e-12);
+    assert!((found[1].together.pmi.unwrap() - 0.75f64.ln()).abs() < 1e-12);
+    assert!(partners(&Codes::from_dense(&real, 3).unwrap(), Latent(3), 5).unwrap_err().to_string().contains("below 3"));
+}
+
+#[test]
+fn agrees_with_the_dense_matrices() {
+    let (rows, latents) = (400, 40);
+    let (real, generated) = (made(rows, latents, 1), made(rows, latents, 2));
+    let scores = run(&inputs(&real, &generated, latents), &[("top", "5")], Profile::Reference, 2);
+    let (c, other) = (dense_matrix(&real, latents), dense_matrix(&generated, latents));
+    let table = scores.table("threshold").unwrap();
+    for place in 0..table.rows() {
+        let eps = counts::threshold(place);
+        let pairs = || (0..latents).flat_map(|i| (i + 1..latents).map(move |j| i * latents + j));
+        let count = |test: &dyn Fn(usize) -> bool| Some(pairs().filter(|&at| test(at)).count() as f64);
+        let found = |column: &str| table.column(column).unwrap().number(place);
+        assert_eq!(found("real"), count(&|at| c[at] > eps));
+        assert_eq!(found("painter"), count(&|at| other[at] > eps));
+        assert_eq!(found("unique in painter"), count(&|at| other[at] > eps && c[at] <= eps));
+        assert_eq!(found("missing in painter"), count(&|at| c[at] > eps && other[at] <= eps));
+    }
+    let exact = [symmetric(c, latents).unwrap(), symmetric(other, latents).unwrap()];
+    let values = scores.table("eigenvalue").unwrap();
+    for rank in 0..latents {
+        let found = values.column("real").unwrap().number(rank).unwrap();
+        assert!((found - exact[0].values[rank]).abs() < 1e-8 * exact[0].values[0]);
+    }
+    // ‖UᵀV‖² / 5 over the first five vectors.
+    let vector = |set: usize, place: usize| &exact[set].vectors[place * latents..][..latents];
+    let cosine = |a: usize, b: usize| vector(0, a).iter().zip(vector(1, b)).map(|(x, y)| x * y).sum::<f64>();
+    let square: f64 = (0..25).map(|at| cosine(at / 5, at % 5).powi(2)).sum();
+    assert!((scores.value("subspace_alignment").unwrap() - square / 5.0).abs() < 1e-8);
+    let best = |a: usize| (0..5).map(|b| cosine(a, b).abs()).fold(0.0, f64::max);
+    assert!((scores.value("vector_alignment").unwrap() - (0..5).map(best).sum::<f64>() / 5.0).abs() < 1e-8);
+    let unique = scores.headline.iter().find(|headline| headline.key == "unique_share").unwrap();
+    assert!(unique.interval.unwrap().low <= unique.value.unwrap());
+}
+
+#[test]
+fn many_latents_go_by_lanczos_and_threads_do_not_matter() {
+    let (rows, latents) = (500, 300);
+    let real = made(rows, latents, 3);
+    let codes = Codes::from_dense(&real, latents).unwrap();
+    let exact = symmetric(dense_matrix(&real, latents), latents).unwrap();
+    // Four families stand out and are soon found; the many small eigenvalues after them need more of the basis.
+    for (wanted, basis) in [(4, 120), (20, 280)] {
+        let found = spectrum::spectrum(&codes, wanted, wanted, basis, 1.0, 0).unwrap();
+        assert_eq!(found.found, wanted);
+        for rank in 0..wanted {
+            assert!((found.values[rank] / exact.values[rank] - 1.0).abs() < 1e-6, "{rank}");
+        }
+    }
+    let found = spectrum::spectrum(&codes, 4, 4, 120, 1.0, 0).unwrap();
+    let same = spectrum::Spectrum { values: exact.values, found: latents, vectors: exact.vectors };
+    let aligned = align(&found, &same, 4, latents).unwrap();
+    assert!(aligned.cosines.iter().all(|cosine| (cosine - 1.0).abs() < 1e-6));
+    let inputs = inputs(&real, &made(rows, latents, 4), latents);
+    let given = [("top", "8"), ("eigenvalues", "12")];
+    let one = run(&inputs, &given, Profile::Paper, 1);
+    assert!(one == run(&inputs, &given, Profile::Paper, 2) && one == run(&inputs, &given, Profile::Paper, 7));
+}
+
+#[test]
+fn the_same_generator_is_like_the_null_and_a_bad_one_is_not() {
+    let (rows, latents) = (600, 60);
+    let real = made(rows, latents, 5);
+    // The bad generator mixes families: its latents fire as often, but anywhere.
+    let mut random = stream(9, "cooccurrence test", 1);
+    let mut mixed = made(rows, latents, 6);
+    for latent in 0..latents {
+        let order = permutation(rows, &mut random);
+        let column: Vec<f32> = (0..rows).map(|row| mixed[order[row] * latents + latent]).collect();
+        column.iter().enumerate().for_each(|(row, &value)| mixed[row * latents + latent] = value);
+    }
+    let given = [("top", "4")];
+    let good = run(&inputs(&real, &made(rows, latents, 7), latents), &given, Profile::Paper, 2);
+    let bad = run(&inputs(&real, &mixed, latents), &given, Profile::Paper, 2);
+    let null = good.value("subspace_alignment_null").unwrap();
+    assert!((good.value("subspace_alignment_half").unwrap() - null).abs() < 0.1);
+    assert!(bad.value("subspace_alignment_half").unwrap() < null - 0.3);
+    let excess =
+        |scores: &Scores| scores.value("unique_share_half").unwrap() - scores.value("unique_share_null").unwrap();
+    assert!(excess(&good).abs() < 0.05 && excess(&bad) > 0.0, "{} {}", excess(&good), excess(&bad));
+}
+
+#[test]
+fn tokens_become_images() {
+    // Two tokens per image: latents 0 and 1 never share a token but share both images.
+    let real = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0];
+    let mut inputs = inputs(&real, &real, 2);
+    let store = ActivationStore::from_rows(vec![0.0; 4], 1).unwrap().with_samples(vec![0, 0, 1, 1]).unwrap();
+    inputs.embeddings = Some(Arc::new(store));
+    let real = |level: &str| {
+        let scores = run(&inputs, &[("level", level)], Profile::Paper, 1);
+        scores.table("threshold").unwrap().column("real").unwrap().number(0)
+    };
+    assert_eq!((real("token"), real("image")), (Some(0.0), Some(1.0)));
+}
