@@ -1,6 +1,7 @@
 //! Studies: grids of input sets × metrics × seeds, resumable, kept in one results directory.
 
 mod dictionary;
+mod folder;
 mod generated;
 mod grid;
 mod load;

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use serde::Deserialize;
 
 use super::dictionary::Recognised;
+use super::folder::{dictionaries, folder_of};
 use super::grid::Set;
 use super::load::Paths;
 use crate::budget::Budget;
@@ -47,16 +48,32 @@ struct WrittenSet {
 }
 
 impl WrittenSet {
-    fn read(mut table: toml::Table) -> Result<WrittenSet> {
-        let Some(toml::Value::String(name)) = table.remove("name") else {
-            return Err(Complaint::new("a set has no name").at("table `[[set]]`").advice("add name = \"…\"").into());
+    /// One set, or one for every dictionary of a folder (`sae = "saes/*"`), named after it.
+    fn read(mut table: toml::Table, base: &Path) -> Result<Vec<WrittenSet>> {
+        let folder = table.get("sae").and_then(toml::Value::as_str).and_then(folder_of).map(String::from);
+        let name = match table.remove("name") {
+            Some(toml::Value::String(name)) => name,
+            None if folder.is_some() => String::new(),
+            _ => {
+                return Err(Complaint::new("a set has no name")
+                    .at("table `[[set]]`")
+                    .advice("add name = \"…\"")
+                    .into());
+            }
         };
         let wrong = |error: toml::de::Error| {
             Complaint::new(format!("the set `{name}` cannot be understood")).found(error.message().trim())
         };
-        let about = table.remove("about").map(toml::Value::try_into).transpose().map_err(wrong)?.unwrap_or_default();
-        let paths = toml::Value::Table(table).try_into().map_err(wrong)?;
-        Ok(WrittenSet { name, about, paths })
+        let about: BTreeMap<String, serde_json::Value> =
+            table.remove("about").map(toml::Value::try_into).transpose().map_err(wrong)?.unwrap_or_default();
+        let paths: Paths = toml::Value::Table(table).try_into().map_err(wrong)?;
+        let Some(folder) = folder else { return Ok(vec![WrittenSet { name, about, paths }]) };
+        let one = |dictionary: String| WrittenSet {
+            name: format!("{name} {dictionary}").trim().into(),
+            about: about.clone(),
+            paths: Paths { sae: Some(format!("{folder}{dictionary}")), ..paths.clone() },
+        };
+        Ok(dictionaries(&base.join(&folder))?.into_iter().map(one).collect())
     }
 }
 
@@ -121,8 +138,8 @@ impl Study {
                 .advice(format!("add \"{name}\" to `metrics`, or delete the table"))
                 .into());
         }
-        let sets: Vec<WrittenSet> =
-            written.sets.into_iter().map(WrittenSet::read).collect::<Result<_>>().in_file(file)?;
+        let sets = written.sets.into_iter().map(|set| WrittenSet::read(set, &base));
+        let sets: Vec<WrittenSet> = sets.collect::<Result<Vec<_>>>().in_file(file)?.into_iter().flatten().collect();
         let mut names: Vec<&String> = sets.iter().map(|set| &set.name).collect();
         names.sort();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -179,4 +196,40 @@ fn given_params(table: &BTreeMap<String, toml::Value>) -> BTreeMap<String, Strin
         other => word(other),
     };
     table.iter().map(|(name, value)| (name.replace('-', "_"), text(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::Map;
+
+    use super::*;
+    use crate::sae::{Activation, Linear, Normalisation, Parts, checkpoint};
+
+    #[test]
+    fn a_folder_of_dictionaries_is_that_many_sets() {
+        let room = tempfile::tempdir().unwrap();
+        for name in ["b", "a"] {
+            let neuron = Linear::new(Parts {
+                arch: "identity".into(),
+                encoder: vec![1.0],
+                encoder_bias: vec![0.0],
+                decoder: vec![1.0],
+                bias: vec![0.0],
+                subtract_bias: false,
+                input: Normalisation::None,
+                activation: Activation::Signed,
+            });
+            checkpoint::save(&neuron.unwrap(), &Map::new(), "etalon", &room.path().join("saes").join(name)).unwrap();
+        }
+        let file = room.path().join("study.toml");
+        let text = "metrics = [\"core\"]\n[inputs]\nembeddings = \"x.npy\"\n[[set]]\nsae = \"saes/*\"\n[[set]]\nname = \"again\"\nsae = \"saes/*\"\n";
+        fs::write(&file, text).unwrap();
+        let study = Study::read(&file).unwrap();
+        assert_eq!(study.sets().collect::<Vec<_>>(), ["a", "b", "again a", "again b"]);
+        assert_eq!(study.sets[0].1.sae.as_deref(), Some("saes/a"));
+        fs::write(&file, text.replace("saes/*", "none/*")).unwrap();
+        assert!(Study::read(&file).is_err());
+    }
 }
