@@ -1,4 +1,4 @@
-//! Linear equations with a symmetric positive definite matrix.
+//! Factors of a symmetric matrix without negative eigenvalues, and the equations they solve.
 
 /// Solves `matrix · x = right` in place of `right`; the lower triangle of `matrix` becomes its factor.
 ///
@@ -40,6 +40,35 @@ fn factor(matrix: &mut [f64], size: usize) -> bool {
     true
 }
 
+/// Rows R, at most `size`, with Rᵀ R = `matrix`, which may have fewer dimensions than rows. The largest that is left on the
+/// diagonal is taken next, until nothing is left but rounding.
+pub fn root(matrix: &[f64], size: usize) -> Vec<f64> {
+    assert!(size.checked_mul(size) == Some(matrix.len()), "a matrix that is not square");
+    let mut left: Vec<f64> = (0..size).map(|at| matrix[at * size + at]).collect();
+    let least = left.iter().fold(0.0f64, |most, &value| most.max(value)) * f64::EPSILON * size as f64;
+    let mut root: Vec<f64> = Vec::with_capacity(size * size);
+    for _ in 0..size {
+        let largest = |best: usize, at: usize| if left[at] > left[best] { at } else { best };
+        let next = (1..size).fold(0, largest);
+        if left[next] <= least {
+            break;
+        }
+        let mut row = matrix[next * size..][..size].to_vec();
+        for done in root.chunks_exact(size) {
+            let part = done[next];
+            row.iter_mut().zip(done).for_each(|(value, done)| *value -= part * done);
+        }
+        let length = left[next].sqrt();
+        for (value, left) in row.iter_mut().zip(&mut left) {
+            *value /= length;
+            *left -= *value * *value;
+        }
+        left[next] = 0.0;
+        root.extend_from_slice(&row);
+    }
+    root
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +82,23 @@ mod tests {
         assert!(!solve(&mut [1.0, 2.0, 2.0, 1.0], &mut [1.0, 1.0]));
         assert!(!solve(&mut [1.0, 1.0, 1.0, 1.0], &mut [1.0, 1.0]));
         assert!(solve(&mut [], &mut []));
+    }
+
+    #[test]
+    fn roots_of_full_and_of_lesser_rank() {
+        // [4 2; 2 3]: first row (2, 1), then what is left of 3 is 2.
+        assert_eq!(root(&[4.0, 2.0, 2.0, 3.0], 2), [2.0, 1.0, 0.0, 2f64.sqrt()]);
+        // The larger 9 is taken first: (1, 3), and of the 1 nothing is left.
+        assert_eq!(root(&[1.0, 3.0, 3.0, 9.0], 2), [1.0, 3.0]);
+        assert!(root(&[0.0; 4], 2).is_empty() && root(&[], 0).is_empty());
+        // Three rows in seven dimensions.
+        let rows: Vec<f64> = (0..21).map(|at| f64::from((at * 37 + 11) % 17) - 8.0).collect();
+        let cell = |rows: &[f64], i: usize, j: usize| rows.chunks_exact(7).map(|row| row[i] * row[j]).sum::<f64>();
+        let matrix: Vec<f64> = (0..49).map(|at| cell(&rows, at / 7, at % 7)).collect();
+        let found = root(&matrix, 7);
+        assert_eq!(found.len(), 21);
+        for at in 0..49 {
+            assert!((cell(&found, at / 7, at % 7) - matrix[at]).abs() < 1e-10);
+        }
     }
 }

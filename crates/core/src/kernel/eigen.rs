@@ -60,41 +60,60 @@ struct Reflection {
     factor: f64,
 }
 
-/// Clears everything but three diagonals, column by column. Answers the diagonal, what is beside it, and what was done.
-fn tridiagonal(matrix: &mut [f64], size: usize) -> (Vec<f64>, Vec<f64>, Vec<Reflection>) {
-    let mut reflections = Vec::new();
-    let mut beside = vec![0.0; size];
-    for column in 0..size.saturating_sub(1) {
-        let start = column + 1;
-        let mut vector: Vec<f64> = matrix[column * size + start..(column + 1) * size].to_vec();
+impl Reflection {
+    /// That which leaves nothing of a line but its first entry, and that entry.
+    fn of(line: &[f64]) -> (Reflection, f64) {
+        let mut vector = line.to_vec();
+        if vector[1..].iter().all(|&part| part == 0.0) {
+            let first = vector[0];
+            return (Reflection { vector, factor: 0.0 }, first);
+        }
         // Scaled, so that squares neither vanish nor overflow.
         let scale = vector.iter().fold(0.0f64, |most, part| most.max(part.abs()));
-        let rest = vector[1..].iter().any(|&part| part != 0.0);
-        if !rest {
-            beside[column] = vector[0];
-            reflections.push(Reflection { vector, factor: 0.0 });
-            continue;
-        }
         vector.iter_mut().for_each(|part| *part /= scale);
         let length = dot(&vector, &vector).sqrt();
         let image = if vector[0] > 0.0 { -length } else { length };
         vector[0] -= image;
-        beside[column] = image * scale;
         let factor = 2.0 / dot(&vector, &vector);
-        // B − v wᵀ − w vᵀ with p = factor · B v and w = p − (factor / 2)(p·v) v.
-        let below = &mut matrix[start * size..];
-        let mut change: Vec<f64> =
-            below.par_chunks(size).with_min_len(64).map(|row| factor * dot(&row[start..], &vector)).collect();
-        let half = 0.5 * factor * dot(&change, &vector);
-        change.iter_mut().zip(&vector).for_each(|(change, part)| *change -= half * part);
-        below.par_chunks_mut(size).with_min_len(64).enumerate().for_each(|(place, row)| {
-            let (mine, other) = (vector[place], change[place]);
-            for ((value, part), change) in row[start..].iter_mut().zip(&vector).zip(&change) {
-                *value -= mine * change + other * part;
-            }
-        });
-        reflections.push(Reflection { vector, factor });
+        (Reflection { vector, factor }, image * scale)
     }
+}
+
+/// Clears everything but three diagonals, column by column. Answers the diagonal, what is beside it, and what was done.
+///
+/// The matrix is looked at once per column: when a row has been changed, its product with the next reflection is taken.
+fn tridiagonal(matrix: &mut [f64], size: usize) -> (Vec<f64>, Vec<f64>, Vec<Reflection>) {
+    let mut reflections: Vec<Reflection> = Vec::new();
+    let mut beside = vec![0.0; size];
+    // What the reflection before does to the rows, until it has been done: w of B − v wᵀ − w vᵀ.
+    let mut pending: Vec<f64> = Vec::new();
+    for column in 0..size.saturating_sub(1) {
+        let start = column + 1;
+        let before = reflections.last().filter(|before| before.factor != 0.0).map(|before| before.vector.as_slice());
+        let change = |place: usize, row: &mut [f64]| {
+            if let Some(vector) = before {
+                let (mine, other) = (vector[place], pending[place]);
+                for ((value, part), change) in row[column..].iter_mut().zip(vector).zip(&pending) {
+                    *value -= mine * change + other * part;
+                }
+            }
+        };
+        change(0, &mut matrix[column * size..][..size]);
+        let (reflection, first) = Reflection::of(&matrix[column * size + start..(column + 1) * size]);
+        beside[column] = first;
+        let product = |(place, row): (usize, &mut [f64])| {
+            change(place + 1, row);
+            reflection.factor * dot(&row[start..], &reflection.vector)
+        };
+        let below = matrix[start * size..].par_chunks_mut(size).with_min_len(64).enumerate();
+        let mut next: Vec<f64> = below.map(product).collect();
+        // p = factor · B v, and w = p − (factor / 2)(p·v) v.
+        let half = 0.5 * reflection.factor * dot(&next, &reflection.vector);
+        next.iter_mut().zip(&reflection.vector).for_each(|(change, part)| *change -= half * part);
+        pending = next;
+        reflections.push(reflection);
+    }
+    // The last line has but one entry, so that its reflection does nothing and nothing is pending.
     ((0..size).map(|place| matrix[place * size + place]).collect(), beside, reflections)
 }
 

@@ -4,7 +4,8 @@
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::kernel::eigen::{symmetric, values};
+use crate::kernel::cholesky::root;
+use crate::kernel::eigen::values;
 use crate::kernel::product::rows_by_rows;
 
 /// Groups of rows: the jackknife leaves each out in turn, and the first half of them is one half of the rows.
@@ -115,17 +116,13 @@ impl Moments {
         let apart: f64 = mean.iter().zip(&other_mean).map(|(a, b)| (a - b).powi(2)).sum();
         let trace = |matrix: &[f64]| (0..d).map(|at| matrix[at * d + at]).sum::<f64>();
         let traces = trace(&a) + trace(&b);
-        // tr √(A B) = tr √(R B Rᵀ) with A = Rᵀ R, and R = √Λ V of A = Vᵀ Λ V.
-        let eigen = symmetric(a, d).ok_or_else(unsettled)?;
-        let mut root = eigen.vectors;
-        for (line, value) in root.chunks_exact_mut(d.max(1)).zip(&eigen.values) {
-            let scale = value.max(0.0).sqrt();
-            line.iter_mut().for_each(|part| *part *= scale);
-        }
-        let (mut half, mut whole) = (vec![0.0; d * d], vec![0.0; d * d]);
+        // tr √(A B) = tr √(R B Rᵀ) with A = Rᵀ R.
+        let root = root(&a, d);
+        let rank = root.len().checked_div(d).unwrap_or(0);
+        let (mut half, mut whole) = (vec![0.0; rank * d], vec![0.0; rank * rank]);
         rows_by_rows(&root, &b, d, &mut half);
         rows_by_rows(&half, &root, d, &mut whole);
-        let common: f64 = values(whole, d).ok_or_else(unsettled)?.iter().map(|value| value.max(0.0).sqrt()).sum();
+        let common: f64 = values(whole, rank).ok_or_else(unsettled)?.iter().map(|value| value.max(0.0).sqrt()).sum();
         Ok(Some((apart + traces - 2.0 * common).max(0.0)))
     }
 }
