@@ -11,7 +11,7 @@ import { dice, png } from './fixture.mjs';
 const FORMS = ['disc', 'ring', 'square', 'frame', 'cross', 'triangle', 'diamond', 'bar'];
 const COLOURS = {
   red: [214, 64, 58], orange: [236, 138, 43], yellow: [228, 193, 52], green: [74, 160, 84], teal: [42, 157, 151], blue: [62, 118, 200],
-  violet: [130, 88, 190], pink: [222, 116, 170], brown: [139, 96, 66], grey: [124, 130, 138], white: [240, 240, 238], black: [40, 42, 48],
+  violet: [130, 88, 190], pink: [222, 116, 170], brown: [139, 96, 66], grey: [124, 130, 138], white: [252, 252, 250], black: [40, 42, 48],
 };
 
 /** What a feature is called and drawn as. */
@@ -69,7 +69,7 @@ function draw(features, order, ground) {
 
 /** Makes it; `settings` are of the world, the dictionary and the number of rows with a picture. */
 export function make(directory, program, settings = {}) {
-  const { rows = 500, features = 48, width = 32, active = 5, models = 2, planted = 6, latents = 64, k = 6, epochs = 40, shown = 150, others = [] } = settings;
+  const { rows = 500, features = 48, width = 32, active = 5, models = 2, planted = 6, latents = 64, k = 6, epochs = 40, shown = 500, others = [] } = settings;
   fs.rmSync(directory, { recursive: true, force: true });
   fs.mkdirSync(directory, { recursive: true });
   const run = (...words) => execFileSync(program, [...words.map(String), '--quiet'], { cwd: directory, stdio: ['ignore', 'ignore', 'inherit'] });
@@ -86,8 +86,8 @@ export function make(directory, program, settings = {}) {
     'title = "Planted blindspots"', 'out = "results"',
     `metrics = ["blindspots", "blindspot_models", "divergence", "frequency", "cooccurrence", "fid", "match", "probe_ceiling", "monosemanticity"]`,
     '[params.blindspots]', 'temperature = 0.02', '[inputs]', 'embeddings = "world/activations"', 'labels = "labels.csv"',
-    `[[set]]`, 'name = "topk"', 'sae = "dictionary"', `generated = [${generators.map((name) => `"${name}=world/generated/${name}/activations"`).join(', ')}]`,
-    ...others.flatMap(([name]) => ['[[set]]', `name = "${name.replace(/-.*/, '')}"`, `sae = "${name}"`]),
+    `[[set]]`, 'name = "topk"', `about = { group = "topk" }`, 'sae = "dictionary"', `generated = [${generators.map((name) => `"${name}=world/generated/${name}/activations"`).join(', ')}]`,
+    ...others.flatMap(([name, arch]) => ['[[set]]', `name = "${name}"`, `about = { group = "${arch}" }`, `sae = "${name}"`]),
   ];
   fs.writeFileSync(path.join(directory, 'study.toml'), lines.join('\n') + '\n');
   run('run', 'study.toml');
@@ -103,7 +103,7 @@ export function make(directory, program, settings = {}) {
   for (const sample of truth) {
     const chance = dice(1000 + sample.row);
     const order = Array.from({ length: CELLS * CELLS }, (_, cell) => cell).map((cell) => [chance.next(), cell]).sort((a, b) => a[0] - b[0]).map(([, cell]) => cell);
-    const ground = [244, 240, 232].map((value) => Math.round(value - 14 * chance.next()));
+    const ground = [224, 217, 204].map((value) => Math.round(value - 14 * chance.next()));
     // A feature that is in the real row too stands where it stands there; new ones fill the free cells.
     const there = real.get(sample.row).slice(0, CELLS * CELLS);
     const own = sample.activations.map((one) => one.latent);

@@ -526,7 +526,7 @@ pub struct Samples {
     /// A table of where concepts are in the images: row, concept, x, y, width, height, as shares of the image
     #[arg(long, value_name = "TABLE")]
     pub boxes: Option<PathBuf>,
-    /// Rows to take: of more, those on which latents fire most strongly
+    /// Rows to take (of those in --rows, if it is given): of more, those on which latents fire most strongly
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub most: usize,
     /// The directory with results

@@ -7,6 +7,12 @@ export async function samples(manifest: Manifest): Promise<Sample[]> {
   return manifest.samples ? load<Sample[]>('samples') : [];
 }
 
+/** Are the activations of samples of other codes than those of a result? Files that people wrote may not say; then nobody knows. */
+export function foreign(manifest: Manifest, result: string): boolean {
+  const codes = manifest.results.find((one) => one.id === result)?.codes;
+  return Boolean(manifest.sample_codes && codes && codes !== manifest.sample_codes);
+}
+
 /** Finds the sample of a row in a set; the real rows are those of the set `real`, or of none. */
 export function finder(all: Sample[]): (set: string | null, row: number) => Sample | null {
   const places = new Map(all.flatMap((sample) => (sample.row === null ? [] : [[`${sample.set ?? 'real'} ${sample.row}`, sample] as const])));

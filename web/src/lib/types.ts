@@ -12,13 +12,13 @@ export interface Card {
 
 export interface Listed {
   id: string; metric: string; version: number; profile: string; seed: number;
-  params: Record<string, unknown>; about: Record<string, unknown>;
+  params: Record<string, unknown>; about: Record<string, unknown>; codes: string | null;
   tables: Record<string, { rows: number; columns: string[]; numbers: string[] }>;
 }
 
 export interface Manifest {
   schema: number; etalon: string; title: string; results: Listed[];
-  layouts: { id: string; points: number }[]; samples: number; concepts: number[]; images: number; directions: number;
+  layouts: { id: string; points: number }[]; samples: number; sample_codes: string | null; concepts: number[]; images: number; directions: number;
   albums: { slug: string; name: string }[]; damaged: { file: string; reason: string }[]; problems: string[];
 }
 

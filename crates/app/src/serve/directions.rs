@@ -77,7 +77,8 @@ mod tests {
             _memory: Budget::of_machine().take(1, "a test").unwrap(),
         };
         let near = directions.near(0).unwrap();
-        let ids: Vec<u64> = near["nearest"].as_array().unwrap().iter().map(|one| one["latent"].as_u64().unwrap()).collect();
+        let ids: Vec<u64> =
+            near["nearest"].as_array().unwrap().iter().map(|one| one["latent"].as_u64().unwrap()).collect();
         assert_eq!(ids, [2, 1, 4, 3]);
         let cosine = |place: usize| near["nearest"][place]["cosine"].as_f64().unwrap();
         assert!((cosine(0) - 0.8).abs() < 1e-7 && (cosine(1) - 0.6).abs() < 1e-7 && cosine(2) == 0.0);

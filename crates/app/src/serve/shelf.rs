@@ -228,6 +228,7 @@ impl Content {
             "results": results,
             "layouts": layouts,
             "samples": self.samples.len(),
+            "sample_codes": self.samples.iter().find_map(|sample| sample.codes.as_ref()),
             "concepts": self.firing.keys().collect::<Vec<_>>(),
             "images": self.pictures.len(),
             "directions": self.latents(),
@@ -319,6 +320,7 @@ fn listed(stored: &Stored) -> Value {
     json!({
         "id": stored.id, "metric": recipe.metric, "version": recipe.version, "profile": recipe.profile.name(),
         "seed": recipe.seed, "params": recipe.params, "about": stored.about, "tables": tables,
+        "codes": recipe.inputs.get("codes"),
     })
 }
 

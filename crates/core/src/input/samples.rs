@@ -7,7 +7,8 @@
 //!
 //! `tokens` has a value per word of the text (per entry of `words`, if that is given), `grid` one per patch, row by row of a square.
 //! `row` is its row of the data; `concepts` are those that it has by the labels, and `unknown` those of which nobody knows;
-//! `boxes` say where in the image something is. `etalon samples` writes such files.
+//! `boxes` say where in the image something is; `codes` in the first line says of which codes all activations are, so that
+//! numbers of another dictionary are not taken for theirs. `etalon samples` writes such files.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -53,6 +54,9 @@ pub struct Sample {
     /// Where in its image something is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boxes: Vec<Region>,
+    /// The content address of the codes that activations are of; the first sample says it for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub codes: Option<String>,
     /// The latents that fire on it.
     #[serde(default)]
     pub activations: Vec<Firing>,

@@ -47,9 +47,12 @@ pub fn write_samples(
 ) -> Result<WrittenSamples> {
     let codes = inputs.codes.as_deref().ok_or_else(|| Complaint::new("samples need codes").advice("give --codes"))?;
     let sets: Vec<&str> = inputs.models.iter().map(|model| model.name.as_str()).collect();
-    let described = tables.rows.map(|path| described(path, codes.rows(), &sets, budget)).transpose()?.unwrap_or_default();
+    let described =
+        tables.rows.map(|path| described(path, codes.rows(), &sets, budget)).transpose()?.unwrap_or_default();
     let boxes = tables.boxes.map(|path| boxes(path, codes.rows(), budget)).transpose()?.unwrap_or_default();
-    let rows = chosen(codes, most)?;
+    // Rows of which a table says what they show come before others: there is something to see.
+    let seen: BTreeSet<usize> = described.keys().map(|(_, row)| *row).collect();
+    let rows = chosen(codes, most, &seen)?;
     let (mut text, mut count, mut images) = (String::new(), 0, BTreeSet::new());
     let real = (!sets.is_empty()).then(|| REAL.to_string());
     let sides = [(String::new(), real, codes)].into_iter();
@@ -75,6 +78,7 @@ pub fn write_samples(
                 sample.id = format!("{key} {row}");
             }
             (sample.set, sample.activations) = (set.clone(), firing.collect());
+            sample.codes = (count == 0).then(|| codes.id()).transpose()?;
             if let (Some(image), Some(table)) = (&sample.image, tables.rows) {
                 let (bytes, ending) = read_picture(&table.parent().unwrap_or(Path::new("")).join(image))?;
                 let hash = blake3::hash(&bytes).to_hex().to_string();
@@ -104,6 +108,7 @@ fn empty(row: usize) -> Sample {
         concepts: None,
         unknown: Vec::new(),
         boxes: Vec::new(),
+        codes: None,
         activations: Vec::new(),
     }
 }
@@ -113,15 +118,18 @@ fn named(labels: &Annotations, row: usize, wanted: Label) -> Vec<String> {
     (0..labels.concepts()).filter(has).map(|concept| labels.names()[concept].clone()).collect()
 }
 
-/// All rows; or, if there are more than `most`, the strongest of every latent, then the second strongest, and so on, ascending.
-fn chosen(codes: &Codes, most: usize) -> Result<Vec<usize>> {
-    if codes.rows() <= most {
-        return Ok((0..codes.rows()).collect());
+/// All rows (of `seen`, unless it is empty), ascending; or, if there are more than `most`, the strongest of every latent, then
+/// the second strongest, and so on.
+fn chosen(codes: &Codes, most: usize, seen: &BTreeSet<usize>) -> Result<Vec<usize>> {
+    let all: BTreeSet<usize> = if seen.is_empty() { (0..codes.rows()).collect() } else { seen.clone() };
+    if all.len() <= most {
+        return Ok(all.into_iter().collect());
     }
     let columns = codes.columns()?;
     let strongest = |latent: usize| {
         let (rows, values) = columns.latent(Latent(latent as u32));
-        let mut order: Vec<(f32, u32)> = values.iter().copied().zip(rows.iter().copied()).collect();
+        let entries = values.iter().copied().zip(rows.iter().copied());
+        let mut order: Vec<(f32, u32)> = entries.filter(|(_, row)| all.contains(&(*row as usize))).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         // No more than this many of one latent can be among them.
         order.truncate(most);
@@ -240,22 +248,28 @@ mod tests {
         let tables = SampleTables { rows: Some(&rows), boxes: Some(&boxes) };
         let written = write_samples(&inputs(), &tables, 10, &out, &budget).unwrap();
         // Two rows share one image.
-        assert_eq!(written, WrittenSamples { samples: 3, images: 1 });
+        assert_eq!(written, WrittenSamples { samples: 2, images: 1 });
         let samples = read_samples(&out.join("samples.jsonl"), &budget).unwrap();
-        assert_eq!(samples[1].caption.as_deref(), Some("a bird"));
-        assert_eq!(samples[1].concepts.as_deref(), Some(&["striped".to_string()][..]));
-        assert_eq!((samples[0].unknown.len(), samples[1].boxes[0].width), (1, 0.3));
-        assert_eq!(samples[1].activations.iter().map(|f| f.value).collect::<Vec<_>>(), [3.0, 2.0]);
-        assert!(out.join("images").join(format!("{}.png", samples[2].image.as_deref().unwrap())).exists());
+        assert_eq!(samples[0].codes, inputs().codes.map(|codes| codes.id().unwrap()));
+        assert_eq!((samples[0].caption.as_deref(), &samples[1].codes), (Some("a bird"), &None));
+        assert_eq!(samples[0].concepts.as_deref(), Some(&["striped".to_string()][..]));
+        assert_eq!((samples[1].unknown.len(), samples[0].boxes[0].width), (1, 0.3));
+        assert_eq!(samples[0].activations.iter().map(|f| f.value).collect::<Vec<_>>(), [3.0, 2.0]);
+        assert!(out.join("images").join(format!("{}.png", samples[1].image.as_deref().unwrap())).exists());
     }
 
     #[test]
     fn few_rows_are_the_strongest_of_every_latent() {
         // Latent 0 is strongest in row 1, latent 1 in row 2.
         let inputs = inputs();
-        assert_eq!(chosen(inputs.codes.as_deref().unwrap(), 2).unwrap(), [1, 2]);
-        assert_eq!(chosen(inputs.codes.as_deref().unwrap(), 3).unwrap(), [0, 1, 2]);
-        assert_eq!(chosen(inputs.codes.as_deref().unwrap(), 0).unwrap(), [0usize; 0]);
+        let codes = inputs.codes.as_deref().unwrap();
+        let none = BTreeSet::new();
+        assert_eq!(chosen(codes, 2, &none).unwrap(), [1, 2]);
+        assert_eq!(chosen(codes, 3, &none).unwrap(), [0, 1, 2]);
+        assert_eq!(chosen(codes, 0, &none).unwrap(), [0usize; 0]);
+        // Only rows that can be seen, if there are any: of 0 and 2 latent 0 is strongest in row 0.
+        assert_eq!(chosen(codes, 9, &BTreeSet::from([0, 2])).unwrap(), [0, 2]);
+        assert_eq!(chosen(codes, 1, &BTreeSet::from([0, 2])).unwrap(), [0]);
     }
 
     #[test]
@@ -265,13 +279,15 @@ mod tests {
         for text in ["row,width\n0,3\n", "row,text\n3,a\n", "set,text\nother,a\n", "image\nnowhere.png\n"] {
             fs::write(&path, text).unwrap();
             let tables = SampleTables { rows: Some(&path), boxes: None };
-            let error = write_samples(&inputs(), &tables, 9, &room.path().join("o"), &Budget::of_machine()).unwrap_err();
+            let error =
+                write_samples(&inputs(), &tables, 9, &room.path().join("o"), &Budget::of_machine()).unwrap_err();
             assert!(error.is_input(), "{text}: {error}");
         }
         for text in ["row,concept,x,y,width,height\n0,a,0.9,0,0.9,1\n", "row,concept\n0,a\n"] {
             fs::write(&path, text).unwrap();
             let tables = SampleTables { rows: None, boxes: Some(&path) };
-            let error = write_samples(&inputs(), &tables, 9, &room.path().join("o"), &Budget::of_machine()).unwrap_err();
+            let error =
+                write_samples(&inputs(), &tables, 9, &room.path().join("o"), &Budget::of_machine()).unwrap_err();
             assert!(error.to_string().contains("box"), "{error}");
         }
     }
