@@ -186,7 +186,7 @@ function concepts(directory) {
     reality.null_gap.push(latent === 5 ? null : round(0.05 * chance.normal()));
   }
   writeResult(directory, {
-    recipe: { metric: 'blindspots', version: 1, profile: 'paper', seed: 0, params: { pool: 'mean' }, inputs: { codes: 'blake3:real' } },
+    recipe: { metric: 'blindspots', version: 1, profile: 'paper', seed: 0, params: { temperature: 0.8 }, inputs: { codes: 'blake3:real' } },
     headline: { suppressed: { value: 0.02, low: 0.018, high: 0.022, n: LATENTS } }, tables: { model: { name: ['sd15', 'pixart', 'real against real'] }, latent_model: table, latent: reality },
     about: { data: 'birds', inputs: 'sae-32k', latents: LATENTS },
   });
