@@ -69,7 +69,7 @@ function draw(features, order, ground) {
 
 /** Makes it; `settings` are of the world, the dictionary and the number of rows with a picture. */
 export function make(directory, program, settings = {}) {
-  const { rows = 500, features = 48, width = 32, active = 5, models = 2, planted = 6, latents = 64, k = 6, epochs = 40, shown = 500, others = [] } = settings;
+  const { rows = 500, features = 48, width = 32, active = 5, models = 2, planted = 6, latents = 64, k = 6, epochs = 40, shown = 500, temperature = 0.02, others = [] } = settings;
   fs.rmSync(directory, { recursive: true, force: true });
   fs.mkdirSync(directory, { recursive: true });
   const run = (...words) => execFileSync(program, [...words.map(String), '--quiet'], { cwd: directory, stdio: ['ignore', 'ignore', 'inherit'] });
@@ -85,7 +85,7 @@ export function make(directory, program, settings = {}) {
   const lines = [
     'title = "Planted blindspots"', 'out = "results"',
     `metrics = ["blindspots", "blindspot_models", "divergence", "frequency", "cooccurrence", "fid", "match", "probe_ceiling", "monosemanticity"]`,
-    '[params.blindspots]', 'temperature = 0.02', '[inputs]', 'embeddings = "world/activations"', 'labels = "labels.csv"',
+    '[params.blindspots]', `temperature = ${temperature}`, '[inputs]', 'embeddings = "world/activations"', 'labels = "labels.csv"',
     `[[set]]`, 'name = "topk"', `about = { group = "topk" }`, 'sae = "dictionary"', `generated = [${generators.map((name) => `"${name}=world/generated/${name}/activations"`).join(', ')}]`,
     ...others.flatMap(([name, arch]) => ['[[set]]', `name = "${name}"`, `about = { group = "${arch}" }`, `sae = "${name}"`]),
   ];

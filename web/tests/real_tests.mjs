@@ -1,6 +1,7 @@
 // The explorer on what the program itself computed, from the world to the layout: nothing here was written by hand.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 
@@ -139,6 +140,22 @@ export async function realTests(test, room, program, accessible) {
     const first = page.locator('ol.pairs > li').first();
     assert.match(await first.innerText(), new RegExp(`row ${found.memorised.row[0]}\\b`));
     assert.equal(await first.locator('img').count(), 2 + found.memorised.nearest_real_rows[0].length);
+  });
+
+  await test('real: one file carries all of it', async () => {
+    const file = path.join(room, 'real.html');
+    execFileSync(program, ['export', results, '--single', file, '--quiet']);
+    const { page, wrong, context } = await open(`file://${file}`);
+    for (const hash of PAGES) {
+      await visit(page, hash);
+      assert.equal(await page.locator('[data-state=error]').count(), 0, hash);
+    }
+    await visit(page, '#/concept/10');
+    await page.waitForSelector('[data-testid=cosines]');
+    await visit(page, '#/pairs');
+    assert.ok(await page.locator('ol.pairs img').first().evaluate((image) => image.decode().then(() => image.naturalWidth === 72)));
+    assert.deepEqual(wrong, []);
+    await context.close();
   });
 
   await test('real: no error in the console, no request to anybody else', async () => assert.deepEqual(wrong, []));

@@ -98,6 +98,7 @@ async function browserTests() {
     assert.ok(page.url().includes('x=fms.fms'));
     assert.equal(await marks(), 12);
     assert.equal(await page.locator('figure svg [data-front]').count(), 1);
+    assert.ok((await page.locator('figure svg [data-ring]').count()) > 0, 'who is on the front within the intervals');
     await page.getByLabel('bars').selectOption('seeds');
     assert.ok(page.url().includes('err=seeds'));
     await page.getByLabel('filter').fill('jumprelu');
