@@ -51,6 +51,7 @@ fn demo() {
     assert!(answer["computed"].as_u64().unwrap() > 20 && answer["failed"].as_array().unwrap().is_empty());
     assert!(room.path("demo/report/index.html").is_file() && said.err.is_empty(), "{}", said.err);
     assert!(room.path("demo/report/results.csv").is_file());
+    assert_eq!(answer["serve"], "etalon serve demo");
     for world in ["shapes", "superposition"] {
         assert!(room.path(&format!("demo/report/{world}.html")).is_file());
         assert!(room.files(&format!("demo/report/figures/{world}")).iter().all(|name| name.ends_with(".svg")));
