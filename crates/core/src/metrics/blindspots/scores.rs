@@ -31,6 +31,9 @@ struct Drawn {
     delta: f64,
 }
 
+/// One number of the numbers of a resample.
+type Statistic<'a> = dyn Fn(&[Option<f64>]) -> Option<f64> + 'a;
+
 /// Resamples of the concepts, in blocks of a few.
 pub(super) struct Resampling {
     judged: Judged,
@@ -136,7 +139,7 @@ impl Resampling {
     fn scores(&self, replicates: &[Vec<Option<f64>>], job: &Job<'_>) -> Result<Scores> {
         let measured = &self.judged.measured;
         let numbers = self.numbers(&(0..self.latents()).collect::<Vec<_>>());
-        let interval = |number: &dyn Fn(&[Option<f64>]) -> Option<f64>| -> Option<Interval> {
+        let interval = |number: &Statistic<'_>| -> Option<Interval> {
             let values: Vec<f64> = replicates.iter().filter_map(|replicate| number(replicate)).collect();
             (self.latents() > 1).then(|| percentile_interval(values)).flatten()
         };
@@ -224,7 +227,7 @@ impl Resampling {
     fn model_table(
         &self,
         numbers: &[Option<f64>],
-        interval: &dyn Fn(&dyn Fn(&[Option<f64>]) -> Option<f64>) -> Option<Interval>,
+        interval: &dyn Fn(&Statistic<'_>) -> Option<Interval>,
     ) -> Table {
         let measured = &self.judged.measured;
         let count = |yes: usize| -> Vec<usize> {
