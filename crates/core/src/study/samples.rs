@@ -53,7 +53,8 @@ pub fn write_samples(
     // Rows of which a table says what they show come before others: there is something to see.
     let seen: BTreeSet<usize> = described.keys().map(|(_, row)| *row).collect();
     let rows = chosen(codes, most, &seen)?;
-    let (mut text, mut count, mut images) = (String::new(), 0, BTreeSet::new());
+    let (mut count, mut images) = (0, BTreeSet::new());
+    let mut file = disk::NewFile::create(&out.join("samples.jsonl"))?;
     let real = (!sets.is_empty()).then(|| REAL.to_string());
     let sides = [(String::new(), real, codes)].into_iter();
     let sides = sides.chain(inputs.models.iter().map(|m| (m.name.clone(), Some(m.name.clone()), m.codes.as_ref())));
@@ -87,12 +88,12 @@ pub fn write_samples(
                 }
                 sample.image = Some(hash);
             }
-            text += &serde_json::to_string(&sample).map_err(|error| Error::Bug(format!("a sample: {error}")))?;
-            text.push('\n');
+            let line = serde_json::to_string(&sample).map_err(|error| Error::Bug(format!("a sample: {error}")))?;
+            file.write(format!("{line}\n").as_bytes())?;
             count += 1;
         }
     }
-    disk::write(&out.join("samples.jsonl"), text.as_bytes())?;
+    file.finish()?;
     Ok(WrittenSamples { samples: count, images: images.len() })
 }
 

@@ -192,7 +192,8 @@ fn power(x: f32, exponent: f32) -> f32 {
     let rest = exponent - nearest;
     let series = 1.0
         + rest
-            * (std::f32::consts::LN_2 + rest * (0.240_226_5 + rest * (0.055_504_1 + rest * (0.009_618_13 + rest * 0.001_333_36))));
+            * (std::f32::consts::LN_2
+                + rest * (0.240_226_5 + rest * (0.055_504_1 + rest * (0.009_618_13 + rest * 0.001_333_36))));
     series * f32::from_bits(((nearest as i32 + 127) << 23) as u32)
 }
 

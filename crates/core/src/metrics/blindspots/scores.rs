@@ -224,11 +224,7 @@ impl Resampling {
     }
 
     /// One line per model, and one for real against real.
-    fn model_table(
-        &self,
-        numbers: &[Option<f64>],
-        interval: &dyn Fn(&Statistic<'_>) -> Option<Interval>,
-    ) -> Table {
+    fn model_table(&self, numbers: &[Option<f64>], interval: &dyn Fn(&Statistic<'_>) -> Option<Interval>) -> Table {
         let measured = &self.judged.measured;
         let count = |yes: usize| -> Vec<usize> {
             self.drawn.iter().map(|side| side.iter().flatten().filter(|drawn| drawn.yes[yes]).count()).collect()
