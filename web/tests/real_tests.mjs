@@ -8,7 +8,7 @@ import path from 'node:path';
 import { ink, number, open, serve, visit } from './browser.mjs';
 import { make } from './real.mjs';
 
-const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=conceptual-blindspots', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/10', '#/match?cell=hits', '#/match?cell=others', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/reports'];
+const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/10', '#/match?cell=hits', '#/match?cell=others', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/reports'];
 
 export async function realTests(test, room, program, accessible) {
   const results = make(path.join(room, 'real'), program);
@@ -35,6 +35,17 @@ export async function realTests(test, room, program, accessible) {
       assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, 'wider than the window');
     });
   }
+
+  await test('real: all pages narrow and dark', async () => {
+    const { page, wrong, context } = await open(address, { width: 420, height: 850, dark: true });
+    for (const hash of PAGES) {
+      await visit(page, hash);
+      assert.deepEqual(await accessible(page), [], hash);
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `${hash} is wider than the window`);
+    }
+    assert.deepEqual(wrong, []);
+    await context.close();
+  });
 
   await test('real: the map has the places of etalon layout', async () => {
     await visit(page, '#/map');
