@@ -87,6 +87,10 @@ export async function realTests(test, room, program, accessible) {
     await visit(page, '#/map?a=model_1&b=model_2&show=difference&list=differ');
     assert.equal(await page.locator('canvas').count(), 1);
     assert.ok((await page.locator('.concepts li').count()) > 10);
+    const { pair } = (await ask(`results/${manifest.results.find((one) => one.metric === 'blindspot_models').id}`)).tables;
+    await page.waitForFunction(() => document.querySelector('[data-testid=counts]').textContent.includes('correlation of A and B'));
+    const counts = await page.locator('[data-testid=counts]').innerText();
+    assert.ok(counts.includes(pair.pearson[0].toFixed(3)) && counts.includes(pair.split_half[0].toFixed(3).replace('-', '−')), counts);
   });
 
   await test('real: a selection gets a name, comes back, and goes into a file', async () => {
