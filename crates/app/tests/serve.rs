@@ -427,7 +427,7 @@ fn samples_are_written_and_served() {
     assert_eq!((manifest["samples"].as_u64(), &manifest["problems"]), (Some(2), &serde_json::json!([])));
     // The codes under test are those of the samples, the baselines are others.
     let results = manifest["results"].as_array().unwrap();
-    assert!(results.iter().any(|one| one["codes"] == manifest["sample_codes"] && one["about"]["inputs"] == "codes"));
+    assert!(results.iter().any(|one| one["codes"] == manifest["sample_codes"] && one["about"]["inputs"] == "trained"));
     assert!(results.iter().any(|one| one["codes"] != manifest["sample_codes"]));
     let samples = served.get("/api/v1/samples.json").json();
     assert_eq!((samples[0]["row"].as_u64(), samples[0]["caption"].as_str()), (Some(0), Some("<b>red</b>")));
