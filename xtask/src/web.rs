@@ -61,22 +61,35 @@ fn browser() -> Result<Option<PathBuf>> {
     if let Some(named) = std::env::var_os("CHROMIUM") {
         return Ok(Some(named.into()));
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let named = |folder: PathBuf| BROWSERS.map(|name| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
-    let found = std::env::split_paths(&path).flat_map(named).find(|program| program.is_file());
-    if found.is_some() {
-        return Ok(found);
+    if let Some(found) = on_path() {
+        return Ok(Some(found));
     }
-    let mut command = Command::new("node");
-    command.args(["web/node_modules/playwright-core/cli.js", "install", "chromium"]);
-    // It needs libraries of the system, which only the administrator can install.
+    let fetch = |more: Option<&str>| {
+        let mut command = Command::new("node");
+        command.args(["web/node_modules/playwright-core/cli.js", "install", "chromium"]).args(more);
+        run(command.env("PLAYWRIGHT_BROWSERS_PATH", own_browsers()))
+    };
+    // It needs libraries of the system, which only the administrator can install, and which may be there already.
     let is_root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    command.args(is_root.then_some("--with-deps")).env("PLAYWRIGHT_BROWSERS_PATH", own_browsers());
-    run(&mut command).context(
+    if (is_root && fetch(Some("--with-deps")).is_ok()) || fetch(None).is_ok() {
+        return Ok(None);
+    }
+    // Where Playwright's server cannot be reached, that of the system may be.
+    if is_root {
+        let packages = |words: &[&str]| run(Command::new("apt-get").arg("--yes").args(words));
+        let _ = packages(&["update"]).and_then(|()| packages(&["install", "--no-install-recommends", "chromium"]));
+    }
+    on_path().map(Some).context(
         "the explorer is tested in Chromium, and there is none here and none could be fetched: install it, or name the \
          program in CHROMIUM",
-    )?;
-    Ok(None)
+    )
+}
+
+/// Chromium where programs are looked for.
+fn on_path() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let named = |folder: PathBuf| BROWSERS.map(|name| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
+    std::env::split_paths(&path).flat_map(named).find(|program| program.is_file())
 }
 
 /// Where Playwright keeps what it fetches: in this project, and not in the home of the person who tests it.
