@@ -86,27 +86,34 @@ export function dice(seed) {
 
 const round = (value) => Number(value.toFixed(4));
 
-/** A picture of one colour with a lighter corner. */
-function png(red, green, blue) {
-  const size = 32;
-  const raw = Buffer.alloc(size * (1 + 3 * size));
-  for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) {
-    const lift = x < size / 2 && y < size / 2 ? 60 : 0;
-    [red, green, blue].forEach((value, channel) => (raw[y * (1 + 3 * size) + 1 + 3 * x + channel] = Math.min(255, value + lift)));
-  }
+/** An image of so many pixels, three bytes each. */
+export function png(width, height, pixels) {
+  const raw = Buffer.alloc(height * (1 + 3 * width));
+  for (let y = 0; y < height; y++) Buffer.from(pixels.buffer, pixels.byteOffset + 3 * width * y, 3 * width).copy(raw, y * (1 + 3 * width) + 1);
   const chunk = (kind, data) => {
     const body = Buffer.concat([Buffer.from(kind), data]);
     const out = Buffer.alloc(8 + body.length);
     out.writeUInt32BE(data.length, 0);
     body.copy(out, 4);
-    out.writeUInt32BE(zlib.crc32 ? zlib.crc32(body) : crc32(body), 4 + body.length);
+    out.writeUInt32BE(crc32(body), 4 + body.length);
     return out;
   };
   const head = Buffer.alloc(13);
-  head.writeUInt32BE(size, 0);
-  head.writeUInt32BE(size, 4);
+  head.writeUInt32BE(width, 0);
+  head.writeUInt32BE(height, 4);
   head.set([8, 2, 0, 0, 0], 8);
   return Buffer.concat([Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]), chunk('IHDR', head), chunk('IDAT', zlib.deflateSync(raw)), chunk('IEND', Buffer.alloc(0))]);
+}
+
+/** A picture of one colour with a lighter corner. */
+function plainPicture(red, green, blue) {
+  const size = 32;
+  const pixels = new Uint8Array(3 * size * size);
+  for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) {
+    const lift = x < size / 2 && y < size / 2 ? 60 : 0;
+    pixels.set([red, green, blue].map((value) => Math.min(255, value + lift)), 3 * (y * size + x));
+  }
+  return png(size, size, pixels);
 }
 
 function crc32(bytes) {
@@ -179,14 +186,14 @@ function concepts(directory) {
     reality.null_gap.push(latent === 5 ? null : round(0.05 * chance.normal()));
   }
   writeResult(directory, {
-    recipe: { metric: 'blindspots', version: 1, profile: 'paper', seed: 0, params: { pool: 'mean' }, inputs: { codes: 'blake3:real' } },
+    recipe: { metric: 'blindspots', version: 1, profile: 'paper', seed: 0, params: { temperature: 0.8 }, inputs: { codes: 'blake3:real' } },
     headline: { suppressed: { value: 0.02, low: 0.018, high: 0.022, n: LATENTS } }, tables: { model: { name: ['sd15', 'pixart', 'real against real'] }, latent_model: table, latent: reality },
     about: { data: 'birds', inputs: 'sae-32k', latents: LATENTS },
   });
   fs.mkdirSync(path.join(directory, 'images'), { recursive: true });
   const lines = [];
   for (let sample = 0; sample < 60; sample++) {
-    const bytes = png(40 + 3 * sample, 90, 200 - 2 * sample);
+    const bytes = plainPicture(40 + 3 * sample, 90, 200 - 2 * sample);
     const hash = createHash('sha256').update(bytes).digest('hex');
     fs.writeFileSync(path.join(directory, 'images', `${hash}.png`), bytes);
     const value = round(5 - sample / 13);

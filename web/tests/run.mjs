@@ -1,18 +1,17 @@
-// The explorer in a real browser, against the real program: ETALON names the program, CHROMIUM the browser.
+// The explorer in a real browser, against the real program; a word after the command runs only tests with it in their names.
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
-import { chromium } from 'playwright-core';
 
+import { ink, launch, number, open, program, running, serve, stop, visit } from './browser.mjs';
 import { LATENTS, make } from './fixture.mjs';
+import { realTests } from './real_tests.mjs';
 import { units } from './units.mjs';
 
-const program = process.env.ETALON ?? path.resolve('../target/debug/etalon');
-const browserPath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const room = fs.mkdtempSync(path.join(os.tmpdir(), 'etalon-web-'));
 const results = path.join(room, 'results');
 const only = process.argv[2];
@@ -31,39 +30,7 @@ async function test(name, work) {
   }
 }
 
-const running = [];
-async function serve(directory) {
-  const child = spawn(program, ['serve', directory], { stdio: ['ignore', 'pipe', 'inherit'] });
-  running.push(child);
-  return new Promise((done, fail) => {
-    child.stdout.once('data', (data) => done(String(data).trim()));
-    child.once('exit', (code) => fail(new Error(`the server ended with ${code}`)));
-  });
-}
-
-const flags = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-gl=angle', '--use-angle=swiftshader', '--enable-unsafe-swiftshader'];
 let browser;
-
-/** A page that notes everything it should not do: errors in the console, and requests that leave its server. */
-async function open(address, { width = 1400, height = 900, dark = false } = {}) {
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', acceptDownloads: true });
-  const page = await context.newPage();
-  const wrong = [];
-  const home = address.startsWith('file:') ? 'file:' : new URL(address).origin;
-  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && wrong.push(message.text()));
-  page.on('pageerror', (error) => wrong.push(error.message));
-  page.on('request', (request) => !request.url().startsWith(home) && !/^(data|blob):/.test(request.url()) && wrong.push(`asked ${request.url()}`));
-  await page.goto(address);
-  await page.waitForSelector('main h1');
-  return { page, wrong, context };
-}
-
-async function visit(page, hash) {
-  await page.evaluate((hash) => (location.hash = hash), hash);
-  await page.waitForFunction(() => document.querySelector('main h1') && !document.querySelector('[data-state=loading]'), null, { timeout: 30_000 });
-}
-
-const number = (text) => Number(text.replaceAll(',', ''));
 
 /** The part of WCAG that a program can check here: names of controls, one heading, contrast of texts. */
 async function accessible(page) {
@@ -99,7 +66,7 @@ async function accessible(page) {
   });
 }
 
-const PAGES = ['#/runs', '#/runs?tab=small', '#/runs?tab=agree', '#/tables', '#/map', '#/map?b=pixart', '#/map?b=pixart&show=difference', '#/concept', '#/concept/17', '#/concept/0', '#/match', '#/reports', '#/reports/birds'];
+const PAGES = ['#/runs', '#/runs?tab=small', '#/runs?tab=agree', '#/tables', '#/map', '#/map?b=pixart', '#/map?b=pixart&show=difference', '#/concept', '#/concept/17', '#/concept/0', '#/match', '#/pairs', '#/reports', '#/reports/birds'];
 
 async function browserTests() {
   const address = await serve(results);
@@ -131,6 +98,7 @@ async function browserTests() {
     assert.ok(page.url().includes('x=fms.fms'));
     assert.equal(await marks(), 12);
     assert.equal(await page.locator('figure svg [data-front]').count(), 1);
+    assert.ok((await page.locator('figure svg [data-ring]').count()) > 0, 'who is on the front within the intervals');
     await page.getByLabel('bars').selectOption('seeds');
     assert.ok(page.url().includes('err=seeds'));
     await page.getByLabel('filter').fill('jumprelu');
@@ -175,34 +143,17 @@ async function browserTests() {
 
   await test('map: all points are drawn', async () => {
     await visit(page, '#/map?a=sd15');
-    const canvas = page.locator('canvas');
-    assert.equal(await canvas.getAttribute('data-points'), String(LATENTS));
-    await page.waitForTimeout(800);
-    const ink = await page.evaluate(() => {
-      const from = document.querySelector('canvas');
-      const copy = document.createElement('canvas');
-      [copy.width, copy.height] = [from.width, from.height];
-      const context = copy.getContext('2d');
-      context.drawImage(from, 0, 0);
-      const pixels = context.getImageData(0, 0, copy.width, copy.height).data;
-      let [all, blue, orange] = [0, 0, 0];
-      for (let i = 0; i < pixels.length; i += 4) {
-        if (pixels[i + 3] > 60) {
-          all++;
-          if (pixels[i + 2] > pixels[i] + 60) blue++;
-          if (pixels[i] > pixels[i + 2] + 60) orange++;
-        }
-      }
-      return { all, blue, orange };
-    });
-    assert.ok(ink.all > 20_000 && ink.blue > 2000 && ink.orange > 2000, JSON.stringify(ink));
+    const drawn = await ink(page);
+    assert.equal(drawn.points, LATENTS);
+    assert.ok(drawn.all > 20_000 && drawn.blue > 2000 && drawn.orange > 2000, JSON.stringify(drawn));
   });
 
   await test('map: temperature and thresholds count anew', async () => {
     await visit(page, '#/map?a=sd15');
     const suppressed = async () => number(await page.locator('[data-testid=counts] dd').first().innerText());
     const warm = await suppressed();
-    await page.getByLabel('Temperature').fill('0.4');
+    await page.getByLabel('temperature T', { exact: true }).fill('0.4');
+    await page.getByLabel('temperature T', { exact: true }).press('Enter');
     const cold = await suppressed();
     assert.ok(cold > warm && warm > 0, `${cold} and ${warm}`);
     await page.getByLabel('suppressed below').fill('0.2');
@@ -433,12 +384,12 @@ async function browserTests() {
 
 try {
   await units(test);
+  browser = await launch();
+  await realTests(test, room, program, accessible);
   make(results, program);
-  browser = await chromium.launch({ executablePath: browserPath, args: flags });
   await browserTests();
 } finally {
-  await browser?.close();
-  for (const child of running) child.kill();
+  await stop();
   fs.rmSync(room, { recursive: true, force: true });
 }
 console.log(`${passed} passed, ${failed.length} failed`);

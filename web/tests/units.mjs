@@ -24,7 +24,7 @@ async function load(file, prepare = (text) => text) {
 }
 
 export async function units(test) {
-  const { delta, difference, inside, pareto, ranks, spearman, summary, ticks } = await load('statistics.ts');
+  const { delta, difference, frontiers, inside, pareto, ranks, spearman, summary, ticks } = await load('statistics.ts');
   const { csv } = await load('save.ts');
   const { plain, short } = await load('words.ts');
   const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
@@ -40,6 +40,19 @@ export async function units(test) {
     assert.deepEqual(pareto(points, 'lower', 'higher'), [{ x: 1, y: 1 }, { x: 1, y: 1 }, { x: 2, y: 3 }]);
     assert.deepEqual(pareto(points, 'higher', 'higher'), [{ x: 2, y: 3 }, { x: 3, y: 2 }]);
     assert.deepEqual(pareto([], 'higher', 'higher'), []);
+  });
+  await test('the Pareto front knows its error bars', () => {
+    // a is beaten by b only if both are at their far ends; c is far below b, and d has no intervals at all.
+    const a = { x: 1, y: 0.5, low: 0.4, high: 0.6 };
+    const b = { x: 1, y: 0.55, low: 0.45, high: 0.65 };
+    const c = { x: 2, y: 0.2, low: 0.1, high: 0.3 };
+    const d = { x: 0.5, y: 0.1 };
+    assert.deepEqual(frontiers([a, b, c, d], 'lower', 'higher'), ['perhaps', 'perhaps', 'off', 'surely']);
+    assert.deepEqual(frontiers([a], 'lower', 'higher'), ['surely']);
+    // Equal points do not beat each other.
+    assert.deepEqual(frontiers([d, { ...d }], 'lower', 'higher'), ['surely', 'surely']);
+    // With lower as better for y, c beats whatever is above it at the same x.
+    assert.deepEqual(frontiers([{ x: 2, y: 0.9 }, c], 'lower', 'lower'), ['off', 'surely']);
   });
   await test('ranks share ties; Spearman follows from them', () => {
     assert.deepEqual(ranks([10, 20, 10]), [1.5, 3, 1.5]);

@@ -14,12 +14,13 @@ use steps::{cargo, step};
 
 const USAGE: &str = "cargo xtask COMMAND
 
-  test           everything that must pass: format, lints, tests, crash sweep, fresh documentation
+  test           everything that must pass: format, lints, tests, crash sweep, the explorer in a browser, fresh documentation
   bench [NAME]   measure against peers in the same run (makes a Python environment in target/), write benches/results
   docs           write docs/metrics and docs/commands.md from the cards and the command line
   web            build the explorer from web/src into web/dist (needs Node)
   web-check      is web/dist what web/src gives?
-  web-test       the explorer in a real browser (needs Node and Chromium)";
+  web-test       the explorer in a real browser (needs Node; fetches Chromium if there is none)
+  web-shots      make the pictures of the explorer in docs/images anew";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         ["web"] => web::build(),
         ["web-check"] => web::check(),
         ["web-test"] => web::test(),
+        ["web-shots"] => web::shots(),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };
     match done {
@@ -46,7 +48,9 @@ fn main() -> ExitCode {
 fn test() -> Result<()> {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;
     step("lints", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    step("the explorer's pages are fresh", web::check)?;
     step("tests", || cargo(&["test", "--workspace"]))?;
+    step("the explorer in a browser", web::test)?;
     step("crash sweep", || {
         cargo(&["test", "--package", "etalon", "--package", "etalon-app", "--features", "crash-points", "crash"])
     })?;

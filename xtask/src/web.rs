@@ -1,7 +1,7 @@
 //! The pages of the explorer: built from `web/src` into `web/dist`, which is committed so that `cargo build` needs no Node.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -11,8 +11,8 @@ use crate::steps::{cargo, output, root, run};
 /// The files that the program embeds.
 const BUILT: [&str; 4] = ["index.html", "app.js", "app.css", "hashes.txt"];
 
-/// The browser of the tests.
-const CHROMIUM: &str = "/usr/bin/chromium";
+/// Programs that are Chromium, as systems call them.
+const BROWSERS: [&str; 5] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"];
 
 /// Builds the pages.
 pub fn build() -> Result<()> {
@@ -20,12 +20,8 @@ pub fn build() -> Result<()> {
     npm(&["run", "build"])
 }
 
-/// Are the committed pages what their sources give? Without Node nobody can say; then this is passed over aloud.
+/// Are the committed pages what their sources give?
 pub fn check() -> Result<()> {
-    if Command::new("npm").arg("--version").output().is_err() {
-        eprintln!("there is no npm: whether web/dist is fresh was not checked");
-        return Ok(());
-    }
     install()?;
     npm(&["run", "check"])?;
     let (built, kept) = (root().join("target/web-fresh"), root().join("web/dist"));
@@ -42,14 +38,63 @@ pub fn check() -> Result<()> {
 
 /// Drives the explorer of this program in a real browser.
 pub fn test() -> Result<()> {
+    drive("web/tests/run.mjs")
+}
+
+/// Makes the pictures of the README anew, from what the program computes now.
+pub fn shots() -> Result<()> {
+    drive("web/tests/shots.mjs")
+}
+
+/// Runs a script that needs the program, of this moment, and a browser.
+fn drive(script: &str) -> Result<()> {
     install()?;
-    if std::env::var_os("CHROMIUM").is_none() && !Path::new(CHROMIUM).exists() {
-        run(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", "chromium"]))
-            .context("the tests need Chromium: install it, or name it in CHROMIUM")?;
-    }
+    let browser = browser()?;
     cargo(&["build", "--package", "etalon-app"])?;
     let mut command = Command::new("node");
-    run(command.arg("web/tests/run.mjs").env("ETALON", program()?))
+    command.arg(script).env("ETALON", program()?).env("PLAYWRIGHT_BROWSERS_PATH", own_browsers());
+    run(browser.iter().fold(&mut command, |command, path| command.env("CHROMIUM", path)))
+}
+
+/// A Chromium of this machine; nothing stands for Playwright's own, which is fetched if need be.
+fn browser() -> Result<Option<PathBuf>> {
+    if let Some(named) = std::env::var_os("CHROMIUM") {
+        return Ok(Some(named.into()));
+    }
+    if let Some(found) = on_path() {
+        return Ok(Some(found));
+    }
+    let fetch = |more: Option<&str>| {
+        let mut command = Command::new("node");
+        command.args(["web/node_modules/playwright-core/cli.js", "install", "chromium"]).args(more);
+        run(command.env("PLAYWRIGHT_BROWSERS_PATH", own_browsers()))
+    };
+    // It needs libraries of the system, which only the administrator can install, and which may be there already.
+    let is_root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if (is_root && fetch(Some("--with-deps")).is_ok()) || fetch(None).is_ok() {
+        return Ok(None);
+    }
+    // Where Playwright's server cannot be reached, that of the system may be.
+    if is_root {
+        let packages = |words: &[&str]| run(Command::new("apt-get").arg("--yes").args(words));
+        let _ = packages(&["update"]).and_then(|()| packages(&["install", "--no-install-recommends", "chromium"]));
+    }
+    on_path().map(Some).context(
+        "the explorer is tested in Chromium, and there is none here and none could be fetched: install it, or name the \
+         program in CHROMIUM",
+    )
+}
+
+/// Chromium where programs are looked for.
+fn on_path() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let named = |folder: PathBuf| BROWSERS.map(|name| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
+    std::env::split_paths(&path).flat_map(named).find(|program| program.is_file())
+}
+
+/// Where Playwright keeps what it fetches: in this project, and not in the home of the person who tests it.
+fn own_browsers() -> PathBuf {
+    root().join("target/browsers")
 }
 
 /// Where cargo put the program.
@@ -74,4 +119,5 @@ fn install() -> Result<()> {
 
 fn npm(arguments: &[&str]) -> Result<()> {
     run(Command::new("npm").args(["--prefix", "web"]).args(arguments))
+        .context("the explorer is built and tested with Node 20 or later")
 }

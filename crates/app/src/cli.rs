@@ -64,6 +64,8 @@ pub enum Command {
     Run(Run),
     /// Write an HTML page with tables and figures of a results directory
     Report(Report),
+    /// Write samples beside results, so that the explorer shows what concepts fire on
+    Samples(Box<Samples>),
     /// Explore a results directory in a browser; prints the address to open
     Serve(Serve),
     /// Write the explorer as files: a folder for a web server, or one page that opens by itself
@@ -506,6 +508,30 @@ pub struct Serve {
     /// The address to listen on [default: 127.0.0.1, which only this machine can reach]
     #[arg(long, value_name = "ADDR")]
     pub bind: Option<String>,
+    /// A dictionary or an array of directions, for the nearest latents by cosine [default: DIR/directions, if it is there]
+    #[arg(long, value_name = "SAE_OR_ARRAY")]
+    pub directions: Option<PathBuf>,
+}
+
+/// Options of `samples`.
+#[derive(Args)]
+pub struct Samples {
+    /// Where inputs are.
+    #[command(flatten)]
+    pub inputs: InputArgs,
+    /// A table of what rows show: columns image (a file), text, caption, id; row, if lines are not rows in order; set, for
+    /// what a generator made
+    #[arg(long, value_name = "TABLE")]
+    pub rows: Option<PathBuf>,
+    /// A table of where concepts are in the images: row, concept, x, y, width, height, as shares of the image
+    #[arg(long, value_name = "TABLE")]
+    pub boxes: Option<PathBuf>,
+    /// Rows to take (of those in --rows, if it is given): of more, those on which latents fire most strongly
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    pub most: usize,
+    /// The directory with results
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
 }
 
 /// Options of `export`.
@@ -520,6 +546,9 @@ pub struct Export {
     /// One file with everything in it
     #[arg(long, value_name = "FILE.html")]
     pub single: Option<PathBuf>,
+    /// A dictionary or an array of directions, for the nearest latents by cosine [default: DIR/directions, if it is there]
+    #[arg(long, value_name = "SAE_OR_ARRAY")]
+    pub directions: Option<PathBuf>,
 }
 
 /// Options of `import-results`.

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Sanity(args) => commands::sanity::run(args, &session),
         Command::Run(args) => commands::run::run(args, &session),
         Command::Report(args) => commands::report::run(args, &session),
+        Command::Samples(args) => commands::samples::run(args, &session),
         Command::Serve(args) => commands::serve::run(args, &session),
         Command::Export(args) => commands::serve::export(args, &session),
         Command::ImportResults(args) => commands::import_results::run(args, &session),

@@ -51,6 +51,7 @@ fn demo() {
     assert!(answer["computed"].as_u64().unwrap() > 20 && answer["failed"].as_array().unwrap().is_empty());
     assert!(room.path("demo/report/index.html").is_file() && said.err.is_empty(), "{}", said.err);
     assert!(room.path("demo/report/results.csv").is_file());
+    assert_eq!(answer["serve"], "etalon serve demo");
     for world in ["shapes", "superposition"] {
         assert!(room.path(&format!("demo/report/{world}.html")).is_file());
         assert!(room.files(&format!("demo/report/figures/{world}")).iter().all(|name| name.ends_with(".svg")));
@@ -104,11 +105,11 @@ fn pairs_of_a_world_need_codes_of_their_own() {
 fn data_lists_itself() {
     let room = Room::new();
     let said = room.done("data --list");
-    for name in ["superposition", "shapes", "impure-codes", "tabular-toy", "array", "cub", "coco", "syncub", "syncoco"]
-    {
+    let worlds = ["superposition", "shapes", "impure-codes", "tabular-toy", "blindspots"];
+    for name in worlds.iter().chain(&["array", "cub", "coco", "syncub", "syncoco"]) {
         assert!(said.out.contains(name), "{name}");
     }
-    assert_eq!(room.done("data --list --json").json()["worlds"].as_array().unwrap().len(), 4);
+    assert_eq!(room.done("data --list --json").json()["worlds"].as_array().unwrap().len(), worlds.len());
 }
 
 #[test]

@@ -377,3 +377,85 @@ fn an_export_holds_every_address_of_the_server() {
     assert!(single.contains("\\u003c/script>"));
     assert!(room.leftovers().is_empty());
 }
+
+#[test]
+fn neighbours_are_computed_for_latents_that_have_a_direction() {
+    let room = results();
+    // (3, 4)/5 · (1, 0) = 0.6; (−1.5, −2) is (3, 4) turned round: −1.
+    room.write("out/directions.npy", common::files::npy_f32(&[3, 2], &[3.0, 4.0, 2.0, 0.0, -1.5, -2.0]));
+    let served = serve_room(room, "");
+    assert_eq!(served.get("/api/v1/manifest.json").json()["directions"], 3);
+    let near = served.get("/api/v1/neighbours/0.json").json();
+    let nearest = near["nearest"].as_array().unwrap();
+    assert_eq!(nearest.iter().map(|one| one["latent"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    assert!((nearest[0]["cosine"].as_f64().unwrap() - 0.6).abs() < 1e-6);
+    assert!((near["opposite"]["cosine"].as_f64().unwrap() + 1.0).abs() < 1e-6);
+    for path in ["3", "-1", "0x0", "", "99999999999", "0/1"] {
+        assert_eq!(served.get(&format!("/api/v1/neighbours/{path}.json")).status, 404, "{path}");
+    }
+    // Files hold them for the latents that have samples.
+    served._room.done("export out --out static");
+    let files = served._room.files("static/api/v1/neighbours");
+    assert_eq!(files, ["0.json", "1.json"]);
+    // Directions that are there and cannot be read are a problem to show; those that were named must be readable.
+    served._room.write("out/directions.npy", "nothing");
+    let manifest = served.get("/api/v1/manifest.json").json();
+    assert!(manifest["problems"][0].as_str().unwrap().contains("directions.npy"), "{manifest}");
+    assert_eq!((manifest["directions"].as_u64(), served.get("/api/v1/neighbours/0.json").status), (Some(0), 404));
+    let refused = served._room.run("serve out --directions nowhere.npy");
+    assert!(refused.code == Some(2) && refused.err.contains("nowhere.npy"), "{}", refused.err);
+}
+
+#[test]
+fn samples_are_written_and_served() {
+    let room = Room::furnished();
+    room.done(
+        "sanity --codes codes.npy --embeddings embeddings.npy --labels labels.csv --metrics match --out out --quiet",
+    );
+    room.write("bird.png", b"\x89PNG\r\n\x1a\n0000IHDR");
+    room.write("rows.csv", "row,image,caption\n0,bird.png,<b>red</b>\n5,,no picture\n");
+    room.write("boxes.csv", "row,concept,x,y,width,height\n0,red,0.1,0.2,0.3,0.4\n");
+    let said = room
+        .done("samples --codes codes.npy --labels labels.csv --rows rows.csv --boxes boxes.csv --out out --json")
+        .json();
+    assert_eq!((said["samples"].as_u64(), said["images"].as_u64()), (Some(2), Some(1)));
+    room.write("boxes.csv", "row,concept,x,y,width,height\n0,red,0.9,0.2,0.3,0.4\n");
+    let refused = room.run("samples --codes codes.npy --boxes boxes.csv --out out");
+    assert!(refused.code == Some(2) && refused.err.contains("line 2"), "{}", refused.err);
+    let served = serve_room(room, "");
+    let manifest = served.get("/api/v1/manifest.json").json();
+    assert_eq!((manifest["samples"].as_u64(), &manifest["problems"]), (Some(2), &serde_json::json!([])));
+    // The codes under test are those of the samples, the baselines are others.
+    let results = manifest["results"].as_array().unwrap();
+    assert!(results.iter().any(|one| one["codes"] == manifest["sample_codes"] && one["about"]["inputs"] == "trained"));
+    assert!(results.iter().any(|one| one["codes"] != manifest["sample_codes"]));
+    let samples = served.get("/api/v1/samples.json").json();
+    assert_eq!((samples[0]["row"].as_u64(), samples[0]["caption"].as_str()), (Some(0), Some("<b>red</b>")));
+    assert!(samples[0]["concepts"].is_array() && samples[0].get("activations").is_none());
+    assert_eq!(samples[0]["boxes"][0]["name"], "red");
+    let image = served.get(&format!("/img/{}", samples[0]["image"].as_str().unwrap()));
+    assert_eq!((image.status, image.header("content-type")), (200, Some("image/png")));
+    let latent = manifest["concepts"][0].as_u64().unwrap();
+    let concept = served.get(&format!("/api/v1/concepts/{latent}.json")).json();
+    assert_eq!(concept["on"].as_array().unwrap().len(), concept["values"].as_array().unwrap().len());
+}
+
+#[test]
+fn what_layout_writes_is_a_map() {
+    let room = results();
+    room.write(
+        "directions.npy",
+        common::files::npy_f32(&[20, 3], &(0..60).map(|i| ((i * 7 % 11) as f32) - 5.0).collect::<Vec<_>>()),
+    );
+    for name in ["points.csv", "layouts/array.npy"] {
+        std::fs::create_dir_all(room.path("out/layouts")).unwrap();
+        room.done(&format!("layout directions.npy --neighbours 5 --out out/{name} --quiet"));
+    }
+    let served = serve_room(room, "");
+    let manifest = served.get("/api/v1/manifest.json").json();
+    assert_eq!(manifest["problems"], serde_json::json!([]));
+    let (table, array) =
+        (served.get("/api/v1/layouts/points.json").json(), served.get("/api/v1/layouts/array.json").json());
+    assert_eq!(table["latent"], serde_json::json!((0..20).collect::<Vec<u32>>()));
+    assert_eq!((&table["x"], &table["latent"]), (&array["x"], &array["latent"]));
+}

@@ -49,10 +49,15 @@ export function runsOf(board: Board, set: number, choice: Choice) {
   return board.cells.find((cell) => cell.set === set && cell.measure === choice.measure)?.runs ?? [];
 }
 
-/** A colour that sets of one name share. */
+/** What sets have in common that are one thing in several sizes: their architecture if it is said, else their name. */
+export function family(set: InputSet): string {
+  return set.group ?? set.name;
+}
+
+/** A colour that sets of one family share. */
 export function colour(board: Board, set: InputSet): number {
-  const names = [...new Set(board.sets.filter((other) => !other.baseline).map((other) => other.name))];
-  return Math.max(0, names.indexOf(set.name)) % 8;
+  const names = [...new Set(board.sets.filter((other) => !other.baseline).map(family))];
+  return Math.max(0, names.indexOf(family(set))) % 8;
 }
 
 export function card(cards: Card[], measure: Measure | string): Card | undefined {

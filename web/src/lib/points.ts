@@ -128,7 +128,8 @@ export class Points {
       low = Math.min(low, y[i]);
       high = Math.max(high, y[i]);
     }
-    const half = Math.max(right - left, high - low) / 2 || 1;
+    // A little room, so that no point lies on the edge.
+    const half = (Math.max(right - left, high - low) / 2) * 1.05 || 1;
     this.x = Float32Array.from(x, (value) => (value - (left + right) / 2) / half);
     this.y = Float32Array.from(y, (value) => (value - (low + high) / 2) / half);
     if (this.marks.length !== this.count) this.marks = new Float32Array(this.count);

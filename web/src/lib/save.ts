@@ -22,11 +22,11 @@ export function csv(header: string[], rows: unknown[][]): string {
 }
 
 export function saveCsv(name: string, header: string[], rows: unknown[][]) {
-  keep(`${name}.csv`, new Blob([csv(header, rows)], { type: 'text/csv' }));
+  keepText(`${name}.csv`, csv(header, rows));
 }
 
-export function saveText(name: string, text: string) {
-  keep(name, new Blob([text], { type: 'text/plain' }));
+export function keepText(name: string, text: string) {
+  keep(name, new Blob([text], { type: name.endsWith('.csv') ? 'text/csv' : 'text/plain' }));
 }
 
 const PAINT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-opacity', 'fill-opacity', 'opacity', 'font-size', 'font-family', 'font-weight', 'text-anchor', 'dominant-baseline'];

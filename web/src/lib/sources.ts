@@ -8,13 +8,17 @@ import type { Board, Column, Manifest, Result } from './types';
 import { readable } from './words';
 
 /** `model` is the row of a model, and null where a table has one number per latent. */
-export interface Source { id: string; title: string; kind: 'gap' | 'plain'; result: string; model: number | null; column: string; null: boolean }
+export interface Source { id: string; title: string; name: string; kind: 'gap' | 'plain'; result: string; model: number | null; column: string; null: boolean; rules: Rules | null }
+
+/** The temperature and thresholds that a result was computed with. */
+export interface Rules { temperature: number; low: number; high: number }
 
 export interface Values {
-  latent: number[]; value: Float32Array; low: Float32Array | null; high: Float32Array | null; q: Float32Array | null;
+  latent: number[]; value: Float32Array; low: Float32Array | null; high: Float32Array | null; q: Float32Array | null; fires: Float32Array | null;
   place: Map<number, number>;
 }
 
+const given = (value: unknown, otherwise: number) => (typeof value === 'number' ? value : otherwise);
 const number = (cell: unknown) => (typeof cell === 'number' ? cell : NaN);
 const floats = (column: Column | undefined, rows: number[]) => (column ? Float32Array.from(rows, (row) => number(column[row])) : null);
 
@@ -55,14 +59,15 @@ async function find(manifest: Manifest, boards: Board[]): Promise<Source[]> {
         // Several results may have a model of one name: with other seeds, or other dictionaries.
         const twice = gaps.some((other) => other.id === name);
         gaps.push({
-          id: twice ? `${name}~${listed.id.slice(0, 8)}` : name, title: twice ? `${name} (${where}, seed ${listed.seed})` : name,
+          id: twice ? `${name}~${listed.id.slice(0, 8)}` : name, title: twice ? `${name} (${where}, seed ${listed.seed})` : name, name,
           kind: 'gap', result: listed.id, model, column: model === null ? 'null_gap' : 'gap', null: model === null,
+          rules: { temperature: Number(listed.params.temperature) || 1, low: given(listed.params.suppressed_below, 0.1), high: given(listed.params.exaggerated_above, 0.9) },
         });
       }
     }
-    for (const column of listed.tables.latent?.rows ? listed.tables.latent.columns : []) {
-      if (['latent', 'names', 'concepts', 'top_rows', 'null_gap'].includes(column)) continue;
-      plain.push({ id: `${listed.id}.${column}`, title: `${measure}: ${readable(column)} (${where})`, kind: 'plain', result: listed.id, model: null, column, null: false });
+    for (const column of listed.tables.latent?.rows ? listed.tables.latent.numbers : []) {
+      if (['latent', 'null_gap', 'null_deviation'].includes(column)) continue;
+      plain.push({ id: `${listed.id}.${column}`, title: `${measure}: ${readable(column)} (${where})`, name: column, kind: 'plain', result: listed.id, model: null, column, null: false, rules: null });
     }
   }
   return [...gaps.filter((gap) => !gap.null), ...gaps.filter((gap) => gap.null), ...plain];
@@ -81,6 +86,20 @@ async function read(source: Source): Promise<Values> {
     low: gap ? floats(table.gap_low, rows) : null,
     high: gap ? floats(table.gap_high, rows) : null,
     q: gap ? floats(table.q, rows) : null,
+    fires: gap ? floats(table.generated_fires, rows) : null,
     place: new Map(latent.map((id, place) => [id, place])),
   };
+}
+
+/** How far two models have the same blindspots, as `blindspot_models` says of the same codes. */
+export interface Agreement { pearson: number | null; low: number | null; high: number | null; half: number | null }
+
+export async function agreement(manifest: Manifest, a: Source, b: Source): Promise<Agreement | null> {
+  const codes = manifest.results.find((one) => one.id === a.result)?.codes;
+  const listed = manifest.results.find((one) => one.metric === 'blindspot_models' && one.codes === codes && one.tables.pair);
+  if (!listed || a.result !== b.result || a.name === b.name) return null;
+  const pair = (await load<Result>(`results/${listed.id}`)).tables.pair;
+  const row = pair.first.findIndex((first, row) => [first, pair.second[row]].includes(a.name) && [first, pair.second[row]].includes(b.name));
+  const cell = (name: string) => (typeof pair[name]?.[row] === 'number' ? (pair[name][row] as number) : null);
+  return row < 0 ? null : { pearson: cell('pearson'), low: cell('pearson_low'), high: cell('pearson_high'), half: cell('split_half') };
 }

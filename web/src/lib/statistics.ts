@@ -21,6 +21,31 @@ export function pareto<P extends Point>(points: P[], betterX: Better, betterY: B
   return points.filter((point) => !points.some((other) => beats(other, point))).sort((a, b) => a.x - b.x || a.y - b.y);
 }
 
+export interface Spread extends Point { low?: number | null; high?: number | null; lowX?: number | null; highX?: number | null }
+
+/**
+ * How sure it is that a point is on the Pareto front. `surely`: also if it is at the worse ends of its intervals and all others at
+ * their better ends. `perhaps`: at its better ends, with all others at their worse ends, nothing beats it. `off`: not even then.
+ * A number without an interval is taken as it is.
+ */
+export function frontiers(points: Spread[], betterX: Better, betterY: Better): ('surely' | 'perhaps' | 'off')[] {
+  const upX = betterX === 'higher';
+  const upY = betterY !== 'lower';
+  const ends = (point: Spread, good: boolean): Point => ({
+    x: (upX === good ? point.highX : point.lowX) ?? point.x,
+    y: (upY === good ? point.high : point.low) ?? point.y,
+  });
+  const beats = (a: Point, b: Point) => {
+    const dx = (upX ? 1 : -1) * (a.x - b.x);
+    const dy = (upY ? 1 : -1) * (a.y - b.y);
+    return dx >= 0 && dy >= 0 && (dx > 0 || dy > 0);
+  };
+  return points.map((point) => {
+    const beaten = (good: boolean) => points.some((other) => other !== point && beats(ends(other, !good), ends(point, good)));
+    return !beaten(false) ? 'surely' : !beaten(true) ? 'perhaps' : 'off';
+  });
+}
+
 /** Ranks from 1, ties share their mean. */
 export function ranks(values: number[]): number[] {
   const order = values.map((_, place) => place).sort((a, b) => values[a] - values[b] || a - b);

@@ -12,13 +12,13 @@ export interface Card {
 
 export interface Listed {
   id: string; metric: string; version: number; profile: string; seed: number;
-  params: Record<string, unknown>; about: Record<string, unknown>;
-  tables: Record<string, { rows: number; columns: string[] }>;
+  params: Record<string, unknown>; about: Record<string, unknown>; codes: string | null;
+  tables: Record<string, { rows: number; columns: string[]; numbers: string[] }>;
 }
 
 export interface Manifest {
   schema: number; etalon: string; title: string; results: Listed[];
-  layouts: { id: string; points: number }[]; samples: number; concepts: number[]; images: number;
+  layouts: { id: string; points: number }[]; samples: number; sample_codes: string | null; concepts: number[]; images: number; directions: number;
   albums: { slug: string; name: string }[]; damaged: { file: string; reason: string }[]; problems: string[];
 }
 
@@ -44,13 +44,22 @@ export interface Result {
 }
 
 export interface Layout { latent: number[]; x: number[]; y: number[]; name: string[] }
+export interface Region { name: string; x: number; y: number; width: number; height: number }
 export interface Shown {
   id: string; value: number; text: string | null; words: string[] | null; caption: string | null; image: string | null;
-  tokens: number[]; grid: number[];
+  tokens: number[]; grid: number[]; boxes: Region[]; sample: number;
 }
+/** `on` and `values`: every sample it fires on, by place in the list of samples. */
 export interface Concept {
   latent: number; fired: number;
   sets: { name: string; fired: number; top: Shown[]; deciles: Shown[]; random: Shown[] }[];
   partners: { latent: number; together: number; jaccard: number }[];
+  on: number[]; values: number[];
 }
+/** A sample without its activations. `concepts` is null where nobody said what it has. */
+export interface Sample {
+  id: string; set: string | null; row: number | null; text: string | null; caption: string | null; image: string | null;
+  concepts: string[] | null; unknown: string[]; boxes: Region[];
+}
+export interface Neighbours { latent: number; nearest: { latent: number; cosine: number }[]; opposite: { latent: number; cosine: number } | null }
 export interface Album { name: string; slug: string; figures: { name: string; title: string; description: string; svg: string }[] }

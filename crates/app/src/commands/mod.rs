@@ -13,6 +13,7 @@ pub mod layout;
 pub mod metrics;
 pub mod report;
 pub mod run;
+pub mod samples;
 pub mod sanity;
 pub mod serve;
 pub mod train;
@@ -121,9 +122,30 @@ fn conclude_with(
         .iter()
         .map(|f| json!({"set": f.set, "metric": f.metric, "seed": f.seed, "error": f.error.to_string()}))
         .collect();
+    let serve = format!("etalon serve {}", for_shell(archive.directory()));
     session.answer(
-        format!("{}\nreport: {}", pages::text_table(&results), page.display()),
-        || json!({"report": page, "computed": outcome.computed, "kept": outcome.kept, "failed": failed}),
+        format!("{}\nreport: {}\nexplore: {serve}", pages::text_table(&results), page.display()),
+        || json!({"report": page, "serve": serve, "computed": outcome.computed, "kept": outcome.kept, "failed": failed}),
     );
     Ok(if outcome.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) })
+}
+
+/// A path as a shell takes it: in quotation marks if anything in it could mean something else.
+fn for_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/\\._-+:".contains(&byte);
+    let quoted = || format!("'{}'", text.replace('\'', r"'\''"));
+    if !text.is_empty() && !text.starts_with('-') && text.bytes().all(plain) { text } else { quoted() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_for_shells() {
+        assert_eq!(for_shell(Path::new("out/etalon-demo")), "out/etalon-demo");
+        assert_eq!(for_shell(Path::new("my results")), "'my results'");
+        assert_eq!(for_shell(Path::new("it's")), r"'it'\''s'");
+    }
 }

@@ -13,7 +13,7 @@ use crate::session::Session;
 /// Serves the explorer until Ctrl-C.
 pub fn run(args: &cli::Serve, session: &Session) -> Result<ExitCode> {
     let address = Address::new(args.bind.as_deref(), args.port)?;
-    let server = Server::bind(address, Token::new()?, shelf(&args.directory, session)?)?;
+    let server = Server::bind(address, Token::new()?, shelf(&args.directory, args.directions.as_deref(), session)?)?;
     if address.is_open() {
         session.say("other machines can reach this server: whoever has the whole address sees the results");
     }
@@ -30,7 +30,7 @@ pub fn export(args: &cli::Export, session: &Session) -> Result<ExitCode> {
             .expected("--out DIR for a folder, --single FILE.html for one file, or both")
             .into());
     }
-    let shelf = shelf(&args.directory, session)?;
+    let shelf = shelf(&args.directory, args.directions.as_deref(), session)?;
     if shelf.results() == 0 {
         return Err(Complaint::new("there are no results here")
             .expected("a directory that `etalon run`, `etalon sanity` or `etalon demo` wrote")
@@ -53,9 +53,9 @@ pub fn export(args: &cli::Export, session: &Session) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn shelf(directory: &Path, session: &Session) -> Result<Shelf> {
+fn shelf(directory: &Path, directions: Option<&Path>, session: &Session) -> Result<Shelf> {
     // The last part of `.` has no name of its own.
     let whole = std::path::absolute(directory).unwrap_or_else(|_| directory.to_path_buf());
     let name = whole.file_name().map(|name| name.to_string_lossy().into_owned());
-    Shelf::open(directory, name.unwrap_or_else(|| "Results".into()), &session.budget)
+    Shelf::open(directory, name.unwrap_or_else(|| "Results".into()), directions, &session.budget)
 }

@@ -7,6 +7,7 @@
 mod address;
 mod answer;
 mod bundle;
+mod directions;
 mod export;
 mod guard;
 mod listen;

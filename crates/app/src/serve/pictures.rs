@@ -7,10 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use etalon::error::{Error, Result};
-use etalon::input::open_regular;
-
-/// The largest image.
-const LARGEST: u64 = 16 << 20;
+use etalon::input::{LARGEST_PICTURE, open_regular, picture_ending};
 
 /// Images by hash: where they lie, and their type.
 pub type Pictures = BTreeMap<String, (PathBuf, &'static str)>;
@@ -43,7 +40,7 @@ pub fn find(directory: &Path) -> Result<Pictures> {
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     let (file, _) = open_regular(path)?;
     let mut bytes = Vec::new();
-    file.take(LARGEST).read_to_end(&mut bytes).map_err(Error::io("read an image", path))?;
+    file.take(LARGEST_PICTURE).read_to_end(&mut bytes).map_err(Error::io("read an image", path))?;
     Ok(bytes)
 }
 
@@ -55,12 +52,10 @@ fn kind_of(path: &Path) -> Option<&'static str> {
     let (mut file, length) = open_regular(path).ok()?;
     let mut first = [0; 12];
     file.read_exact(&mut first).ok()?;
-    match &first {
-        _ if length > LARGEST => None,
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P'] => Some("image/webp"),
-        _ => None,
+    match picture_ending(&first).filter(|_| length <= LARGEST_PICTURE)? {
+        "png" => Some("image/png"),
+        "jpg" => Some("image/jpeg"),
+        _ => Some("image/webp"),
     }
 }
 

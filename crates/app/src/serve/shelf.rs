@@ -11,11 +11,12 @@ use etalon::error::{Error, Result};
 use etalon::input::{PointLayout, Sample, read_layout, read_samples};
 use etalon::metrics::METRICS;
 use etalon::report;
-use etalon::results::{Archive, Damaged, Stored};
+use etalon::results::{Archive, Cells, Damaged, Stored};
 use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::bundle;
+use super::directions::Directions;
 use super::pictures::{self, Pictures};
 
 const JSON: &str = "application/json; charset=utf-8";
@@ -32,6 +33,8 @@ pub struct Shelf {
     directory: PathBuf,
     title: String,
     budget: Budget,
+    /// Directions that were named, and need not lie beside the results.
+    directions: Option<PathBuf>,
     content: RwLock<Content>,
 }
 
@@ -47,6 +50,7 @@ struct Content {
     firing: BTreeMap<u32, Vec<(usize, usize)>>,
     pictures: Pictures,
     albums: BTreeMap<String, Value>,
+    directions: Option<Directions>,
     /// What is there but cannot be used, in words.
     problems: Vec<String>,
 }
@@ -55,11 +59,19 @@ struct Content {
 type Stamp = Vec<(PathBuf, u64, Option<SystemTime>)>;
 
 impl Shelf {
-    /// Reads a results directory.
-    pub fn open(directory: &Path, title: String, budget: &Budget) -> Result<Shelf> {
+    /// Reads a results directory. Directions that are named must be readable; those beside the results are a problem to
+    /// show when they are not.
+    pub fn open(directory: &Path, title: String, directions: Option<&Path>, budget: &Budget) -> Result<Shelf> {
         Archive::open_existing(directory)?;
-        let content = Content::read(directory, budget)?;
-        Ok(Shelf { directory: directory.into(), title, budget: budget.clone(), content: RwLock::new(content) })
+        directions.map(|path| Directions::read(path, budget)).transpose()?;
+        let content = Content::read(directory, directions, budget)?;
+        Ok(Shelf {
+            directory: directory.into(),
+            title,
+            budget: budget.clone(),
+            directions: directions.map(PathBuf::from),
+            content: RwLock::new(content),
+        })
     }
 
     /// How many results there are.
@@ -97,7 +109,7 @@ impl Shelf {
         let stamp = stamp(&self.directory);
         let same = self.content.read().unwrap_or_else(PoisonError::into_inner).stamp == stamp;
         if !same {
-            let content = Content::read(&self.directory, &self.budget)?;
+            let content = Content::read(&self.directory, self.directions.as_deref(), &self.budget)?;
             *self.content.write().unwrap_or_else(PoisonError::into_inner) = content;
         }
         Ok(())
@@ -123,7 +135,7 @@ fn stamp(directory: &Path) -> Stamp {
 }
 
 impl Content {
-    fn read(directory: &Path, budget: &Budget) -> Result<Content> {
+    fn read(directory: &Path, directions: Option<&Path>, budget: &Budget) -> Result<Content> {
         let stamp = stamp(directory);
         let (results, damaged) = Archive::open_existing(directory)?.read_all()?;
         let mut content = Content { stamp, damaged, pictures: pictures::find(directory)?, ..Content::default() };
@@ -137,6 +149,12 @@ impl Content {
         if samples.exists() {
             match read_samples(&samples, budget) {
                 Ok(samples) => content.samples = samples,
+                Err(error) => content.problems.push(without_paths(&error)),
+            }
+        }
+        if let Some(path) = directions.map(PathBuf::from).or_else(|| Directions::beside(directory)) {
+            match Directions::read(&path, budget) {
+                Ok(directions) => content.directions = Some(directions),
                 Err(error) => content.problems.push(without_paths(&error)),
             }
         }
@@ -156,11 +174,14 @@ impl Content {
 
     fn addresses(&self) -> Vec<String> {
         let mut all: Vec<String> =
-            ["manifest", "metrics", "runs"].iter().map(|name| format!("{API}/{name}.json")).collect();
+            ["manifest", "metrics", "runs", "samples"].iter().map(|name| format!("{API}/{name}.json")).collect();
         all.extend(self.results.iter().map(|stored| format!("{API}/results/{}.json", stored.id)));
         all.extend(self.albums.keys().map(|slug| format!("{API}/figures/{slug}.json")));
         all.extend(self.layouts.keys().map(|name| format!("{API}/layouts/{name}.json")));
         all.extend(self.firing.keys().map(|latent| format!("{API}/concepts/{latent}.json")));
+        // A server computes them for any latent; as files they are for those that have a card with samples.
+        let near = self.firing.keys().filter(|latent| (**latent as usize) < self.latents());
+        all.extend(near.map(|latent| format!("{API}/neighbours/{latent}.json")));
         all.extend(self.pictures.keys().map(|hash| format!("/img/{hash}")));
         all
     }
@@ -173,6 +194,7 @@ impl Content {
             None if name == "manifest" => Some(self.manifest(title)),
             None if name == "metrics" => Some(METRICS.iter().map(|metric| metric.card().to_json()).collect()),
             None if name == "runs" => Some(report::board(&self.results)),
+            None if name == "samples" => Some(self.samples.iter().map(|sample| self.described(sample)).collect()),
             Some(("results", id)) => {
                 let found = self.results.iter().find(|stored| stored.id == id);
                 found.map(result).transpose()?
@@ -180,8 +202,16 @@ impl Content {
             Some(("figures", slug)) => self.albums.get(slug).cloned(),
             Some(("layouts", name)) => self.layouts.get(name).map(layout),
             Some(("concepts", latent)) => latent.parse().ok().and_then(|latent| self.concept(latent)),
+            Some(("neighbours", latent)) => {
+                latent.parse().ok().and_then(|latent| self.directions.as_ref()?.near(latent))
+            }
             _ => None,
         })
+    }
+
+    /// How many latents have a direction.
+    fn latents(&self) -> usize {
+        self.directions.as_ref().map_or(0, Directions::latents)
     }
 
     fn manifest(&self, title: &str) -> Value {
@@ -198,8 +228,10 @@ impl Content {
             "results": results,
             "layouts": layouts,
             "samples": self.samples.len(),
+            "sample_codes": self.samples.iter().find_map(|sample| sample.codes.as_ref()),
             "concepts": self.firing.keys().collect::<Vec<_>>(),
             "images": self.pictures.len(),
+            "directions": self.latents(),
             "albums": self.albums.iter().map(|(slug, album)| json!({"slug": slug, "name": album["name"]})).collect::<Vec<_>>(),
             "damaged": damaged,
             "problems": self.problems,
@@ -224,7 +256,21 @@ impl Content {
             json!({"name": name, "fired": of.len(), "top": first(of), "deciles": show(&deciles), "random": first(&any)})
         };
         let sets: Vec<Value> = by_set.iter().map(set).collect();
-        Some(json!({"latent": latent, "fired": firing.len(), "sets": sets, "partners": self.partners(latent)}))
+        // Everything it fires on, by place in the list of samples: what a coalition fires on follows from these.
+        let on: Vec<usize> = firing.iter().map(|&(sample, _)| sample).collect();
+        let values: Vec<f64> = firing.iter().map(|&(s, place)| self.samples[s].activations[place].value).collect();
+        Some(json!({
+            "latent": latent, "fired": firing.len(), "sets": sets, "partners": self.partners(latent), "on": on, "values": values,
+        }))
+    }
+
+    /// A sample without its activations.
+    fn described(&self, sample: &Sample) -> Value {
+        let image = sample.image.as_ref().filter(|hash| self.pictures.contains_key(*hash));
+        json!({
+            "id": sample.id, "set": sample.set, "row": sample.row, "text": sample.text, "caption": sample.caption,
+            "image": image, "concepts": sample.concepts, "unknown": sample.unknown, "boxes": sample.boxes,
+        })
     }
 
     fn shown(&self, (sample, place): (usize, usize)) -> Value {
@@ -232,7 +278,7 @@ impl Content {
         let image = about.image.as_ref().filter(|hash| self.pictures.contains_key(*hash));
         json!({
             "id": about.id, "value": firing.value, "text": about.text, "words": about.words, "caption": about.caption,
-            "image": image, "tokens": firing.tokens, "grid": firing.grid,
+            "image": image, "tokens": firing.tokens, "grid": firing.grid, "boxes": about.boxes, "sample": sample,
         })
     }
 
@@ -265,12 +311,16 @@ fn listed(stored: &Stored) -> Value {
         .iter()
         .map(|table| {
             let columns: Vec<&String> = table.columns.iter().map(|(name, _)| name).collect();
-            (table.axis.as_str(), json!({"rows": table.rows(), "columns": columns}))
+            let single = |cells: &Cells| matches!(cells, Cells::Whole(_) | Cells::Number(_));
+            let numbers: Vec<&String> =
+                table.columns.iter().filter(|(_, cells)| single(cells)).map(|(name, _)| name).collect();
+            (table.axis.as_str(), json!({"rows": table.rows(), "columns": columns, "numbers": numbers}))
         })
         .collect();
     json!({
         "id": stored.id, "metric": recipe.metric, "version": recipe.version, "profile": recipe.profile.name(),
         "seed": recipe.seed, "params": recipe.params, "about": stored.about, "tables": tables,
+        "codes": recipe.inputs.get("codes"),
     })
 }
 

@@ -1,4 +1,5 @@
 //! Where concepts stand on a map: a table with columns `latent`, `x`, `y` (and `name`), or an array of two or three columns.
+//! `etalon layout` calls the first column `row`, since it may be asked for any rows; of a dictionary these are its latents.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -63,7 +64,7 @@ fn of_table(path: &Path, budget: &Budget) -> Result<Layout> {
                 .into()
         })
     };
-    let (latent, x, y) = (column(&["latent", "id"])?, column(&["x"])?, column(&["y"])?);
+    let (latent, x, y) = (column(&["latent", "row", "id"])?, column(&["x"])?, column(&["y"])?);
     let name = table.column("name");
     let mut layout = Layout::default();
     for (row, cells) in table.cells.iter().enumerate() {

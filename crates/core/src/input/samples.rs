@@ -6,6 +6,9 @@
 //! ```
 //!
 //! `tokens` has a value per word of the text (per entry of `words`, if that is given), `grid` one per patch, row by row of a square.
+//! `row` is its row of the data; `concepts` are those that it has by the labels, and `unknown` those of which nobody knows;
+//! `boxes` say where in the image something is; `codes` in the first line says of which codes all activations are, so that
+//! numbers of another dictionary are not taken for theirs. `etalon samples` writes such files.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -39,9 +42,47 @@ pub struct Sample {
     /// What was said about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caption: Option<String>,
+    /// Its row of the data; of a generated sample, the row whose prompt it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<u64>,
+    /// The concepts that it has; nothing when nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concepts: Option<Vec<String>>,
+    /// The concepts of which nobody knows whether it has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+    /// Where in its image something is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub boxes: Vec<Region>,
+    /// The content address of the codes that activations are of; the first sample says it for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub codes: Option<String>,
     /// The latents that fire on it.
     #[serde(default)]
     pub activations: Vec<Firing>,
+}
+
+/// A rectangle in an image, as shares of its width and height, from the upper left.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// What is there.
+    pub name: String,
+    /// From the left.
+    pub x: f32,
+    /// From above.
+    pub y: f32,
+    /// How wide.
+    pub width: f32,
+    /// How high.
+    pub height: f32,
+}
+
+impl Region {
+    /// Does it lie within its image? Rounding may carry it a little further.
+    pub fn is_inside(&self) -> bool {
+        let within = |from: f32, length: f32| from >= 0.0 && length > 0.0 && from + length <= 1.0 + 1e-3;
+        within(self.x, self.width) && within(self.y, self.height)
+    }
 }
 
 /// A latent that fires on a sample.
@@ -85,7 +126,16 @@ pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
             return Err(wrong(format!("more than {LONGEST_LINE} bytes")).file(path).into());
         }
         if !line.trim().is_empty() {
-            samples.push(serde_json::from_str(&line).map_err(|error| wrong(error.to_string()).file(path))?);
+            let sample: Sample = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()).file(path))?;
+            if let Some(outside) = sample.boxes.iter().find(|region| !region.is_inside()) {
+                return Err(Complaint::new("a box does not lie within its image")
+                    .expected("x, y, width and height as shares of the image, between 0 and 1")
+                    .found(format!("{}, {}, {}, {}", outside.x, outside.y, outside.width, outside.height))
+                    .at(format!("line {number}"))
+                    .file(path)
+                    .into());
+            }
+            samples.push(sample);
         }
     }
 }
@@ -123,6 +173,9 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.is_input() && error.to_string().contains("line "), "{error}");
         }
+        let outside = r#"{"id": "a", "boxes": [{"name": "b", "x": 0.5, "y": 0, "width": 0.6, "height": 1}]}"#;
+        assert!(read(outside).unwrap_err().to_string().contains("box"));
+        assert_eq!(read(&outside.replace("0.6", "0.5")).unwrap()[0].boxes[0].name, "b");
         let long = format!("{{\"id\": \"{}\"}}\n", "a".repeat(1 << 20));
         assert!(read(&long).unwrap_err().to_string().contains("more than"));
     }

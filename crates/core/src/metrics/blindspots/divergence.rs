@@ -242,6 +242,7 @@ impl Blocks for Medians {
             ));
         }
         scores.note("candidates are for people to look at: nothing here proves memorisation");
+        scores.tables.push(self.model_table(job)?);
         scores.tables.push(self.pair_table());
         scores.tables.push(self.divergent_table(job)?);
         scores.tables.push(self.memorised_table(job)?);
@@ -250,6 +251,18 @@ impl Blocks for Medians {
 }
 
 impl Medians {
+    /// One line per model: the tables below name models by their row here.
+    fn model_table(&self, job: &Job<'_>) -> Result<Table> {
+        let middle = |pairs: &Vec<f64>| {
+            median(&mut pairs.chunks_exact(OF_PAIR).filter_map(|pair| read(pair[0])).collect::<Vec<f64>>())
+        };
+        let candidates = |list: &Vec<f64>| list.chunks_exact(OF_MEMORY).filter(|memory| memory[2] == 1.0).count();
+        Ok(Table::new("model")
+            .words("name", job.models()?.iter().map(|model| model.name.as_str()))
+            .numbers("divergence", self.pairs.iter().map(middle))
+            .counts("memorised_candidates", self.memories.iter().map(candidates)))
+    }
+
     /// One line per model and row.
     fn pair_table(&self) -> Table {
         let lines = || {

@@ -247,6 +247,8 @@ impl Relation {
         let shares = |bin: &Bin| (0..models).map(|model| share(bin, model)).collect::<Vec<_>>();
         let level = |place: usize| self.bins.iter().map(move |bin| bin.funnel.map(|funnel| funnel[place]));
         let edge = |bin: i32| Some(10f64.powf(f64::from(bin) / 4.0));
+        // The tables below name models by their row here.
+        scores.tables.push(Table::new("model").words("name", self.measured.names.iter().map(String::as_str)));
         scores.tables.push(
             Table::new("funnel")
                 .numbers("frequency_from", self.bins.iter().map(|bin| edge(bin.bin)))

@@ -1,0 +1,124 @@
+// A results directory that the program makes from beginning to end: a world whose generators have planted blindspots, a dictionary
+// trained on it, a study, a layout, and samples. Rows get pictures: every true feature of a row is drawn as a figure of its own form
+// and colour, so that people can see what a latent fires on, and where.
+
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+
+import { dice, png } from './fixture.mjs';
+
+const FORMS = ['disc', 'ring', 'square', 'frame', 'cross', 'triangle', 'diamond', 'bar'];
+const COLOURS = {
+  red: [214, 64, 58], orange: [236, 138, 43], yellow: [228, 193, 52], green: [74, 160, 84], teal: [42, 157, 151], blue: [62, 118, 200],
+  violet: [130, 88, 190], pink: [222, 116, 170], brown: [139, 96, 66], grey: [124, 130, 138], white: [252, 252, 250], black: [40, 42, 48],
+};
+
+/** What a feature is called and drawn as. */
+export function figure(feature) {
+  const names = Object.keys(COLOURS);
+  // Steps without a common divisor, so that neighbours differ in both.
+  const [colour, form] = [names[(feature * 5 + Math.floor(feature / 24)) % 12], FORMS[(feature * 3 + Math.floor(feature / 12)) % 8]];
+  return { colour: COLOURS[colour], form, name: `${colour} ${form}` };
+}
+
+/** Names that occur once: the second of a name gets a number. */
+export function names(features) {
+  const seen = new Map();
+  return Array.from({ length: features }, (_, feature) => {
+    const { name } = figure(feature);
+    seen.set(name, (seen.get(name) ?? 0) + 1);
+    return seen.get(name) > 1 ? `${name} ${seen.get(name)}` : name;
+  });
+}
+
+const SIDE = 72;
+const CELLS = 3;
+
+function inside(form, x, y) {
+  const far = Math.hypot(x, y);
+  const most = Math.max(Math.abs(x), Math.abs(y));
+  switch (form) {
+    case 'disc': return far < 0.85;
+    case 'ring': return far < 0.9 && far > 0.5;
+    case 'square': return most < 0.75;
+    case 'frame': return most < 0.82 && most > 0.48;
+    case 'cross': return most < 0.85 && Math.min(Math.abs(x), Math.abs(y)) < 0.27;
+    case 'triangle': return y > -0.8 && y < 0.75 && Math.abs(x) < (y + 0.8) * 0.58;
+    case 'diamond': return Math.abs(x) + Math.abs(y) < 0.95;
+    default: return Math.abs(y) < 0.3 && Math.abs(x) < 0.9;
+  }
+}
+
+/** Draws the features of a row, the strongest first, each in a cell of its own; `order` says which cells come first in this row. */
+function draw(features, order, ground) {
+  const pixels = new Uint8Array(3 * SIDE * SIDE);
+  for (let i = 0; i < SIDE * SIDE; i++) pixels.set(ground, 3 * i);
+  const places = [];
+  features.slice(0, CELLS * CELLS).forEach(({ feature, cell }) => {
+    const place = order[cell];
+    const [left, top, size] = [((place % CELLS) * SIDE) / CELLS, (Math.floor(place / CELLS) * SIDE) / CELLS, SIDE / CELLS];
+    const { form, colour } = figure(feature);
+    for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) {
+      if (inside(form, (2 * (x + 0.5)) / size - 1, (2 * (y + 0.5)) / size - 1)) pixels.set(colour, 3 * ((top + y) * SIDE + left + x));
+    }
+    places.push({ feature, x: left / SIDE, y: top / SIDE, width: 1 / CELLS, height: 1 / CELLS });
+  });
+  return { image: png(SIDE, SIDE, pixels), places };
+}
+
+/** Makes it; `settings` are of the world, the dictionary and the number of rows with a picture. */
+export function make(directory, program, settings = {}) {
+  const { rows = 500, features = 48, width = 32, active = 5, models = 2, planted = 6, latents = 64, k = 6, epochs = 40, shown = 500, temperature = 0.02, others = [] } = settings;
+  fs.rmSync(directory, { recursive: true, force: true });
+  fs.mkdirSync(directory, { recursive: true });
+  const run = (...words) => execFileSync(program, [...words.map(String), '--quiet'], { cwd: directory, stdio: ['ignore', 'ignore', 'inherit'] });
+  const generators = Array.from({ length: models }, (_, place) => `model_${place + 1}`);
+  run('data', 'blindspots', '--rows', rows, '--features', features, '--width', width, '--active', active, '--models', models, '--planted', planted, '--strength', 0.9, '--out', 'world');
+  const train = (name, ...words) => run('train', '--store', 'world/activations', '--epochs', epochs, '--batch', 64, '--lr', 0.003, '--out', name, ...words);
+  train('dictionary', '--arch', 'topk', '--latents', latents, '--k', k);
+  for (const [name, arch, latents, k] of others) train(name, '--arch', arch, '--latents', latents, '--k', k);
+
+  // The labels of the world under the names of the figures.
+  const called = names(features);
+  fs.writeFileSync(path.join(directory, 'labels.csv'), fs.readFileSync(path.join(directory, 'world/labels.csv'), 'utf8').replace(/^[^\n]*/, called.join(',')));
+  const lines = [
+    'title = "Planted blindspots"', 'out = "results"',
+    `metrics = ["blindspots", "blindspot_models", "divergence", "frequency", "cooccurrence", "fid", "match", "probe_ceiling", "monosemanticity"]`,
+    '[params.blindspots]', `temperature = ${temperature}`, '[inputs]', 'embeddings = "world/activations"', 'labels = "labels.csv"',
+    `[[set]]`, 'name = "topk"', `about = { group = "topk" }`, 'sae = "dictionary"', `generated = [${generators.map((name) => `"${name}=world/generated/${name}/activations"`).join(', ')}]`,
+    ...others.flatMap(([name, arch]) => ['[[set]]', `name = "${name}"`, `about = { group = "${arch}" }`, `sae = "${name}"`]),
+  ];
+  fs.writeFileSync(path.join(directory, 'study.toml'), lines.join('\n') + '\n');
+  run('run', 'study.toml');
+  run('layout', 'dictionary', '--neighbours', Math.min(15, latents - 1), '--out', 'results/points.csv');
+
+  // What is in the rows, true features first, to draw it.
+  run('samples', '--codes', 'world/codes', ...generators.flatMap((name) => ['--generated', `${name}=world/generated/${name}/codes`]), '--most', shown, '--out', 'truth');
+  const truth = fs.readFileSync(path.join(directory, 'truth/samples.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+  const real = new Map(truth.filter((sample) => sample.set === 'real').map((sample) => [sample.row, sample.activations.map((one) => one.latent)]));
+  const table = ['row,set,image,caption'];
+  const boxes = ['row,concept,x,y,width,height'];
+  fs.mkdirSync(path.join(directory, 'pictures'), { recursive: true });
+  for (const sample of truth) {
+    const chance = dice(1000 + sample.row);
+    const order = Array.from({ length: CELLS * CELLS }, (_, cell) => cell).map((cell) => [chance.next(), cell]).sort((a, b) => a[0] - b[0]).map(([, cell]) => cell);
+    const ground = [224, 217, 204].map((value) => Math.round(value - 14 * chance.next()));
+    // A feature that is in the real row too stands where it stands there; new ones fill the free cells.
+    const there = real.get(sample.row).slice(0, CELLS * CELLS);
+    const own = sample.activations.map((one) => one.latent);
+    const free = order.map((_, cell) => cell).filter((cell) => cell >= there.length || !own.includes(there[cell]));
+    const placed = own.map((feature) => ({ feature, cell: there.includes(feature) ? there.indexOf(feature) : (free.pop() ?? 0) }));
+    const { image, places } = draw(placed, order, ground);
+    const file = `pictures/${sample.set}-${sample.row}.png`;
+    fs.writeFileSync(path.join(directory, file), image);
+    const caption = sample.set === 'real' ? `a picture with ${own.slice(0, 3).map((feature) => called[feature]).join(', ') || 'nothing'}` : '';
+    table.push(`${sample.row},${sample.set},${file},"${caption}"`);
+    if (sample.set === 'real') for (const place of places) boxes.push([sample.row, called[place.feature], place.x, place.y, place.width, place.height].join(','));
+  }
+  fs.writeFileSync(path.join(directory, 'rows.csv'), table.join('\n') + '\n');
+  fs.writeFileSync(path.join(directory, 'boxes.csv'), boxes.join('\n') + '\n');
+  run('samples', '--sae', 'dictionary', '--store', 'world/activations', '--labels', 'labels.csv', ...generators.flatMap((name) => ['--generated', `${name}=world/generated/${name}/activations`]), '--rows', 'rows.csv', '--boxes', 'boxes.csv', '--most', shown, '--out', 'results');
+  fs.cpSync(path.join(directory, 'dictionary'), path.join(directory, 'results/directions'), { recursive: true });
+  return path.join(directory, 'results');
+}

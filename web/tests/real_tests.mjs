@@ -1,0 +1,177 @@
+// The explorer on what the program itself computed, from the world to the layout: nothing here was written by hand.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+
+import { ink, number, open, serve, visit } from './browser.mjs';
+import { make } from './real.mjs';
+
+const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/10', '#/match?cell=hits', '#/match?cell=others', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/reports'];
+
+export async function realTests(test, room, program, accessible) {
+  const results = make(path.join(room, 'real'), program);
+  const address = await serve(results);
+  const { page, wrong } = await open(address);
+  const ask = (name) => page.evaluate(async (name) => (await fetch(`api/v1/${name}.json`)).json(), name);
+  const manifest = await ask('manifest');
+  const listed = manifest.results.find((one) => one.metric === 'blindspots');
+  const { tables, params } = await ask(`results/${listed.id}`);
+
+  await test('real: what the program wrote is read without a complaint', async () => {
+    assert.deepEqual([manifest.problems, manifest.damaged], [[], []]);
+    assert.deepEqual(manifest.layouts, [{ id: 'points', points: 64 }]);
+    assert.equal(manifest.directions, 64);
+    assert.ok(manifest.samples >= 1000 && manifest.images > 300, `${manifest.samples} samples, ${manifest.images} images`);
+    assert.equal(manifest.sample_codes, listed.codes);
+  });
+
+  for (const hash of PAGES) {
+    await test(`real: page ${hash}`, async () => {
+      await visit(page, hash);
+      assert.equal(await page.locator('[data-state=error]').count(), 0);
+      assert.deepEqual(await accessible(page), []);
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, 'wider than the window');
+    });
+  }
+
+  await test('real: all pages narrow and dark', async () => {
+    const { page, wrong, context } = await open(address, { width: 420, height: 850, dark: true });
+    for (const hash of PAGES) {
+      await visit(page, hash);
+      assert.deepEqual(await accessible(page), [], hash);
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `${hash} is wider than the window`);
+    }
+    assert.deepEqual(wrong, []);
+    await context.close();
+  });
+
+  await test('real: the map has the places of etalon layout', async () => {
+    await visit(page, '#/map');
+    assert.equal(await page.getByText('There is no layout').count(), 0);
+    assert.equal(await page.getByLabel('places').inputValue(), 'points');
+    const layout = await ask('layouts/points');
+    const lines = fs.readFileSync(path.join(results, 'points.csv'), 'utf8').trim().split('\n');
+    assert.equal(lines[0], 'row,x,y');
+    lines.slice(1).forEach((line, place) => {
+      const [row, x, y] = line.split(',').map(Number);
+      assert.equal(layout.latent[place], row);
+      assert.ok(Math.abs(layout.x[place] - x) < 1e-4 && Math.abs(layout.y[place] - y) < 1e-4);
+    });
+    const drawn = await ink(page);
+    assert.ok(drawn.points === 64 && drawn.blue > 50 && drawn.orange > 50, JSON.stringify(drawn));
+  });
+
+  await test('real: counts of every model and of the null are those of the result', async () => {
+    assert.equal(params.temperature, 0.02);
+    for (const [row, name] of [[0, 'model_1'], [1, 'model_2']]) {
+      await visit(page, `#/map?a=${name}`);
+      const counts = await page.locator('[data-testid=counts] dd').allInnerTexts();
+      assert.equal(number(counts[0]), tables.model.suppressed[row], name);
+      assert.equal(number(counts[1]), tables.model.exaggerated[row], name);
+      const null_ = tables.model.name.indexOf('real against real');
+      assert.equal(counts[3], `${tables.model.suppressed[null_]} / ${tables.model.exaggerated[null_]}`);
+    }
+    assert.ok((await page.getByLabel('model A').locator('option').allInnerTexts()).includes('real against real'));
+  });
+
+  await test('real: lists follow the gaps, with intervals', async () => {
+    await visit(page, '#/map?a=model_1');
+    const of = tables.latent_model;
+    const rows = of.latent.map((_, row) => row).filter((row) => of.model[row] === 0).sort((a, b) => of.gap[a] - of.gap[b]);
+    const first = await page.locator('.concepts li').first().innerText();
+    const squash = (gap) => (1 / (1 + Math.exp(-gap / 0.02))).toFixed(3);
+    assert.ok(first.includes(`#${of.latent[rows[0]]}`) && first.includes(squash(of.gap[rows[0]])), first);
+    assert.ok(first.includes(`[${squash(of.gap_low[rows[0]])}, ${squash(of.gap_high[rows[0]])}]`), first);
+    await visit(page, '#/map?a=model_1&b=model_2&show=difference&list=differ');
+    assert.equal(await page.locator('canvas').count(), 1);
+    assert.ok((await page.locator('.concepts li').count()) > 10);
+    const { pair } = (await ask(`results/${manifest.results.find((one) => one.metric === 'blindspot_models').id}`)).tables;
+    await page.waitForFunction(() => document.querySelector('[data-testid=counts]').textContent.includes('correlation of A and B'));
+    const counts = await page.locator('[data-testid=counts]').innerText();
+    assert.ok(counts.includes(pair.pearson[0].toFixed(3)) && counts.includes(pair.split_half[0].toFixed(3).replace('-', '−')), counts);
+  });
+
+  await test('real: a selection gets a name, comes back, and goes into a file', async () => {
+    await visit(page, '#/map?a=model_1&sel=1,2,3&list=selection');
+    await page.getByLabel('Name of the selection').fill('my, three');
+    await page.getByRole('button', { name: 'Keep' }).click();
+    assert.ok(decodeURIComponent(page.url()).includes('called=my, three'));
+    await page.getByRole('button', { name: 'Clear selection' }).click();
+    await page.reload();
+    await page.waitForSelector('[aria-label=Selections]');
+    await page.getByRole('button', { name: 'my, three 3' }).click();
+    assert.ok(page.url().includes('sel=1,2,3'));
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Selections as CSV' }).click()]);
+    const text = fs.readFileSync(await download.path(), 'utf8');
+    assert.match(text, /^selection,latent,name\n"my, three",1,/);
+    await page.getByRole('button', { name: 'Forget my, three' }).click();
+    await page.locator('input[type=file]').setInputFiles({ name: 'selections.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
+    await page.getByRole('button', { name: 'my, three 3' }).waitFor();
+  });
+
+  await test('real: the card has gaps, partners, neighbours by cosine, and samples with boxes', async () => {
+    await visit(page, '#/concept/10');
+    await page.waitForSelector('[data-testid=cosines]');
+    assert.equal(await page.locator('aside figure svg circle').count(), 3);
+    const cosines = (await page.locator('[data-testid=cosines] .quiet').allInnerTexts()).map((text) => Number(text.replace('−', '-')));
+    assert.ok(cosines.length === 12 && cosines.every((cosine, place) => !place || cosine <= cosines[place - 1]), cosines.join(' '));
+    const near = await ask('neighbours/10');
+    assert.ok(near.nearest.every((one) => one.latent !== 10 && Math.abs(one.cosine) <= 1));
+    const together = await ask(`results/${manifest.results.find((one) => one.metric === 'cooccurrence').id}`);
+    const shown = (await page.locator('[data-testid=partners] tbody a').allInnerTexts()).map((text) => Number(text.slice(1)));
+    assert.ok(shown.length > 3 && shown.every((latent) => together.tables.latent.partners[10].includes(latent)), shown.join(' '));
+    const image = page.locator('section[aria-label=Samples] img').first();
+    assert.ok(await image.evaluate((image) => image.decode().then(() => image.naturalWidth === 72)));
+    assert.ok((await page.locator('section[aria-label=Samples] rect.box').count()) > 3);
+    await page.getByLabel('boxes').uncheck();
+    assert.equal(await page.locator('section[aria-label=Samples] rect.box').count(), 0);
+    assert.equal(await page.locator('section[aria-label=Samples] h2').first().innerText().then((text) => text.split(/\s/)[0]), 'real');
+  });
+
+  await test('real: every row of a confusion cell is what the cell says', async () => {
+    await visit(page, '#/match');
+    const name = await page.locator('aside h2').innerText();
+    const match = (await ask(`results/${manifest.results.find((one) => one.metric === 'match').id}`)).tables.concept;
+    const row = match.name.indexOf(name);
+    const hits = Math.round(match.recall[row] * match.positives[row]);
+    await page.getByRole('button', { name: /has the concept, and the coalition fires/ }).click();
+    await page.waitForSelector('[data-testid=cell]');
+    // All rows are among the samples here, so that the numbers are the same.
+    assert.equal(number((await page.locator('[data-testid=cell]').innerText()).split(' ')[0]), hits);
+    assert.ok((await page.locator('aside rect.box.own').count()) > 0, 'the box of the concept stands out');
+    await page.getByRole('button', { name: /has the concept, but the coalition is silent/ }).click();
+    await page.waitForFunction(() => document.querySelector('[data-testid=cell]')?.textContent.includes('silent'));
+    assert.equal(number((await page.locator('[data-testid=cell]').innerText()).split(' ')[0]), match.positives[row] - hits);
+  });
+
+  await test('real: memorisation candidates with their nearest real rows as images', async () => {
+    await visit(page, '#/pairs?model=model_1');
+    const found = (await ask(`results/${manifest.results.find((one) => one.metric === 'divergence').id}`)).tables;
+    const count = found.memorised.model.filter((model) => model === 0).length;
+    assert.equal(number((await page.locator('[data-testid=pairs]').innerText()).split(' ')[0]), count);
+    assert.ok(count > 3);
+    const first = page.locator('ol.pairs > li').first();
+    assert.match(await first.innerText(), new RegExp(`row ${found.memorised.row[0]}\\b`));
+    assert.equal(await first.locator('img').count(), 2 + found.memorised.nearest_real_rows[0].length);
+  });
+
+  await test('real: one file carries all of it', async () => {
+    const file = path.join(room, 'real.html');
+    execFileSync(program, ['export', results, '--single', file, '--quiet']);
+    const { page, wrong, context } = await open(`file://${file}`);
+    for (const hash of PAGES) {
+      await visit(page, hash);
+      assert.equal(await page.locator('[data-state=error]').count(), 0, hash);
+    }
+    await visit(page, '#/concept/10');
+    await page.waitForSelector('[data-testid=cosines]');
+    await visit(page, '#/pairs');
+    assert.ok(await page.locator('ol.pairs img').first().evaluate((image) => image.decode().then(() => image.naturalWidth === 72)));
+    assert.deepEqual(wrong, []);
+    await context.close();
+  });
+
+  await test('real: no error in the console, no request to anybody else', async () => assert.deepEqual(wrong, []));
+}

@@ -1,0 +1,43 @@
+// The pictures of the explorer in docs/images, made anew from what the program computes: `cargo xtask web-shots`.
+
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { launch, open, program, serve, stop, visit } from './browser.mjs';
+import { make } from './real.mjs';
+
+const out = process.env.SHOTS ?? fileURLToPath(new URL('../../docs/images/', import.meta.url));
+const LARGEST = 250_000;
+const room = fs.mkdtempSync(path.join(os.tmpdir(), 'etalon-shots-'));
+const settings = {
+  rows: 1600, features: 96, width: 48, active: 6, models: 3, planted: 16, latents: 192, k: 7, epochs: 60, shown: 1600, temperature: 0.01,
+  others: [['topk-96', 'topk', 96, 7], ['topk-384', 'topk', 384, 7], ['batch_topk-96', 'batch_topk', 96, 7], ['batch_topk-192', 'batch_topk', 192, 7], ['batch_topk-384', 'batch_topk', 384, 7]],
+};
+
+async function shoot(page, name, hash) {
+  await visit(page, hash);
+  await page.mouse.move(0, 0);
+  await page.waitForTimeout(1000);
+  const file = path.join(out, `${name}.png`);
+  await page.screenshot({ path: file });
+  const size = fs.statSync(file).size;
+  console.log(`${file}: ${Math.round(size / 1000)} kB`);
+  if (size > LARGEST) throw new Error(`${file} is larger than ${LARGEST} bytes`);
+}
+
+try {
+  fs.mkdirSync(out, { recursive: true });
+  await launch();
+  const { page } = await open(await serve(process.env.RESULTS ?? make(room, program, settings)), { width: 1280, height: 800 });
+  await shoot(page, 'concept-map', '#/map?a=model_1&b=model_2&list=differ');
+  // The card of the most suppressed concept that has a name.
+  await visit(page, '#/map?a=model_1');
+  await page.waitForFunction(() => [...document.querySelectorAll('.concepts .name')].some((one) => one.textContent));
+  const latent = await page.evaluate(() => [...document.querySelectorAll('.concepts a')].find((one) => one.querySelector('.name').textContent).querySelector('code').textContent.slice(1));
+  await shoot(page, 'concept-card', `#/concept/${latent}?boxes=0`);
+} finally {
+  await stop();
+  fs.rmSync(room, { recursive: true, force: true });
+}
