@@ -97,8 +97,8 @@ mod tests {
         let matrix: Vec<f64> = (0..49).map(|at| cell(&rows, at / 7, at % 7)).collect();
         let found = root(&matrix, 7);
         assert_eq!(found.len(), 21);
-        for at in 0..49 {
-            assert!((cell(&found, at / 7, at % 7) - matrix[at]).abs() < 1e-10);
+        for (at, value) in matrix.iter().enumerate() {
+            assert!((cell(&found, at / 7, at % 7) - value).abs() < 1e-10);
         }
     }
 }
