@@ -64,6 +64,11 @@ impl Panels {
         self.columns
     }
 
+    /// How long the vectors are.
+    pub fn inner(&self) -> usize {
+        self.inner
+    }
+
     /// How many panels there are.
     pub fn panels(&self) -> usize {
         self.columns.div_ceil(PANEL)
