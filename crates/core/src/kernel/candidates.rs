@@ -4,7 +4,7 @@
 use super::aligned::Aligned;
 use super::eight::{Columns, Rows};
 use super::integer;
-use super::panels::{PANEL, Panels};
+use super::panels::{PANEL, Panels, turn};
 
 /// Candidates whose products are formed together.
 pub(super) const LANES: usize = 16;
@@ -82,13 +82,21 @@ impl Search<'_> {
 
     /// Finds, for rows of some pitch, everything above the floors of the columns and of the row. Rows without floors of
     /// their own have none. Rows with more than `most` candidates are left.
-    pub fn run(&self, rows: &[f32], pitch: usize, count: usize, starts: Option<&[f32]>, most: usize, found: &mut Found) {
+    pub fn run(
+        &self,
+        rows: &[f32],
+        pitch: usize,
+        count: usize,
+        starts: Option<&[f32]>,
+        most: usize,
+        found: &mut Found,
+    ) {
         let inner = self.panels.inner();
         let zeros = vec![0.0; if starts.is_none() { count } else { 0 }];
         let starts = starts.unwrap_or(&zeros);
         self.offsets(zeros.len() == count && count > 0, &mut found.offsets);
         found.left = found.rows.fill(rows, pitch, inner, starts, self.columns.longest(), self.vectors);
-        found.masks.clear();
+        // All of it is written anew.
         found.masks.resize(count * self.panels.panels(), 0);
         let mut counts = vec![0; count];
         for (panel, masks) in found.masks.chunks_exact_mut(count.max(1)).enumerate() {
@@ -110,8 +118,7 @@ impl Search<'_> {
             total += candidates + 1;
         }
         found.ends.clone_from(&found.starts);
-        found.entries.clear();
-        found.entries.resize(total, (0.0, 0));
+        found.entries.resize(total.max(found.entries.len()), (0.0, 0));
         let masks = std::mem::take(&mut found.masks);
         for (which, masks) in masks.chunks(TOGETHER * count.max(1)).enumerate() {
             take(masks, count, &mut found.groups);
@@ -145,13 +152,13 @@ impl Search<'_> {
 
 /// Packs rows 32 by 32.
 fn pack(rows: &[f32], pitch: usize, inner: usize, count: usize, packed: &mut Aligned) {
-    packed.reset(count.next_multiple_of(PANEL) * inner);
-    let size = (PANEL * inner).max(1);
-    for (first, block) in (0..count).step_by(PANEL).zip(packed.chunks_exact_mut(size)) {
-        for row in first..count.min(first + PANEL) {
-            let values = &rows[row * pitch..][..inner];
-            values.iter().zip(block.as_chunks_mut::<PANEL>().0).for_each(|(&value, line)| line[row - first] = value);
-        }
+    let size = PANEL * inner;
+    // Rows that are missing in the last block are never asked for.
+    if packed.len() != count.div_ceil(PANEL) * size {
+        packed.reset(count.div_ceil(PANEL) * size);
+    }
+    for (first, block) in (0..count).step_by(PANEL).zip(packed.chunks_exact_mut(size.max(1))) {
+        turn(&rows[first * pitch..], pitch, PANEL.min(count - first), block);
     }
 }
 
@@ -202,20 +209,26 @@ fn multiply(panels: &[f32], packed: &[f32], inner: usize, groups: &mut [Group]) 
         for groups in groups.chunk_by_mut(|one, other| one.block == other.block) {
             let rows = &packed[groups[0].block * size + start..][..length];
             let columns = |group: &Group| &panels[group.panel * size + start..][..length];
-            let (pairs, rest) = groups.as_chunks_mut::<2>();
+            let (fours, rest) = groups.as_chunks_mut::<4>();
+            for four in fours {
+                let columns = std::array::from_fn(|which| columns(&four[which]));
+                together(rows, columns, four);
+            }
+            let (pairs, rest) = rest.as_chunks_mut::<2>();
             for pair in pairs {
-                let columns = [columns(&pair[0]), columns(&pair[1])];
-                if !integer::chains(rows, columns, pair) {
-                    pair.iter_mut().zip(columns).for_each(|(group, columns)| chains(rows, columns, group));
-                }
+                together(rows, [columns(&pair[0]), columns(&pair[1])], pair);
             }
             for group in rest {
-                let columns = columns(group);
-                if !integer::chains(rows, [columns], std::array::from_mut(group)) {
-                    chains(rows, columns, group);
-                }
+                together(rows, [columns(group)], std::array::from_mut(group));
             }
         }
+    }
+}
+
+/// A piece of the chains of some groups, by vectors if there are any.
+fn together<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT], groups: &mut [Group; COUNT]) {
+    if !integer::chains(rows, columns, groups) {
+        groups.iter_mut().zip(columns).for_each(|(group, columns)| chains(rows, columns, group));
     }
 }
 
@@ -225,5 +238,79 @@ fn chains(rows: &[f32], columns: &[f32], group: &mut Group) {
         let (row, column) = (usize::from(group.rows[lane]), usize::from(group.columns[lane]));
         let pairs = rows.as_chunks::<PANEL>().0.iter().zip(columns.as_chunks::<PANEL>().0);
         group.sums[lane] = pairs.fold(group.sums[lane], |sum, (a, b)| a[row].mul_add(b[column], sum));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::random::{stream, unit};
+
+    #[test]
+    fn finds_what_all_products_have() {
+        for (count, columns, inner) in [(1, 1, 1), (13, 33, 7), (70, 300, 40), (40, 160, 131)] {
+            let mut random = stream(count as u64, "candidates test", 0);
+            let mut draw = |count: usize| -> Vec<f32> { (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect() };
+            let (vectors, pitch) = (draw(columns * inner), inner + 3);
+            let (mut bias, mut floors) = (draw(columns), draw(columns));
+            let mut rows = draw(count * pitch);
+            if count > 12 {
+                // Outliers, zeros, huge numbers and what is no number.
+                rows[2 * pitch] = 1e3;
+                rows[3 * pitch..4 * pitch].fill(0.0);
+                rows[4 * pitch + 1] = 1e37;
+                rows[5 * pitch + 2] = f32::NAN;
+            }
+            let starts: Vec<f32> = draw(count).iter().map(|start| 0.5 + start).collect();
+            bias.resize(columns.next_multiple_of(PANEL), 0.0);
+            floors.resize(bias.len(), f32::INFINITY);
+            let panels = Panels::pack(&vectors, inner);
+            let rounded = Columns::new(panels.values(), inner);
+            for (starts, vectors_of, most) in [
+                (Some(&starts[..]), true, columns),
+                (Some(&starts[..]), false, columns),
+                (None, true, columns),
+                (None, true, 5),
+            ] {
+                let search =
+                    Search { panels: &panels, columns: &rounded, bias: &bias, floors: &floors, vectors: vectors_of };
+                assert!(search.usable());
+                let mut found = Found::default();
+                // The second time, memory is used again.
+                for _ in 0..2 {
+                    search.run(&rows, pitch, count, starts, most, &mut found);
+                }
+                for row in 0..count {
+                    let start = starts.map_or(f32::NEG_INFINITY, |starts| starts[row]);
+                    let all = (0..columns).map(|column| {
+                        let pairs = rows[row * pitch..][..inner].iter().zip(&vectors[column * inner..][..inner]);
+                        (pairs.fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum)) + bias[column], column as u32)
+                    });
+                    let expected: Vec<(f32, u32)> =
+                        all.filter(|entry| entry.0 > floors[entry.1 as usize].max(start)).collect();
+                    if found.left.contains(&row) {
+                        assert!(found.row(row).is_empty());
+                        assert!((3..6).contains(&row) || most == 5, "row {row}");
+                    } else {
+                        assert_eq!(found.row(row), expected, "row {row}");
+                        assert!(expected.len() <= most);
+                    }
+                }
+                assert!(count < 12 || [3, 4, 5].iter().all(|row| found.left.contains(row)));
+            }
+        }
+    }
+
+    #[test]
+    fn biases_that_could_overflow_are_not_trusted() {
+        let panels = Panels::pack(&[1.0; 4], 4);
+        let rounded = Columns::new(panels.values(), 4);
+        let usable = |bias: f32, floor: f32| {
+            let (bias, floors) = ([bias; PANEL], [floor; PANEL]);
+            Search { panels: &panels, columns: &rounded, bias: &bias, floors: &floors, vectors: true }.usable()
+        };
+        assert!(usable(0.0, 0.0) && usable(-5.0, f32::INFINITY));
+        assert!(!usable(f32::NAN, 0.0) && !usable(1e37, 0.0) && !usable(0.0, f32::NAN));
+        assert!(!usable(f32::NEG_INFINITY, 0.0) && !usable(0.0, f32::NEG_INFINITY));
     }
 }

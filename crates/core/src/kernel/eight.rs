@@ -198,7 +198,15 @@ impl Rows {
     /// exceed. Returns the rows that have to be left to exact products: theirs could overflow, with columns of up to a
     /// length and offsets of up to a size, or are too small to be bounded. With `vectors`, the processor's own
     /// products of integers are used, if it has them; without, loops do the same.
-    pub fn fill(&mut self, rows: &[f32], pitch: usize, inner: usize, floors: &[f32], longest: f32, vectors: bool) -> Vec<usize> {
+    pub fn fill(
+        &mut self,
+        rows: &[f32],
+        pitch: usize,
+        inner: usize,
+        floors: &[f32],
+        longest: f32,
+        vectors: bool,
+    ) -> Vec<usize> {
         let fours = inner.div_ceil(FOUR);
         let blocks = floors.len().div_ceil(TILE_ROWS);
         self.bytes.clear();
@@ -295,7 +303,7 @@ impl TileNumbers {
         TileNumbers {
             starts: rows.map(|row| row.start),
             inverses: rows.map(|row| row.inverse),
-            bounds: rows.map(|row| row.by_loss.mul_add(loss, row.own)),
+            bounds: rows.map(|row| row.by_loss * loss + row.own),
             floors: rows.map(|row| row.floor),
             masks: [0; TILE_ROWS],
         }
@@ -329,3 +337,103 @@ fn propose(
     }
 }
 
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::panels::Panels;
+    use crate::kernel::random::{stream, unit};
+
+    /// Numbers of one of several nasty kinds.
+    fn nasty(count: usize, kind: u32, seed: u64) -> Vec<f32> {
+        let mut random = stream(seed, "nasty rows", u64::from(kind));
+        let mut draw = |_| unit(&mut random) as f32 - 0.5;
+        let mut values: Vec<f32> = (0..count).map(&mut draw).collect();
+        match kind {
+            0 => {}
+            1 => values.iter_mut().step_by(7).for_each(|value| *value *= 1000.0),
+            2 => values.fill(0.0),
+            3 => values.iter_mut().for_each(|value| *value *= 1e-41),
+            4 => values.iter_mut().for_each(|value| *value *= 1e9),
+            5 => values.iter_mut().step_by(2).for_each(|value| *value *= 1e-30),
+            6 => values.iter_mut().for_each(|value| *value = value.signum()),
+            _ => values.iter_mut().for_each(|value| *value = 3.0 + 0.01 * *value),
+        }
+        values
+    }
+
+    #[test]
+    fn sums_of_integers_are_those_of_plain_loops() {
+        // Two columns (1, −2, 0.5) and (0, 127, −127), units 2/127 and 1: (64, −127, 32) and (0, 127, −127). The row
+        // (127, 0, 1) has unit 1: sums 127 · 64 + 32 = 8160 and −127, which floors between them tell apart.
+        let panels = Panels::pack(&[1.0, -2.0, 0.5, 0.0, 127.0, -127.0], 3);
+        let columns = Columns::new(panels.values(), 3);
+        let line = columns.bytes[0];
+        assert_eq!(line[0].to_le_bytes(), [64 + 128, 1, 32 + 128, 0]);
+        assert_eq!(line[1].to_le_bytes(), [128, 255, 1, 0]);
+        for vectors in [false, true] {
+            let mut rows = Rows::default();
+            assert!(rows.fill(&[127.0, 0.0, 1.0], 3, 3, &[0.0], columns.longest(), vectors).is_empty());
+            assert_eq!(rows.numbers[0][0].start, -128 * 128);
+            let mut masks = [7];
+            columns.propose(&rows, 0, &[0.0; PANEL], &mut masks);
+            // 8160 · 2/127 is 128.5; −127 may be wrong by less than 2.
+            assert_eq!(masks[0] & 3, 1);
+            rows.fill(&[127.0, 0.0, 1.0], 3, 3, &[-130.0], columns.longest(), vectors);
+            columns.propose(&rows, 0, &[0.0; PANEL], &mut masks);
+            assert_eq!(masks[0] & 3, 3);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_never_used() {
+        for value in [f32::NAN, f32::INFINITY, 1e30, -1e-30] {
+            let panels = Panels::pack(&[1.0, value, 2.0, 1.0, 1.0, 1.0], 3);
+            assert!(!Columns::new(panels.values(), 3).usable() || value == -1e-30);
+            let mut rows = Rows::default();
+            let left = rows.fill(&[1.0, value, 2.0], 3, 3, &[0.0], 1.0, true);
+            assert_eq!(left.len(), usize::from(value != -1e-30));
+        }
+        assert!(!Columns::default().usable());
+        assert_eq!(Rows::default().fill(&[1e10; 3], 3, 3, &[0.0], 1e30, true), [0]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn nothing_above_a_floor_is_missed(
+            inner in 1usize..90, row_kind in 0u32..8, column_kind in 0u32..8, seed in 0u64..1000, floor in -2.0f32..2.0,
+        ) {
+            let (count, width) = (17, 40);
+            let vectors = nasty(width * inner, column_kind, seed);
+            let values = nasty(count * inner, row_kind, seed + 1);
+            let panels = Panels::pack(&vectors, inner);
+            let columns = Columns::new(panels.values(), inner);
+            let chain = |row: usize, column: usize| -> f32 {
+                let pairs = values[row * inner..][..inner].iter().zip(&vectors[column * inner..][..inner]);
+                pairs.fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum))
+            };
+            // Floors among the products, so that there is something on either side.
+            let floors: Vec<f32> = (0..count).map(|row| floor * chain(row, row).abs()).collect();
+            if columns.usable() {
+                let (mut rows, mut plain) = (Rows::default(), Rows::default());
+                let left = rows.fill(&values, inner, inner, &floors, columns.longest(), true);
+                prop_assert_eq!(&left, &plain.fill(&values, inner, inner, &floors, columns.longest(), false));
+                for panel in 0..2 {
+                    let (mut masks, mut loops) = (vec![0; count], vec![0; count]);
+                    columns.propose(&rows, panel, &[0.0; PANEL], &mut masks);
+                    columns.propose(&plain, panel, &[0.0; PANEL], &mut loops);
+                    prop_assert_eq!(&masks, &loops);
+                    for row in (0..count).filter(|row| !left.contains(row)) {
+                        for column in panel * PANEL..width.min(panel * PANEL + PANEL) {
+                            let proposed = masks[row] >> (column % PANEL) & 1 == 1;
+                            prop_assert!(proposed || chain(row, column) <= floors[row], "row {row}, column {column}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -53,9 +53,8 @@ fn propose_tile(
     }
     for (line, four) in bytes.iter().zip(block) {
         // SAFETY: a line has two vectors.
-        let columns = unsafe {
-            [_mm512_loadu_si512(line.as_ptr().cast()), _mm512_loadu_si512(line.as_ptr().add(LANES).cast())]
-        };
+        let columns =
+            unsafe { [_mm512_loadu_si512(line.as_ptr().cast()), _mm512_loadu_si512(line.as_ptr().add(LANES).cast())] };
         for r in 0..TILE_ROWS {
             let row = _mm512_set1_epi32(four[r]);
             sums[r][0] = _mm512_dpbusd_epi32(sums[r][0], columns[0], row);
@@ -135,9 +134,8 @@ fn chain_lanes<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT], group
         sums[which] = unsafe { _mm512_loadu_ps(group.sums.as_ptr()) };
     }
     // SAFETY: a line has two vectors.
-    let load = |line: &[f32; PANEL]| unsafe {
-        (_mm512_loadu_ps(line.as_ptr()), _mm512_loadu_ps(line.as_ptr().add(LANES)))
-    };
+    let load =
+        |line: &[f32; PANEL]| unsafe { (_mm512_loadu_ps(line.as_ptr()), _mm512_loadu_ps(line.as_ptr().add(LANES))) };
     let (rows, columns) = (rows.as_chunks::<PANEL>().0, columns.map(|columns| columns.as_chunks::<PANEL>().0));
     let length = columns.iter().map(|columns| columns.len()).fold(rows.len(), usize::min);
     let (rows, columns) = (&rows[..length], columns.map(|columns| &columns[..length]));
@@ -154,5 +152,69 @@ fn chain_lanes<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT], group
     for (sums, group) in sums.into_iter().zip(groups) {
         // SAFETY: sixteen numbers.
         unsafe { _mm512_storeu_ps(group.sums.as_mut_ptr(), sums) };
+    }
+}
+
+/// Writes squares of sixteen numbers of sixteen vectors into a panel. Returns how many vectors and how many numbers of
+/// each were written.
+pub(super) fn turn(vectors: &[f32], pitch: usize, count: usize, panel: &mut [f32]) -> (usize, usize) {
+    #[cfg(target_arch = "x86_64")]
+    if available() && count >= LANES && count <= PANEL {
+        let (count, inner) = (count / LANES * LANES, panel.len() / PANEL / LANES * LANES);
+        if inner > 0 && vectors.len() >= (count - 1) * pitch + inner {
+            for (start, lines) in (0..inner).step_by(LANES).zip(panel.chunks_exact_mut(LANES * PANEL)) {
+                for first in (0..count).step_by(LANES) {
+                    // SAFETY: the processor has the instructions; all vectors reach as far as `inner`, and sixteen lines
+                    // have room for a square in either half.
+                    unsafe {
+                        turn_square(vectors.as_ptr().add(first * pitch + start), pitch, lines.as_mut_ptr().add(first))
+                    };
+                }
+            }
+            return (count, inner);
+        }
+    }
+    (0, 0)
+}
+
+/// Sixteen numbers of sixteen vectors. The first must be followed by fifteen more numbers, and by fifteen such vectors at
+/// the pitch; sixteen lines of a panel must have room for sixteen numbers each.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn turn_square(vectors: *const f32, pitch: usize, lines: *mut f32) {
+    let mut rows = [_mm512_setzero_ps(); LANES];
+    for (place, row) in rows.iter_mut().enumerate() {
+        // SAFETY: as the caller promised.
+        *row = unsafe { _mm512_loadu_ps(vectors.add(place * pitch)) };
+    }
+    // Pairs of numbers, then fours, then fours of lanes, then eights.
+    let mut pairs = [_mm512_setzero_pd(); LANES];
+    for place in (0..LANES).step_by(2) {
+        pairs[place] = _mm512_castps_pd(_mm512_unpacklo_ps(rows[place], rows[place + 1]));
+        pairs[place + 1] = _mm512_castps_pd(_mm512_unpackhi_ps(rows[place], rows[place + 1]));
+    }
+    // fours[4 q + k]: number k, modulo four, of the vectors 4 q to 4 q + 3.
+    let mut fours = [_mm512_setzero_ps(); LANES];
+    for q in (0..LANES).step_by(4) {
+        fours[q] = _mm512_castpd_ps(_mm512_unpacklo_pd(pairs[q], pairs[q + 2]));
+        fours[q + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(pairs[q], pairs[q + 2]));
+        fours[q + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(pairs[q + 1], pairs[q + 3]));
+        fours[q + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(pairs[q + 1], pairs[q + 3]));
+    }
+    for k in 0..4 {
+        let (a, b, c, d) = (fours[k], fours[4 + k], fours[8 + k], fours[12 + k]);
+        // Lanes 0 and 2, or 1 and 3, of two vectors.
+        let (even, odd) = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
+        let (more_even, more_odd) = (_mm512_shuffle_f32x4::<0x88>(c, d), _mm512_shuffle_f32x4::<0xdd>(c, d));
+        let turned = [
+            _mm512_shuffle_f32x4::<0x88>(even, more_even),
+            _mm512_shuffle_f32x4::<0x88>(odd, more_odd),
+            _mm512_shuffle_f32x4::<0xdd>(even, more_even),
+            _mm512_shuffle_f32x4::<0xdd>(odd, more_odd),
+        ];
+        for (four, line) in turned.into_iter().enumerate() {
+            // SAFETY: as the caller promised.
+            unsafe { _mm512_storeu_ps(lines.add((four * 4 + k) * PANEL), line) };
+        }
     }
 }

@@ -297,7 +297,9 @@ impl Linear {
     /// and that it is little.
     fn rounded(&self) -> Option<&Columns> {
         let few = match &self.activation {
-            Activation::TopK(k) => self.guess.load(Ordering::Relaxed) > 0 && k.saturating_mul(SPARSE) <= self.card.latents,
+            Activation::TopK(k) => {
+                self.guess.load(Ordering::Relaxed) > 0 && k.saturating_mul(SPARSE) <= self.card.latents
+            }
             Activation::Threshold(_) => self.few.load(Ordering::Relaxed),
             _ => false,
         };
@@ -569,6 +571,48 @@ mod tests {
             values[5 * width..7 * width].fill(0.0);
             let fresh = Linear::new(parts.clone()).unwrap();
             assert_eq!(encode(&used, &values).id().unwrap(), encode(&fresh, &values).id().unwrap());
+        }
+    }
+
+    #[test]
+    fn no_precision_changes_a_code() {
+        let (rows, width, latents) = (150, 21, 500);
+        let mut random = stream(4, "precision", 0);
+        let mut draw = |count: usize| -> Vec<f32> { (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect() };
+        let (mut values, threshold) = (draw(rows * width), vec![1.2; latents]);
+        values[..width].fill(0.0);
+        values[3 * width] = 1e5;
+        for activation in [Activation::TopK(7), Activation::Threshold(threshold)] {
+            let parts = Parts {
+                arch: "test".into(),
+                encoder: draw(latents * width),
+                encoder_bias: draw(latents).iter().map(|bias| bias / 9.0).collect(),
+                decoder: draw(latents * width),
+                bias: draw(width),
+                subtract_bias: true,
+                input: Normalisation::None,
+                activation,
+            };
+            let mut exact = Linear::new(parts.clone()).unwrap();
+            exact.set_precision(Precision::F32);
+            let expected = encode(&exact, &values).id().unwrap();
+            let mut proposed = Linear::new(parts).unwrap();
+            proposed.set_precision(Precision::Int8);
+            // The first rows say what to expect; from then on candidates are proposed.
+            for round in 0..3 {
+                assert_eq!(proposed.rounded().is_some(), round > 0);
+                assert_eq!(encode(&proposed, &values).id().unwrap(), expected);
+            }
+            assert!(exact.rounded().is_none() && exact.precision() == "f32");
+            assert_eq!(proposed.precision(), "int8 candidates, f32 values");
+            // What overflows is refused as ever.
+            values[40 * width..][..width].fill(3e38);
+            let refused = |dictionary: &Linear| {
+                let tile = Tile { first_row: 0, width, values: Cow::Borrowed(&values) };
+                dictionary.encode(&tile, &mut CodesBuilder::new(latents)).unwrap_err().to_string()
+            };
+            assert!(refused(&proposed).contains("row 40") && refused(&exact) == refused(&proposed));
+            values[40 * width..][..width].fill(0.1);
         }
     }
 

@@ -79,8 +79,14 @@ impl Left<'_> {
             panels.set_column(place, &row);
             (bias[place], floors[place]) = (self.weights.scalars[latent as usize * size.scalars], 0.0);
         }
-        let selector =
-            Selector { panels: &panels, bias: &bias, floors: &floors, rows: self.input, stride: size.stride, rounded: None };
+        let selector = Selector {
+            panels: &panels,
+            bias: &bias,
+            floors: &floors,
+            rows: self.input,
+            stride: size.stride,
+            rounded: None,
+        };
         selector.select(Selection::PerRow(self.keep.min(dead.len())), &mut Memory::default(), picks);
         picks.par_iter_mut().flatten().for_each(|entry| entry.1 = dead[entry.1 as usize]);
     }

@@ -351,11 +351,66 @@ mod tests {
         let panels = Panels::pack(&[1.0; 3 * 16], 16);
         let floors: Vec<f32> = (0..PANEL).map(|latent| if latent < 3 { 0.0 } else { f32::INFINITY }).collect();
         let rows = vec![1.0; TILE_ROWS * 16];
-        let selector = Selector { panels: &panels, bias: &[0.0; PANEL], floors: &floors, rows: &rows, stride: 16, rounded: None };
+        let selector =
+            Selector { panels: &panels, bias: &[0.0; PANEL], floors: &floors, rows: &rows, stride: 16, rounded: None };
         let mut picks = vec![Picks::new(); 2];
         selector.select(Selection::PerRow(2), &mut Memory::default(), &mut picks);
         assert_eq!(picks, vec![vec![(16.0, 0), (16.0, 1)]; 2]);
         selector.select(Selection::PerBatch(2), &mut Memory::default(), &mut picks);
         assert_eq!(picks, [vec![(16.0, 0), (16.0, 1), (16.0, 2)], vec![(16.0, 0)]]);
+    }
+
+    /// Rows of three kinds: even, with heavy tails, and unequal in their directions with a mean that all share.
+    fn data(kind: usize, rows: usize, stride: usize) -> Vec<f32> {
+        let mut random = stream(kind as u64, "rows to select from", 0);
+        let mut x: Vec<f32> = (0..rows * stride)
+            .map(|place| {
+                let value = (0..4).map(|_| unit(&mut random) as f32 - 0.5).sum::<f32>();
+                match kind {
+                    0 => value,
+                    1 => value.powi(5) * 10.0,
+                    _ => 0.3 + value / (1 + place % stride) as f32,
+                }
+            })
+            .collect();
+        x.resize(rows.next_multiple_of(TILE_ROWS) * stride, 0.0);
+        x
+    }
+
+    #[test]
+    fn candidates_change_nothing() {
+        let (rows, latents, stride) = (100, 700, 32);
+        let (_, mut panels, _) = dense(1, latents, stride, 5);
+        // Latents that are equal make ties.
+        let mut column = vec![0.0; stride];
+        panels.column(3, &mut column);
+        [40, 41, 400].iter().for_each(|&place| panels.set_column(place, &column));
+        let rounded = Columns::new(panels.values(), stride);
+        let bias: Vec<f32> = (0..704).map(|latent| (latent % 5) as f32 / 100.0).collect();
+        let floors: Vec<f32> = (0..704).map(|latent| if latent < latents { 0.01 } else { f32::INFINITY }).collect();
+        for kind in 0..3 {
+            let mut x = data(kind, rows, stride);
+            // One row with an outlier, one of zeros, two that are equal.
+            x[7 * stride] = 1e4;
+            x[8 * stride..9 * stride].fill(0.0);
+            x.copy_within(0..stride, 9 * stride);
+            let plain = Selector { panels: &panels, bias: &bias, floors: &floors, rows: &x, stride, rounded: None };
+            for (selection, starts) in [
+                (Selection::PerRow(9), &[0.05, 0.3, 0.5, 30.0][..]),
+                (Selection::PerBatch(9), &[0.1, 0.4, 1e6]),
+                (Selection::Above, &[0.0]),
+            ] {
+                let mut expected = vec![Picks::new(); rows];
+                plain.select(selection, &mut Memory::default(), &mut expected);
+                for (&guess, threads) in starts.iter().cycle().zip([1, 2, 7, 2]) {
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                    let (mut picks, mut memory) = (vec![Picks::new(); rows], Memory { guess, ..Memory::default() });
+                    let searching = Selector { rounded: Some(&rounded), ..plain };
+                    pool.install(|| searching.select(selection, &mut memory, &mut picks));
+                    assert_eq!(picks, expected, "kind {kind}, {selection:?} from {guess}");
+                    assert!(!memory.found.is_empty());
+                }
+            }
+        }
     }
 }
