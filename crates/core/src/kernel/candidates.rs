@@ -92,10 +92,11 @@ impl Search<'_> {
         found: &mut Found,
     ) {
         let inner = self.panels.inner();
-        let zeros = vec![0.0; if starts.is_none() { count } else { 0 }];
-        let starts = starts.unwrap_or(&zeros);
-        self.offsets(zeros.len() == count && count > 0, &mut found.offsets);
-        found.left = found.rows.fill(rows, pitch, inner, starts, self.columns.longest(), self.vectors);
+        // Without floors of rows, those of columns are part of the offsets, and a row must exceed 0.
+        self.offsets(starts.is_none(), &mut found.offsets);
+        let (zeros, none) = (vec![0.0; count], vec![f32::NEG_INFINITY; count]);
+        let (compared, starts) = (starts.unwrap_or(&zeros), starts.unwrap_or(&none));
+        found.left = found.rows.fill(rows, pitch, inner, compared, self.columns.longest(), self.vectors);
         // All of it is written anew.
         found.masks.resize(count * self.panels.panels(), 0);
         let mut counts = vec![0; count];

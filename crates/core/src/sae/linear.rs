@@ -579,7 +579,7 @@ mod tests {
         let (rows, width, latents) = (150, 21, 500);
         let mut random = stream(4, "precision", 0);
         let mut draw = |count: usize| -> Vec<f32> { (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect() };
-        let (mut values, threshold) = (draw(rows * width), vec![1.2; latents]);
+        let (mut values, threshold) = (draw(rows * width), vec![1.6; latents]);
         values[..width].fill(0.0);
         values[3 * width] = 1e5;
         for activation in [Activation::TopK(7), Activation::Threshold(threshold)] {
