@@ -138,8 +138,8 @@ pub struct Encode {
     /// Also write reconstructions to this .npy file
     #[arg(long, value_name = "R")]
     pub reconstruction: Option<PathBuf>,
-    /// How the encoder product is searched for what is kept: by exact 32-bit products (f32), by 8-bit products that propose
-    /// and exact ones that decide (int8), or by the faster of the two on this processor (auto). Codes are the same, bit for bit
+    /// How the encoder product is searched: by exact products (f32), by 8-bit ones that propose what exact ones decide
+    /// (int8), or by the faster here (auto). No result depends on it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
     pub precision: String,
 }
@@ -171,8 +171,8 @@ pub struct Train {
     /// Whose conventions to follow
     #[arg(long, value_name = "PRESET", default_value = "etalon", value_parser = Preset::NAMES.map(|(name, _)| name))]
     pub preset: String,
-    /// How the encoder product is searched for what is kept: by exact 32-bit products (f32), by 8-bit products that propose
-    /// and exact ones that decide (int8), or by the faster of the two on this processor (auto). Results are the same, bit for bit
+    /// How the encoder product is searched: by exact products (f32), by 8-bit ones that propose what exact ones decide
+    /// (int8), or by the faster here (auto). No result depends on it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
     pub precision: String,
     /// Steps in all

@@ -168,6 +168,9 @@ impl Trainer {
             Ok(Form::Archetypal) => (9, archetypes::memory(settings)),
             _ => (if kept { 8 } else { 6 }, 0),
         };
+        // The rounded encoder, and for every row its candidates, itself rounded and itself packed.
+        let search = (settings.batch as u64).saturating_mul(latents / 2 + 5 * stride).saturating_add(matrix / 4);
+        let rest = search.saturating_add(rest);
         matrix.saturating_mul(matrices).saturating_add(rows.saturating_mul(2 + groups)).saturating_add(rest)
     }
 
