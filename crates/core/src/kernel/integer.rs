@@ -48,6 +48,7 @@ fn propose_tile(
     tile: &mut TileNumbers,
 ) {
     let mut sums = [[_mm512_setzero_si512(); 2]; TILE_ROWS];
+    #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
     for r in 0..TILE_ROWS {
         sums[r] = [_mm512_set1_epi32(tile.starts[r]); 2];
     }
@@ -66,6 +67,7 @@ fn propose_tile(
         [_mm512_loadu_ps(values.as_ptr()), _mm512_loadu_ps(values.as_ptr().add(LANES))]
     };
     let (units, lengths, offsets) = (load(&panel.units), load(&panel.lengths), load(offsets));
+    #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
     for r in 0..TILE_ROWS {
         let (inverse, bound) = (_mm512_set1_ps(tile.inverses[r]), _mm512_set1_ps(tile.bounds[r]));
         let floor = _mm512_set1_ps(tile.floors[r]);
@@ -91,9 +93,10 @@ pub(super) fn spread(mask: u32, row: u8, rows: &mut [u8], columns: &mut [u8], fi
     None
 }
 
+/// Both lists must have room for 32 entries: `rows` from its start, `columns` after `filled`.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn spread_mask(mask: u32, row: u8, rows: *mut u8, columns: *mut u8, filled: usize) {
+unsafe fn spread_mask(mask: u32, row: u8, rows: *mut u8, columns: *mut u8, filled: usize) {
     let first = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     let second = _mm512_add_epi32(first, _mm512_set1_epi32(LANES as i32));
     let low = _mm512_cvtepi32_epi8(_mm512_maskz_compress_epi32(mask as u16, first));
@@ -159,7 +162,7 @@ fn chain_lanes<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT], group
 /// each were written.
 pub(super) fn turn(vectors: &[f32], pitch: usize, count: usize, panel: &mut [f32]) -> (usize, usize) {
     #[cfg(target_arch = "x86_64")]
-    if available() && count >= LANES && count <= PANEL {
+    if available() && (LANES..=PANEL).contains(&count) {
         let (count, inner) = (count / LANES * LANES, panel.len() / PANEL / LANES * LANES);
         if inner > 0 && vectors.len() >= (count - 1) * pitch + inner {
             for (start, lines) in (0..inner).step_by(LANES).zip(panel.chunks_exact_mut(LANES * PANEL)) {
