@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
 use etalon::labels::worlds::WORLDS;
 use etalon::metrics::METRICS;
+use etalon::sae::Precision;
 use etalon::sae::checkpoint::FORMATS;
 use etalon::sae::train::Preset;
 use etalon::study::Paths;
@@ -139,6 +140,10 @@ pub struct Encode {
     /// Also write reconstructions to this .npy file
     #[arg(long, value_name = "R")]
     pub reconstruction: Option<PathBuf>,
+    /// How the encoder product is searched: by exact products (f32), by 8-bit ones that propose what exact ones decide
+    /// (int8), or by the faster here (auto). No result depends on it
+    #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
+    pub precision: String,
 }
 
 /// Options of `train`. Lists make several dictionaries, which are trained in one pass over the activations.
@@ -168,6 +173,10 @@ pub struct Train {
     /// Whose conventions to follow
     #[arg(long, value_name = "PRESET", default_value = "etalon", value_parser = Preset::NAMES.map(|(name, _)| name))]
     pub preset: String,
+    /// How the encoder product is searched: by exact products (f32), by 8-bit ones that propose what exact ones decide
+    /// (int8), or by the faster here (auto). No result depends on it
+    #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
+    pub precision: String,
     /// Steps in all
     #[arg(long, value_name = "N", conflicts_with = "epochs")]
     pub steps: Option<u64>,

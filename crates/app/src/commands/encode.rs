@@ -7,7 +7,7 @@ use etalon::codes::Codes;
 use etalon::error::{Complaint, Result};
 use etalon::input::Finite;
 use etalon::sae::checkpoint::{self, Loaded};
-use etalon::sae::{Encoded, Linear, encode_to_disk, random_codes, untrained};
+use etalon::sae::{Encoded, Linear, Precision, encode_to_disk, random_codes, untrained};
 use etalon::store::{self, ActivationStore};
 use etalon::study::load_activations;
 use serde_json::json;
@@ -18,23 +18,35 @@ use crate::session::Session;
 /// Turns activations into codes.
 pub fn run(args: &cli::Encode, session: &Session) -> Result<ExitCode> {
     let store = load_activations(Path::new(&args.store), Finite::Refuse, &session.budget)?;
-    let mut recognised = args.sae.clone();
+    let (mut recognised, mut precision) = (args.sae.clone(), None);
+    let chosen = Precision::named(&args.precision)?;
+    let mut encode_by = |mut dictionary: Linear| {
+        dictionary.set_precision(chosen);
+        precision = Some(dictionary.precision());
+        encode(args, &dictionary, &store, session)
+    };
     let encoded = match args.sae.as_str() {
         "random" => save_random(args, &store)?,
-        "untrained" => encode(args, &untrained(&store, args.latents, args.k, args.seed)?, &store, session)?,
+        "untrained" => encode_by(untrained(&store, args.latents, args.k, args.seed)?)?,
         path => {
             let loaded: Loaded = checkpoint::load(Path::new(path), &session.budget)?;
             session.say(format!("dictionary: {}", loaded.recognised));
             loaded.notes.iter().for_each(|note| session.say(format!("note: {note}")));
             recognised = loaded.recognised;
-            encode(args, &loaded.dictionary, &store, session)?
+            encode_by(loaded.dictionary)?
         }
     };
     let Encoded { rows, latents, entries } = encoded;
     let l0 = entries as f64 / rows.max(1) as f64;
+    let by = precision.map_or(String::new(), |precision| format!(", {precision}"));
     session.answer(
-        format!("codes: {} ({rows} rows, {latents} latents, {l0:.1} active)", args.out.display()),
-        || json!({"codes": args.out, "dictionary": recognised, "rows": rows, "latents": latents, "l0": l0}),
+        format!("codes: {} ({rows} rows, {latents} latents, {l0:.1} active{by})", args.out.display()),
+        || {
+            json!({
+                "codes": args.out, "dictionary": recognised, "rows": rows, "latents": latents, "l0": l0,
+                "precision": precision,
+            })
+        },
     );
     Ok(ExitCode::SUCCESS)
 }

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 
 use etalon::error::{Complaint, Error, Result};
 use etalon::input::{Finite, read_tensors};
-use etalon::sae::Dictionary;
 use etalon::sae::arch;
 use etalon::sae::baseline;
 use etalon::sae::train::{
     Early, Line, Log, Order, Preset, Radius, Settings, TrainJob, TrainOptions, Trained, steps_of_epochs, train,
 };
+use etalon::sae::{Dictionary, Precision};
 use etalon::store::{ActivationStore, disk};
 use etalon::study::load_activations;
 use serde_json::{Value, json};
@@ -61,6 +61,7 @@ pub fn run(args: &cli::Train, session: &Session) -> Result<ExitCode> {
             patience: args.patience,
         }),
         stop_after: args.stop_after,
+        precision: Precision::named(&args.precision)?,
     };
     let folders = args.tensorboard.as_ref().map(|folder| folders(folder, &jobs)).unwrap_or_default();
     let mut log =
@@ -158,15 +159,16 @@ fn conclude(jobs: &[TrainJob], trained: &[Trained], made: Vec<(String, Value)>, 
         let card = trained.dictionary.card();
         let kept = if trained.kept { ", kept from before" } else { "" };
         text.push(format!(
-            "dictionary: {} ({}, {} latents, {} steps{kept})",
+            "dictionary: {} ({}, {} latents, {} steps, {}{kept})",
             job.out.display(),
             card.arch,
             card.latents,
-            trained.steps
+            trained.steps,
+            trained.precision
         ));
         list.push(json!({
             "sae": job.out, "arch": card.arch, "latents": card.latents, "steps": trained.steps, "unit": trained.unit,
-            "kept": trained.kept, "id": trained.dictionary.id(),
+            "precision": trained.precision, "kept": trained.kept, "id": trained.dictionary.id(),
         }));
     }
     session.answer(text.join("\n"), || if list.len() == 1 { list.remove(0) } else { Value::Array(list) });

@@ -23,6 +23,11 @@ impl CodesBuilder {
         self.offsets.len() - 1
     }
 
+    /// How many entries they have.
+    pub fn entries(&self) -> usize {
+        self.values.len()
+    }
+
     /// Appends a row of strictly ascending latents and their values; zeros are dropped.
     pub fn push(&mut self, latents: &[u32], values: &[f32]) -> Result<()> {
         let ascending = latents.windows(2).all(|pair| pair[0] < pair[1]);

@@ -3,8 +3,11 @@
 pub mod aligned;
 pub mod assignment;
 pub mod bits;
+pub mod candidates;
 pub mod cholesky;
 pub mod eigen;
+pub mod eight;
+pub mod integer;
 pub mod kmeans;
 pub mod lanczos;
 pub mod neighbours;

@@ -9,6 +9,7 @@ use std::slice::from_mut;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::aligned::Aligned;
+use super::integer;
 
 /// Columns of a panel.
 pub const PANEL: usize = 32;
@@ -62,6 +63,11 @@ impl Panels {
     /// How many vectors there are.
     pub fn columns(&self) -> usize {
         self.columns
+    }
+
+    /// How long the vectors are.
+    pub fn inner(&self) -> usize {
+        self.inner
     }
 
     /// How many panels there are.
@@ -150,27 +156,51 @@ pub fn fill_block(rows: &[f32], inner: usize, block: &mut [f32]) {
 
 /// Writes up to 32 vectors into a panel.
 pub fn fill_panel(panel: &mut [f32], vectors: &[f32], inner: usize) {
-    for (column, vector) in vectors.chunks_exact(inner.max(1)).enumerate() {
-        for (k, &value) in vector.iter().enumerate() {
-            panel[k * PANEL + column] = value;
+    turn(vectors, inner, vectors.len().checked_div(inner).unwrap_or(0).min(PANEL), panel);
+}
+
+/// Writes up to 32 vectors of some pitch into a panel, whose size says how long they are.
+pub fn turn(vectors: &[f32], pitch: usize, count: usize, panel: &mut [f32]) {
+    let done = integer::turn(vectors, pitch, count, panel);
+    let inner = panel.len() / PANEL;
+    for column in 0..count {
+        // What whole squares of sixteen left over.
+        let start = if column < done.0 { done.1 } else { 0 };
+        let vector = &vectors[column * pitch..][..inner];
+        for (&value, line) in vector.iter().zip(panel.as_chunks_mut::<PANEL>().0).skip(start) {
+            line[column] = value;
         }
     }
 }
 
 /// The vectors of a panel, each times its weight, summed. Lanes sixteen apart are added first, then halves.
 pub fn panel_times(panel: &[f32], weights: &[f32; PANEL], into: &mut [f32]) {
-    // Compiled for the widest instructions there are; the arithmetic is the same with any.
-    Arch::new().dispatch(|| {
-        for (line, into) in panel.as_chunks::<PANEL>().0.iter().zip(into) {
-            let mut lanes: [f32; PANEL] = std::array::from_fn(|lane| line[lane] * weights[lane]);
-            let mut half = PANEL / 2;
-            while half > 0 {
-                (0..half).for_each(|lane| lanes[lane] += lanes[lane + half]);
-                half /= 2;
+    Arch::new().dispatch(PanelTimes { panel, weights, into });
+}
+
+struct PanelTimes<'a> {
+    panel: &'a [f32],
+    weights: &'a [f32; PANEL],
+    into: &'a mut [f32],
+}
+
+impl WithSimd for PanelTimes<'_> {
+    type Output = ();
+
+    /// Compiled for the widest instructions there are; the arithmetic is the same with any.
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (line, into) in self.panel.as_chunks::<PANEL>().0.iter().zip(self.into) {
+            let mut lanes = [0.0f32; PANEL / 2];
+            for lane in 0..PANEL / 2 {
+                lanes[lane] = line[lane] * self.weights[lane] + line[lane + PANEL / 2] * self.weights[lane + PANEL / 2];
             }
-            *into = lanes[0];
+            let mut eight = [0.0f32; 8];
+            (0..8).for_each(|lane| eight[lane] = lanes[lane] + lanes[lane + 8]);
+            let four: [f32; 4] = [eight[0] + eight[4], eight[1] + eight[5], eight[2] + eight[6], eight[3] + eight[7]];
+            *into = (four[0] + four[2]) + (four[1] + four[3]);
         }
-    });
+    }
 }
 
 /// Adds a panel's biases to a tile and says, as a bit per row, where a value exceeds both its row's and its column's floor
@@ -365,6 +395,36 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn turned_vectors_lie_as_a_panel_wants_them() {
+        for (count, inner, pitch) in [(1, 1, 1), (16, 16, 16), (31, 40, 41), (32, 33, 50), (5, 100, 100)] {
+            let vectors: Vec<f32> = (0..count * pitch).map(|place| place as f32).collect();
+            let mut panel = vec![-1.0; inner * PANEL];
+            turn(&vectors, pitch, count, &mut panel);
+            for (k, line) in panel.as_chunks::<PANEL>().0.iter().enumerate() {
+                for (column, &value) in line.iter().enumerate() {
+                    assert_eq!(value, if column < count { (column * pitch + k) as f32 } else { -1.0 });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_panel_times_weights_is_added_in_halves() {
+        let panel: Vec<f32> = (0..3 * PANEL).map(|i| ((i * 7919 % 1013) as f32 - 500.0) / 317.0).collect();
+        let weights: [f32; PANEL] = std::array::from_fn(|lane| (lane as f32 - 9.5) / 7.0);
+        let mut sums = [0.0; 3];
+        panel_times(&panel, &weights, &mut sums);
+        for (line, sum) in panel.as_chunks::<PANEL>().0.iter().zip(sums) {
+            let mut lanes: Vec<f32> = line.iter().zip(weights).map(|(a, b)| a * b).collect();
+            while lanes.len() > 1 {
+                let half = lanes.split_off(lanes.len() / 2);
+                lanes.iter_mut().zip(half).for_each(|(lane, other)| *lane += other);
+            }
+            assert_eq!(sum.to_bits(), lanes[0].to_bits());
         }
     }
 

@@ -35,6 +35,13 @@ pub fn keep_largest(list: &mut Vec<(f32, u32)>, keep: usize, scratch: &mut Vec<f
     if list.len() < keep {
         return f32::NEG_INFINITY;
     }
+    if list.len() - keep <= FEW {
+        // Where few have to go, they are looked for one by one: of equals the last goes first.
+        while list.len() > keep {
+            list.remove(smallest(list));
+        }
+        return list[smallest(list)].0;
+    }
     scratch.clear();
     scratch.extend(list.iter().map(|entry| entry.0));
     let floor = *scratch.select_nth_unstable_by(keep - 1, |a, b| b.total_cmp(a)).1;
@@ -50,6 +57,17 @@ pub fn keep_largest(list: &mut Vec<(f32, u32)>, keep: usize, scratch: &mut Vec<f
         }
     });
     floor
+}
+
+/// So few entries to drop are looked for one by one.
+const FEW: usize = 12;
+
+/// The last of the smallest entries.
+fn smallest(list: &[(f32, u32)]) -> usize {
+    // Integers in the order of the numbers: negative ones have all other bits turned.
+    let key = |value: f32| (value.to_bits() as i32) ^ (((value.to_bits() as i32) >> 31) as u32 >> 1) as i32;
+    let least = list.iter().map(|entry| key(entry.0)).fold(i32::MAX, i32::min);
+    list.iter().rposition(|entry| key(entry.0) == least).unwrap_or(0)
 }
 
 /// A floor that nearly every one of some lists exceeded with its smallest value kept, in units of a scale per list: where to
@@ -68,7 +86,7 @@ pub fn usual_floor(floors: impl Iterator<Item = (f32, f32)>) -> f32 {
     }
     let mean = sum / full;
     let variance = (squares / full - mean * mean).max(0.0);
-    (mean - 3.0 * variance.sqrt()).max(0.0) as f32
+    (mean - 2.5 * variance.sqrt()).max(0.0) as f32
 }
 
 #[cfg(test)]
@@ -107,10 +125,25 @@ mod tests {
     }
 
     #[test]
+    fn few_or_many_go_by_the_same_order() {
+        let numbers = [1.0, -0.0, 0.0, f32::NAN, -3.0, f32::INFINITY, 1.0, f32::NEG_INFINITY, 2.0, -3.0, 1.0];
+        let list: Vec<(f32, u32)> = (0..40).map(|place| (numbers[place * 7 % 11], place as u32)).collect();
+        for keep in 1..=40 {
+            let (mut kept, mut sorted) = (list.clone(), list.clone());
+            let floor = keep_largest(&mut kept, keep, &mut Vec::new());
+            truncate_to_largest(&mut sorted, keep);
+            assert_eq!(floor.to_bits(), sorted[keep - 1].0.to_bits());
+            sorted.sort_by_key(|entry| entry.1);
+            let bits = |list: &[(f32, u32)]| list.iter().map(|e| (e.0.to_bits(), e.1)).collect::<Vec<_>>();
+            assert_eq!(bits(&kept), bits(&sorted));
+        }
+    }
+
+    #[test]
     fn a_usual_floor_is_below_nearly_all() {
         assert_eq!(usual_floor([(2.0, 1.0), (4.0, 2.0)].into_iter()), 2.0);
-        // Mean 3 and deviation 1/2: three deviations below.
-        assert_eq!(usual_floor([(2.5, 1.0), (3.5, 1.0)].into_iter()), 1.5);
+        // Mean 3 and deviation 1/2: two and a half deviations below.
+        assert_eq!(usual_floor([(2.5, 1.0), (3.5, 1.0)].into_iter()), 1.75);
         assert_eq!(usual_floor([(1.0, 1.0), (f32::NEG_INFINITY, 1.0), (1.0, 0.0)].into_iter()), 0.0);
         assert_eq!(usual_floor([].into_iter()), 0.0);
     }

@@ -1,15 +1,17 @@
 //! Dictionaries with one encoder matrix: everything between the product and the codes is an [`Activation`].
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use super::baseline;
 use super::pursuit;
 use super::sieve::Sieve;
-use super::{Dictionary, Normalisation, Pursuit, SaeCard};
+use super::{Dictionary, Normalisation, Precision, Pursuit, SaeCard};
 use crate::codes::{CodesBuilder, CodesView, Latent};
 use crate::error::{Complaint, Error, Result};
 use crate::kernel::aligned::Aligned;
+use crate::kernel::candidates::{Found, Search};
+use crate::kernel::eight::Columns;
 use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, blocks_at_once, fill_block};
 use crate::kernel::vector::Rows;
 use crate::store::Tile;
@@ -86,7 +88,18 @@ pub struct Linear {
     activation: Activation,
     /// Where the last rows were cut, as bits: it saves time and changes nothing else.
     guess: AtomicU32,
+    /// Whether they kept little, and what saves time then.
+    few: AtomicBool,
+    rounded: OnceLock<Columns>,
+    found: Mutex<Vec<Found>>,
+    precision: Precision,
 }
+
+/// Of how many latents at least one must be kept for candidates to be few.
+const SPARSE: usize = 48;
+
+/// A row with more candidates than one in so many latents gets all its products.
+const MANY: usize = 8;
 
 /// Rows that a pursuit looks at together.
 const GROUP: usize = 8 * TILE_ROWS;
@@ -148,6 +161,10 @@ impl Linear {
             input,
             activation,
             guess: AtomicU32::new(0),
+            few: AtomicBool::new(false),
+            rounded: OnceLock::new(),
+            found: Mutex::default(),
+            precision: Precision::default(),
         })
     }
 
@@ -191,6 +208,16 @@ impl Linear {
     /// What is done to a row before everything else.
     pub fn input(&self) -> Normalisation {
         self.input
+    }
+
+    /// Chooses how the encoder product is searched: no code depends on it.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+    }
+
+    /// How the encoder product is searched, in words.
+    pub fn precision(&self) -> &'static str {
+        self.precision.used(matches!(self.activation, Activation::TopK(_) | Activation::Threshold(_)))
     }
 
     /// The content address: equal dictionaries have equal ids, however they were read.
@@ -266,6 +293,93 @@ impl Linear {
         Ok(())
     }
 
+    /// The rounded encoder, if it should propose what the next rows keep: once the first rows have said what to expect,
+    /// and that it is little.
+    fn rounded(&self) -> Option<&Columns> {
+        let few = match &self.activation {
+            Activation::TopK(k) => {
+                self.guess.load(Ordering::Relaxed) > 0 && k.saturating_mul(SPARSE) <= self.card.latents
+            }
+            Activation::Threshold(_) => self.few.load(Ordering::Relaxed),
+            _ => false,
+        };
+        // Rounded on one thread: others that wait for it must not be given parts of it.
+        (few && self.precision.proposes())
+            .then(|| self.rounded.get_or_init(|| Columns::new(self.encoder.values(), self.card.width)))
+    }
+
+    /// Encodes by candidates that the rounded encoder proposes. The codes are those of the whole product.
+    fn search(&self, rounded: &Columns, tile: &Tile<'_>, out: &mut CodesBuilder) -> Result<()> {
+        let (width, rows) = (self.card.width, tile.rows());
+        let padded = |values: &[f32], rest: f32| {
+            let mut padded = values.to_vec();
+            padded.resize(values.len().next_multiple_of(PANEL), rest);
+            padded
+        };
+        let bias = padded(&self.encoder_bias, 0.0);
+        let floors = match &self.activation {
+            // Nothing below 0 fires, whatever the threshold.
+            Activation::Threshold(thresholds) => {
+                padded(&thresholds.iter().map(|threshold| threshold.max(0.0)).collect::<Vec<f32>>(), f32::INFINITY)
+            }
+            _ => padded(&vec![0.0; self.card.latents], f32::INFINITY),
+        };
+        let search = Search { panels: &self.encoder, columns: rounded, bias: &bias, floors: &floors, vectors: true };
+        let mut input = vec![0.0; rows * width];
+        for (row, into) in input.chunks_exact_mut(width).enumerate() {
+            self.prepare(tile.row(row), into);
+        }
+        let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, rows);
+        let guess = f32::from_bits(self.guess.load(Ordering::Relaxed));
+        let lengths: Vec<f32> = input.chunks_exact(width).map(length).collect();
+        sieve.start_from(guess, lengths.iter().copied());
+        let starts: Option<Vec<f32>> = matches!(self.activation, Activation::TopK(_))
+            .then(|| lengths.iter().map(|length| guess * length).collect());
+        let mut found = self.found.lock().ok().and_then(|mut found| found.pop()).unwrap_or_default();
+        let mut again: Vec<usize> = (0..rows).collect();
+        if search.usable() {
+            search.run(&input, width, rows, starts.as_deref(), self.card.latents / MANY + PANEL, &mut found);
+            (0..rows).for_each(|row| sieve.put(row, found.row(row)));
+            again.clone_from(&found.left);
+            again.append(&mut sieve.poor(rows));
+            again.sort_unstable();
+            again.dedup();
+        }
+        if let Ok(mut kept) = self.found.lock() {
+            kept.push(found);
+        }
+        self.again(&again, tile, 0, &mut sieve);
+        let before = out.entries();
+        sieve.empty(rows, tile.first_row, out)?;
+        self.learn(&sieve, rows, out.entries() - before);
+        Ok(())
+    }
+
+    /// Does some rows of a sieve again, whose first is this row of a tile, by all their products and without a start.
+    fn again(&self, places: &[usize], tile: &Tile<'_>, first: usize, sieve: &mut Sieve<'_>) {
+        let width = self.card.width;
+        for places in places.chunks(TILE_ROWS) {
+            let mut input = vec![0.0; places.len() * width];
+            let (mut packed, mut product) = (Aligned::zeros(TILE_ROWS * width), [0.0; TILE_ROWS * PANEL]);
+            for (&place, into) in places.iter().zip(input.chunks_exact_mut(width)) {
+                self.prepare(tile.row(first + place), into);
+            }
+            fill_block(&input, width, &mut packed);
+            let mut again = Sieve::new(&self.activation, &self.encoder_bias, places.len());
+            for panel in 0..self.encoder.panels() {
+                self.encoder.products(&packed, panel, std::slice::from_mut(&mut product));
+                again.pass(&mut product, panel, 0..places.len());
+            }
+            places.iter().enumerate().for_each(|(from, &to)| sieve.take_from(&mut again, from, to));
+        }
+    }
+
+    /// Remembers what rows kept.
+    fn learn(&self, sieve: &Sieve<'_>, rows: usize, entries: usize) {
+        self.guess.store(sieve.usual_start().to_bits(), Ordering::Relaxed);
+        self.few.store(entries.saturating_mul(SPARSE) <= rows.saturating_mul(self.card.latents), Ordering::Relaxed);
+    }
+
     fn check_width(&self, found: usize) -> Result<()> {
         if found == self.card.width {
             return Ok(());
@@ -299,44 +413,39 @@ impl Dictionary for Linear {
         if let Activation::Pursuit(pursuit) = &self.activation {
             return self.pursue(*pursuit, tile, out);
         }
+        if let Some(rounded) = self.rounded() {
+            return self.search(rounded, tile, out);
+        }
         let blocks = blocks_at_once(tile.rows().div_ceil(TILE_ROWS), width, 1);
         let (group, size) = (blocks * TILE_ROWS, TILE_ROWS * width);
         let (mut input, mut packed) = (vec![0.0; size], Aligned::zeros(blocks * size));
         let mut products = Aligned::zeros(blocks * TILE_ROWS * PANEL);
         let (products, _) = products.as_chunks_mut::<{ TILE_ROWS * PANEL }>();
         let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, group);
-        let lengths = vec![Cell::new(0.0); group];
+        let mut lengths = vec![0.0; group];
         for first in (0..tile.rows()).step_by(group) {
             let rows = group.min(tile.rows() - first);
             let products = &mut products[..rows.div_ceil(TILE_ROWS)];
-            let mut pack = |places: &[usize], block: &mut [f32]| {
-                for (&place, into) in places.iter().zip(input.chunks_exact_mut(width)) {
+            for (start, block) in (0..rows).step_by(TILE_ROWS).zip(packed.chunks_exact_mut(size)) {
+                let count = TILE_ROWS.min(rows - start);
+                for (place, into) in (start..).zip(input.chunks_exact_mut(width)).take(count) {
                     self.prepare(tile.row(first + place), into);
-                    lengths[place].set(length(into));
+                    lengths[place] = length(into);
                 }
-                fill_block(&input[..places.len() * width], width, block);
-            };
-            let places: Vec<usize> = (0..rows).collect();
-            places.chunks(TILE_ROWS).zip(packed.chunks_exact_mut(size)).for_each(|(places, block)| pack(places, block));
+                fill_block(&input[..count * width], width, block);
+            }
             let guess = f32::from_bits(self.guess.load(Ordering::Relaxed));
-            sieve.start_from(guess, (0..rows).map(|row| lengths[row].get()));
+            sieve.start_from(guess, lengths[..rows].iter().copied());
             for panel in 0..self.encoder.panels() {
                 self.encoder.products(&packed, panel, products);
                 for (start, product) in (0..rows).step_by(TILE_ROWS).zip(&mut *products) {
                     sieve.pass(product, panel, start..rows.min(start + TILE_ROWS));
                 }
             }
-            for poor in sieve.poor(rows).chunks(TILE_ROWS) {
-                let mut again = Sieve::new(&self.activation, &self.encoder_bias, poor.len());
-                pack(poor, &mut packed[..size]);
-                for panel in 0..self.encoder.panels() {
-                    self.encoder.products(&packed[..size], panel, &mut products[..1]);
-                    again.pass(&mut products[0], panel, 0..poor.len());
-                }
-                poor.iter().enumerate().for_each(|(from, &to)| sieve.take_from(&mut again, from, to));
-            }
+            self.again(&sieve.poor(rows), tile, first, &mut sieve);
+            let before = out.entries();
             sieve.empty(rows, tile.first_row + first, out)?;
-            self.guess.store(sieve.usual_start().to_bits(), Ordering::Relaxed);
+            self.learn(&sieve, rows, out.entries() - before);
         }
         Ok(())
     }
@@ -462,6 +571,48 @@ mod tests {
             values[5 * width..7 * width].fill(0.0);
             let fresh = Linear::new(parts.clone()).unwrap();
             assert_eq!(encode(&used, &values).id().unwrap(), encode(&fresh, &values).id().unwrap());
+        }
+    }
+
+    #[test]
+    fn no_precision_changes_a_code() {
+        let (rows, width, latents) = (150, 21, 500);
+        let mut random = stream(4, "precision", 0);
+        let mut draw = |count: usize| -> Vec<f32> { (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect() };
+        let (mut values, threshold) = (draw(rows * width), vec![1.6; latents]);
+        values[..width].fill(0.0);
+        values[3 * width] = 1e5;
+        for activation in [Activation::TopK(7), Activation::Threshold(threshold)] {
+            let parts = Parts {
+                arch: "test".into(),
+                encoder: draw(latents * width),
+                encoder_bias: draw(latents).iter().map(|bias| bias / 9.0).collect(),
+                decoder: draw(latents * width),
+                bias: draw(width),
+                subtract_bias: true,
+                input: Normalisation::None,
+                activation,
+            };
+            let mut exact = Linear::new(parts.clone()).unwrap();
+            exact.set_precision(Precision::F32);
+            let expected = encode(&exact, &values).id().unwrap();
+            let mut proposed = Linear::new(parts).unwrap();
+            proposed.set_precision(Precision::Int8);
+            // The first rows say what to expect; from then on candidates are proposed.
+            for round in 0..3 {
+                assert_eq!(proposed.rounded().is_some(), round > 0);
+                assert_eq!(encode(&proposed, &values).id().unwrap(), expected);
+            }
+            assert!(exact.rounded().is_none() && exact.precision() == "f32");
+            assert_eq!(proposed.precision(), "int8 candidates, f32 values");
+            // What overflows is refused as ever.
+            values[40 * width..][..width].fill(3e38);
+            let refused = |dictionary: &Linear| {
+                let tile = Tile { first_row: 0, width, values: Cow::Borrowed(&values) };
+                dictionary.encode(&tile, &mut CodesBuilder::new(latents)).unwrap_err().to_string()
+            };
+            assert!(refused(&proposed).contains("row 40") && refused(&exact) == refused(&proposed));
+            values[40 * width..][..width].fill(0.1);
         }
     }
 

@@ -6,6 +6,7 @@ pub mod checkpoint;
 mod encode;
 mod linear;
 mod normalise;
+mod precision;
 mod pursuit;
 mod sieve;
 pub mod train;
@@ -14,6 +15,7 @@ pub use baseline::{random_codes, untrained};
 pub use encode::{Encoded, encode_store, encode_to_disk};
 pub use linear::{Activation, Linear, Parts};
 pub use normalise::Normalisation;
+pub use precision::Precision;
 pub use pursuit::Pursuit;
 
 use crate::codes::{CodesBuilder, CodesView, Latent};

@@ -86,6 +86,11 @@ impl<'a> Sieve<'a> {
         }
     }
 
+    /// Gives a row what it may keep, all of which is above its start.
+    pub fn put(&mut self, row: usize, entries: &[(f32, u32)]) {
+        self.rows[row].entries.extend_from_slice(entries);
+    }
+
     /// Those of the first rows that have to be done again without a start.
     pub fn poor(&self, rows: usize) -> Vec<usize> {
         match self.activation {

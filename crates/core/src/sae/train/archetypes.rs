@@ -416,8 +416,10 @@ mod tests {
         let settings = arch::find("ra_topk").unwrap().settings(Preset::Blindspots, 768, 32_000);
         let bytes = Trainer::memory(&settings);
         // Nine matrices of 32,000 × 784 numbers, 6 × 32,000 candidates and sampled rows, 32,000 × 48 numbers five times, and
-        // four of 1,036 rows: 4 · (9 · 25,088,000 + 6 · 25,088,000 + 7,680,000 + 4 · 812,224).
-        assert_eq!(bytes, 4 * (15 * 25_088_000 + 7_680_000 + 4 * 812_224));
+        // four of 1,036 rows: 4 · (9 · 25,088,000 + 6 · 25,088,000 + 7,680,000 + 4 · 812,224); the rounded encoder, and per
+        // row 32,000 / 2 + 5 · 784 bytes to search it.
+        let search = 25_088_000 + 1024 * (16_000 + 3_920);
+        assert_eq!(bytes, 4 * (15 * 25_088_000 + 7_680_000 + 4 * 812_224) + search);
         assert!(bytes < 6 << 30);
     }
 

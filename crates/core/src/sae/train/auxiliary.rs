@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::columns::Columns;
-use super::select::{Picks, Selector};
+use super::select::{Memory, Picks, Selector};
 use super::weights::Weights;
 use crate::kernel::panels::{PANEL, Panels};
 use crate::kernel::vector::{Rows, difference, gather};
@@ -79,9 +79,15 @@ impl Left<'_> {
             panels.set_column(place, &row);
             (bias[place], floors[place]) = (self.weights.scalars[latent as usize * size.scalars], 0.0);
         }
-        let selector =
-            Selector { panels: &panels, bias: &bias, floors: &floors, rows: self.input, stride: size.stride };
-        selector.select(Selection::PerRow(self.keep.min(dead.len())), &mut 0.0, picks);
+        let selector = Selector {
+            panels: &panels,
+            bias: &bias,
+            floors: &floors,
+            rows: self.input,
+            stride: size.stride,
+            rounded: None,
+        };
+        selector.select(Selection::PerRow(self.keep.min(dead.len())), &mut Memory::default(), picks);
         picks.par_iter_mut().flatten().for_each(|entry| entry.1 = dead[entry.1 as usize]);
     }
 

@@ -10,7 +10,7 @@ use super::columns::Columns;
 use super::weights::{Shaped, Size, Weights};
 use super::{Constraint, Settings};
 use crate::kernel::aligned::Aligned;
-use crate::kernel::panels::{PANEL, panel_times};
+use crate::kernel::panels::{PANEL, fill_panel, panel_times};
 use crate::kernel::vector::{Adam, LANES, Rows, add_scaled, dot, gather, gather_and_dot, scale};
 use crate::sae::arch::{Column, Objective};
 
@@ -251,7 +251,7 @@ impl Backward<'_> {
             *sum = self.latent(first + lane, direction, own, encoder, decoder, scratch);
             any |= *sum != 0.0;
         }
-        transpose(&rows, size.stride, into.encoder);
+        fill_panel(into.encoder, &rows, size.stride);
         scratch.rows = rows;
         into.bias.fill(0.0);
         if any && self.objective.rules().centred {
@@ -338,18 +338,4 @@ impl Backward<'_> {
 /// The squared length of a part of a gradient.
 pub(super) fn square(part: &[f32]) -> f64 {
     f64::from(dot(part, part))
-}
-
-/// Rows of a panel to its packed form, a few cache lines at a time.
-fn transpose(rows: &[f32], stride: usize, packed: &mut [f32]) {
-    let lines = rows.as_chunks::<LANES>().0;
-    for (start, block) in packed.as_chunks_mut::<{ LANES * PANEL }>().0.iter_mut().enumerate() {
-        // Sizes are known to the compiler, so that nothing is checked inside.
-        for lane in 0..PANEL {
-            let line = &lines[lane * (stride / LANES) + start];
-            for k in 0..LANES {
-                block[k * PANEL + lane] = line[k];
-            }
-        }
-    }
 }

@@ -33,10 +33,11 @@ pub use run::{Early, Line, Log, TrainJob, TrainOptions, Trained, steps_of_epochs
 pub use settings::{AuxiliaryRule, Constraint, Jump, Preset, Radius, Settings, ThresholdRule};
 
 use super::arch::{self, Batch, Form, Objective, Selection, Terms};
-use super::{Linear, Parts};
+use super::{Linear, Parts, Precision};
 use crate::error::{Complaint, Error, Result};
 use crate::input::Tensors;
 use crate::kernel::aligned::Aligned;
+use crate::kernel::eight::Columns as Columns8;
 use crate::kernel::panels::{PANEL, TILE_ROWS};
 use crate::kernel::vector::{Adam, Rows, add_scaled, dot, scale};
 use archetypes::Archetypes;
@@ -44,7 +45,7 @@ use auxiliary::{Auxiliary, Left};
 use backward::{Backward, square};
 use columns::Columns;
 use forward::{Errors, Forward};
-use select::{Picks, Selector};
+use select::{Memory, Picks, Selector};
 use weights::{Shaped, Weights};
 
 /// A dictionary in training.
@@ -57,12 +58,13 @@ pub struct Trainer {
     /// What archetypal directions are made of, once there are candidates.
     archetypes: Option<Archetypes>,
     step: u64,
+    precision: Precision,
     /// Rows since each latent fired last.
     silent: Vec<u64>,
     buffers: Buffers,
 }
 
-/// Memory that is used again in every step. Nothing in it outlives a step but the guess, which changes no result.
+/// Memory that is used again in every step. Nothing in it outlives a step but the memory of the selection, which changes no result.
 #[derive(Default)]
 struct Buffers {
     rows: Aligned,
@@ -73,7 +75,8 @@ struct Buffers {
     picks: Vec<Picks>,
     /// The choices of a pursuit, in their order.
     choices: Vec<Picks>,
-    guess: f32,
+    memory: Memory,
+    rounded: Columns8,
     errors: Errors,
     columns: Columns,
     shares: Vec<f32>,
@@ -116,8 +119,9 @@ impl Trainer {
         }
         let weights = Weights::initial(&settings, objective.rules());
         let moments = [Shaped::zeros(weights.size), Shaped::zeros(weights.size)];
-        let (archetypes, silent) = (None, vec![0; settings.latents]);
-        Ok(Trainer { settings, objective, weights, moments, archetypes, step: 0, silent, buffers: Buffers::default() })
+        let (precision, silent) = (Precision::default(), vec![0; settings.latents]);
+        let (archetypes, buffers) = (None, Buffers::default());
+        Ok(Trainer { settings, objective, weights, moments, archetypes, step: 0, precision, silent, buffers })
     }
 
     /// How many candidate points the directions want to be made of, if they still want any.
@@ -164,7 +168,20 @@ impl Trainer {
             Ok(Form::Archetypal) => (9, archetypes::memory(settings)),
             _ => (if kept { 8 } else { 6 }, 0),
         };
+        // The rounded encoder, and for every row its candidates, itself rounded and itself packed.
+        let search = (settings.batch as u64).saturating_mul(latents / 2 + 5 * stride).saturating_add(matrix / 4);
+        let rest = search.saturating_add(rest);
         matrix.saturating_mul(matrices).saturating_add(rows.saturating_mul(2 + groups)).saturating_add(rest)
+    }
+
+    /// Chooses how the encoder product is searched: no result depends on it.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+    }
+
+    /// How the encoder product is searched, in words.
+    pub fn precision(&self) -> &'static str {
+        self.precision.used(!matches!(self.objective.selection(self.step), Selection::Pursuit(_)))
     }
 
     /// What it was told.
@@ -261,18 +278,24 @@ impl Trainer {
             buffers.norms.extend(norms.map(|direction| dot(direction, direction).sqrt()));
         }
         buffers.picks.resize(rows, Picks::new());
+        let selection = self.objective.selection(self.step);
+        let proposes = self.precision.proposes() && buffers.memory.wants_candidates(selection, size.latents);
+        if proposes {
+            buffers.rounded.fill(self.weights.encoder.values(), size.stride);
+        }
         let selector = Selector {
             panels: &self.weights.encoder,
             bias: &buffers.bias,
             floors: &buffers.floors,
             rows: &buffers.input,
             stride: size.stride,
+            rounded: proposes.then_some(&buffers.rounded),
         };
-        match self.objective.selection(self.step) {
+        match selection {
             Selection::Pursuit(rule) => {
                 pursuit::choose(rule, &self.weights, &buffers.input, &mut buffers.choices, &mut buffers.picks);
             }
-            selection => selector.select(selection, &mut buffers.guess, &mut buffers.picks),
+            selection => selector.select(selection, &mut buffers.memory, &mut buffers.picks),
         }
         let forward = Forward {
             weights: &self.weights,

@@ -17,7 +17,7 @@ use crate::input::Tensors;
 use crate::kernel::kmeans::kmeans;
 use crate::kernel::random::{permutation, stream};
 use crate::progress::Progress;
-use crate::sae::{Linear, Normalisation, checkpoint};
+use crate::sae::{Linear, Normalisation, Precision, checkpoint};
 use crate::store::ActivationStore;
 
 /// Batches that the unit of the activations is measured on, as in dictionary_learning.
@@ -67,6 +67,8 @@ pub struct TrainOptions<'a> {
     pub early: Option<Early<'a>>,
     /// Stop after so many steps, though schedules go on to the last.
     pub stop_after: Option<u64>,
+    /// How the encoder product is searched: no result depends on it, so that it is no part of the recipe.
+    pub precision: Precision,
 }
 
 impl Default for TrainOptions<'_> {
@@ -80,6 +82,7 @@ impl Default for TrainOptions<'_> {
             snapshots: Vec::new(),
             early: None,
             stop_after: None,
+            precision: Precision::default(),
         }
     }
 }
@@ -122,6 +125,8 @@ pub struct Trained {
     pub unit: f32,
     /// The step whose weights they are.
     pub steps: u64,
+    /// How the encoder product was searched, in words.
+    pub precision: String,
     /// It was there already.
     pub kept: bool,
 }
@@ -227,7 +232,8 @@ fn finished(jobs: &[TrainJob], recipe: &str, budget: &Budget) -> Result<Option<V
         }
         let number = |name: &str| loaded.about.get(name).and_then(Value::as_f64);
         let (unit, steps) = (number("unit").unwrap_or(1.0) as f32, number("steps").unwrap_or(0.0) as u64);
-        finished.push(Trained { dictionary: loaded.dictionary, unit, steps, kept: true });
+        let precision = loaded.about.get("precision").and_then(Value::as_str).unwrap_or("f32").to_string();
+        finished.push(Trained { dictionary: loaded.dictionary, unit, steps, precision, kept: true });
     }
     Ok(Some(finished))
 }
@@ -255,6 +261,7 @@ impl<'a> Pass<'a> {
     ) -> Result<Pass<'a>> {
         let mut rows = Rows::new(store, options.order, options.window, options.seed);
         let mut trainers = jobs.iter().map(|job| Trainer::new(job.settings.clone())).collect::<Result<Vec<_>>>()?;
+        trainers.iter_mut().for_each(|trainer| trainer.set_precision(options.precision));
         let index = match files.index(recipe)? {
             Some(index) => {
                 for (job, trainer) in trainers.iter_mut().enumerate() {
@@ -396,6 +403,7 @@ impl<'a> Pass<'a> {
         about.insert("order".into(), json!(self.options.order));
         about.insert("steps".into(), step.into());
         about.insert("unit".into(), unit.into());
+        about.insert("precision".into(), trainer.precision().into());
         if let Some((recipe, record)) = finished {
             about.insert("recipe".into(), recipe.into());
             record.keep(&mut about);
@@ -418,7 +426,8 @@ impl<'a> Pass<'a> {
             let steps = trainer.steps();
             let finished = Some((recipe, &self.index.records[job]));
             let dictionary = self.write(trainer, unit, steps, &wanted.out, finished)?;
-            trained.push(Trained { dictionary, unit, steps, kept: false });
+            let precision = self.trainers[job].precision().to_string();
+            trained.push(Trained { dictionary, unit, steps, precision, kept: false });
         }
         Ok(trained)
     }

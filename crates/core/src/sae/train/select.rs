@@ -3,6 +3,8 @@
 use rayon::prelude::*;
 
 use crate::kernel::aligned::Aligned;
+use crate::kernel::candidates::{Found, Search};
+use crate::kernel::eight::Columns;
 use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare, blocks_at_once, exceeding, fill_block};
 use crate::kernel::top::{keep_largest, usual_floor};
 use crate::kernel::vector::dot;
@@ -17,6 +19,38 @@ const SLACK: usize = 96;
 /// What products must exceed, by tile and row.
 type Floors = [[f32; TILE_ROWS]];
 
+/// Of how many latents at least one must be kept for candidates to be few.
+const SPARSE: usize = 48;
+
+/// A row with more candidates than one in so many latents gets all its products.
+const MANY: usize = 8;
+
+/// Rows that are searched together, at most.
+const SEARCHED: usize = 1056;
+
+/// What the last selection left for the next: it saves time and changes nothing else.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// Where the last batch was cut.
+    guess: f32,
+    /// Whether few products of the last batch exceeded the floors of their latents.
+    few: bool,
+    found: Vec<Found>,
+}
+
+impl Memory {
+    /// Whether candidates should be proposed by rounded products.
+    pub fn wants_candidates(&self, selection: Selection, latents: usize) -> bool {
+        match selection {
+            Selection::Above => self.few,
+            Selection::PerRow(keep) | Selection::PerBatch(keep) => {
+                self.guess > 0.0 && keep.saturating_mul(SPARSE) <= latents
+            }
+            Selection::Pursuit(_) => false,
+        }
+    }
+}
+
 /// A product to select from.
 #[derive(Clone, Copy)]
 pub(super) struct Selector<'a> {
@@ -30,72 +64,124 @@ pub(super) struct Selector<'a> {
     pub rows: &'a [f32],
     /// Values per row of the input.
     pub stride: usize,
+    /// The encoder, rounded: it proposes what may be kept, and saves most of the product.
+    pub rounded: Option<&'a Columns>,
 }
 
 impl Selector<'_> {
-    /// Selects for every row. `guess` is where the last batch was cut: it saves time and changes nothing else.
-    pub fn select(&self, selection: Selection, guess: &mut f32, picks: &mut [Picks]) {
+    /// Selects for every row.
+    pub fn select(&self, selection: Selection, memory: &mut Memory, picks: &mut [Picks]) {
         match selection {
-            Selection::Above => self.blocks(picks, |_| f32::NEG_INFINITY, |_, _, _, _| {}),
-            Selection::PerRow(keep) => self.per_row(keep, guess, picks),
+            Selection::Above => {
+                self.above(None, memory, picks);
+                let total: usize = picks.iter().map(Vec::len).sum();
+                memory.few = total.saturating_mul(SPARSE) <= picks.len().saturating_mul(self.panels.columns());
+            }
+            Selection::PerRow(keep) => self.per_row(keep, memory, picks),
             // A pursuit chooses by itself.
             Selection::Pursuit(_) => {}
-            Selection::PerBatch(keep) => self.per_batch(keep.saturating_mul(picks.len()), guess, picks),
+            Selection::PerBatch(keep) => self.per_batch(keep.saturating_mul(picks.len()), memory, picks),
         }
+    }
+
+    /// Everything above the floors of latents and the starts of rows.
+    fn above(&self, starts: Option<&[f32]>, memory: &mut Memory, picks: &mut [Picks]) {
+        let start = |row: usize| starts.map_or(f32::NEG_INFINITY, |starts| starts[row]);
+        match self.search(starts, memory, picks) {
+            Some(left) => self.again(&left, start, |_, _, _, _| {}, picks),
+            None => self.blocks(picks, start, |_, _, _, _| {}),
+        }
+    }
+
+    /// Everything above the floors of latents and the starts of rows, but for some rows, which are returned. Nothing is
+    /// searched if there is no rounded encoder, or if it cannot be trusted.
+    fn search(&self, starts: Option<&[f32]>, memory: &mut Memory, picks: &mut [Picks]) -> Option<Vec<usize>> {
+        let Selector { panels, bias, floors, rows, stride, .. } = *self;
+        let search = Search { panels, columns: self.rounded?, bias, floors, vectors: true };
+        if !search.usable() {
+            return None;
+        }
+        let threads = rayon::current_num_threads().max(1);
+        let size = picks.len().div_ceil(threads).next_multiple_of(PANEL).clamp(PANEL, SEARCHED);
+        memory.found.resize_with(picks.len().div_ceil(size), Found::default);
+        let most = panels.columns() / MANY + PANEL;
+        (picks.par_chunks_mut(size), &mut memory.found).into_par_iter().enumerate().for_each(
+            |(which, (picks, found))| {
+                let (first, count) = (which * size, picks.len());
+                let starts = starts.map(|starts| &starts[first..first + count]);
+                search.run(&rows[first * stride..], stride, count, starts, most, found);
+                for (row, picks) in picks.iter_mut().enumerate() {
+                    picks.clear();
+                    picks.extend_from_slice(found.row(row));
+                }
+            },
+        );
+        let left = memory.found.iter().enumerate();
+        Some(left.flat_map(|(which, found)| found.left.iter().map(move |row| which * size + row)).collect())
+    }
+
+    /// Does some rows again by all their products.
+    fn again(
+        &self,
+        which: &[usize],
+        start: impl Fn(usize) -> f32 + Sync,
+        gained: impl Fn(&mut [Picks], usize, &mut Floors, &mut usize) + Sync,
+        picks: &mut [Picks],
+    ) {
+        let mut rows = vec![0.0; which.len().next_multiple_of(TILE_ROWS) * self.stride];
+        for (&row, into) in which.iter().zip(rows.chunks_exact_mut(self.stride)) {
+            into.copy_from_slice(&self.rows[row * self.stride..][..self.stride]);
+        }
+        let mut found = vec![Picks::new(); which.len()];
+        Selector { rows: &rows, ..*self }.blocks(&mut found, |place| start(which[place]), gained);
+        which.iter().zip(found).for_each(|(&row, found)| picks[row] = found);
     }
 
     /// The largest of every row. Rows start from a floor that nearly all rows of the last batch exceeded, in units of their
     /// length, so that little is picked up in vain; the few that then have too few are done again without it.
-    fn per_row(&self, keep: usize, guess: &mut f32, picks: &mut [Picks]) {
+    fn per_row(&self, keep: usize, memory: &mut Memory, picks: &mut [Picks]) {
         let most = 2 * keep + SLACK;
-        let largest = |selector: &Selector<'_>, starts: &[f32], picks: &mut [Picks]| {
-            let start = |row: usize| starts.get(row).copied().unwrap_or(f32::NEG_INFINITY);
-            selector.blocks(picks, start, |picks, place, floors, _| {
-                if picks[place].len() > most {
-                    floors[place / TILE_ROWS][place % TILE_ROWS] =
-                        keep_largest(&mut picks[place], keep, &mut Vec::new());
-                }
-            });
+        let cut = |picks: &mut [Picks], place: usize, floors: &mut Floors, _: &mut usize| {
+            if picks[place].len() > most {
+                floors[place / TILE_ROWS][place % TILE_ROWS] = keep_largest(&mut picks[place], keep, &mut Vec::new());
+            }
         };
         let rows = self.rows.par_chunks_exact(self.stride).take(picks.len()).with_min_len(64);
         let lengths: Vec<f32> = rows.map(|row| dot(row, row).sqrt()).collect();
-        if *guess > 0.0 {
-            let starts: Vec<f32> = lengths.iter().map(|length| *guess * length).collect();
-            largest(self, &starts, picks);
-            let poor: Vec<usize> = (0..picks.len()).filter(|&row| picks[row].len() < keep).collect();
-            let mut rows = vec![0.0; poor.len().next_multiple_of(TILE_ROWS) * self.stride];
-            for (&row, into) in poor.iter().zip(rows.chunks_exact_mut(self.stride)) {
-                into.copy_from_slice(&self.rows[row * self.stride..][..self.stride]);
+        if memory.guess > 0.0 {
+            let starts: Vec<f32> = lengths.iter().map(|length| memory.guess * length).collect();
+            if self.search(Some(&starts), memory, picks).is_none() {
+                self.blocks(picks, |row| starts[row], cut);
             }
-            let mut again = vec![Picks::new(); poor.len()];
-            largest(&Selector { rows: &rows, ..*self }, &[], &mut again);
-            poor.iter().zip(again).for_each(|(&row, found)| picks[row] = found);
+            let poor: Vec<usize> = (0..picks.len()).filter(|&row| picks[row].len() < keep).collect();
+            self.again(&poor, |_| f32::NEG_INFINITY, cut, picks);
         } else {
-            largest(self, &[], picks);
+            self.blocks(picks, |_| f32::NEG_INFINITY, cut);
         }
         let finish = |scratch: &mut Vec<f32>, picks: &mut Picks| keep_largest(picks, keep, scratch);
         let floors: Vec<f32> = picks.par_iter_mut().with_min_len(64).map_init(Vec::new, finish).collect();
-        *guess = usual_floor(floors.into_iter().zip(lengths));
+        memory.guess = usual_floor(floors.into_iter().zip(lengths));
     }
 
     /// The largest of the whole batch. A block that holds twice as many drops what is below its own cut: the cut of a part
     /// is never above that of the whole.
-    fn per_batch(&self, keep: usize, guess: &mut f32, picks: &mut [Picks]) {
+    fn per_batch(&self, keep: usize, memory: &mut Memory, picks: &mut [Picks]) {
         let most = 2 * keep + 16 * SLACK;
-        let mut start = *guess;
+        let cut = |picks: &mut [Picks], _: usize, floors: &mut Floors, total: &mut usize| {
+            if *total > most {
+                let floor = nth(picks, keep).next_down();
+                picks.iter_mut().for_each(|picks| picks.retain(|entry| entry.0 > floor));
+                floors.iter_mut().for_each(|floors| *floors = [floor; TILE_ROWS]);
+                *total = picks.iter().map(Vec::len).sum();
+            }
+        };
+        let mut start = memory.guess;
         loop {
-            self.blocks(
-                picks,
-                |_| start,
-                |picks, _, floors, total| {
-                    if *total > most {
-                        let floor = nth(picks, keep).next_down();
-                        picks.iter_mut().for_each(|picks| picks.retain(|entry| entry.0 > floor));
-                        floors.iter_mut().for_each(|floors| *floors = [floor; TILE_ROWS]);
-                        *total = picks.iter().map(Vec::len).sum();
-                    }
-                },
-            );
+            let starts = vec![start; picks.len()];
+            match if start > 0.0 { self.search(Some(&starts), memory, picks) } else { None } {
+                Some(left) => self.again(&left, |_| start, |_, _, _, _| {}, picks),
+                None => self.blocks(picks, |_| start, cut),
+            }
             let total: usize = picks.iter().map(Vec::len).sum();
             if total >= keep || start <= 0.0 {
                 break;
@@ -103,7 +189,7 @@ impl Selector<'_> {
             start = f32::NEG_INFINITY;
         }
         let total: usize = picks.iter().map(Vec::len).sum();
-        *guess = f32::NEG_INFINITY;
+        memory.guess = f32::NEG_INFINITY;
         if total > keep && keep > 0 {
             // Above the cut all stay; at the cut the first rows and latents.
             let floor = nth(picks, keep);
@@ -116,7 +202,7 @@ impl Selector<'_> {
                     at || entry.0 > floor
                 });
             }
-            *guess = 0.9 * floor;
+            memory.guess = 0.9 * floor;
         } else if keep == 0 {
             picks.iter_mut().for_each(Vec::clear);
         }
@@ -218,20 +304,20 @@ mod tests {
             let mut floors = vec![0.0; latents];
             floors.resize(padded, f32::INFINITY);
             let bias = vec![0.0; padded];
-            let selector = Selector { panels: &panels, bias: &bias, floors: &floors, rows: &x, stride };
+            let selector = Selector { panels: &panels, bias: &bias, floors: &floors, rows: &x, stride, rounded: None };
             let entries = |row: usize| -> Picks {
                 let row = &all[row * latents..][..latents];
                 let pairs = row.iter().enumerate().map(|(latent, &value)| (value, latent as u32));
                 pairs.filter(|entry| entry.0 > 0.0).collect()
             };
             let mut picks = vec![Picks::new(); rows];
-            let mut guess = f32::NEG_INFINITY;
-            selector.select(Selection::Above, &mut guess, &mut picks);
+            let mut memory = Memory::default();
+            selector.select(Selection::Above, &mut memory, &mut picks);
             assert!((0..rows).all(|row| picks[row] == entries(row)));
             // Once without a guess, once with that of the first time, once with one that is too high for most rows.
             for start in [None, None, Some(0.6)] {
-                guess = start.unwrap_or(guess);
-                selector.select(Selection::PerRow(keep), &mut guess, &mut picks);
+                memory.guess = start.unwrap_or(memory.guess);
+                selector.select(Selection::PerRow(keep), &mut memory, &mut picks);
                 for (row, picks) in picks.iter().enumerate() {
                     let mut best = entries(row);
                     best.sort_by(by_value);
@@ -240,16 +326,16 @@ mod tests {
                     assert_eq!(*picks, best);
                 }
             }
-            guess = f32::NEG_INFINITY;
+            memory.guess = f32::NEG_INFINITY;
             let mut best: Vec<(f32, usize, u32)> =
                 (0..rows).flat_map(|row| entries(row).into_iter().map(move |entry| (entry.0, row, entry.1))).collect();
             best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
             best.truncate(keep * rows);
             best.sort_by_key(|entry| (entry.1, entry.2));
             // Once without a guess, once with the right one, once with one that is too high.
-            for start in [f32::NEG_INFINITY, guess, 1e9] {
-                guess = start;
-                selector.select(Selection::PerBatch(keep), &mut guess, &mut picks);
+            for start in [f32::NEG_INFINITY, memory.guess, 1e9] {
+                memory.guess = start;
+                selector.select(Selection::PerBatch(keep), &mut memory, &mut picks);
                 let found: Vec<(f32, usize, u32)> = picks
                     .iter()
                     .enumerate()
@@ -265,11 +351,66 @@ mod tests {
         let panels = Panels::pack(&[1.0; 3 * 16], 16);
         let floors: Vec<f32> = (0..PANEL).map(|latent| if latent < 3 { 0.0 } else { f32::INFINITY }).collect();
         let rows = vec![1.0; TILE_ROWS * 16];
-        let selector = Selector { panels: &panels, bias: &[0.0; PANEL], floors: &floors, rows: &rows, stride: 16 };
+        let selector =
+            Selector { panels: &panels, bias: &[0.0; PANEL], floors: &floors, rows: &rows, stride: 16, rounded: None };
         let mut picks = vec![Picks::new(); 2];
-        selector.select(Selection::PerRow(2), &mut 0.0, &mut picks);
+        selector.select(Selection::PerRow(2), &mut Memory::default(), &mut picks);
         assert_eq!(picks, vec![vec![(16.0, 0), (16.0, 1)]; 2]);
-        selector.select(Selection::PerBatch(2), &mut 0.0, &mut picks);
+        selector.select(Selection::PerBatch(2), &mut Memory::default(), &mut picks);
         assert_eq!(picks, [vec![(16.0, 0), (16.0, 1), (16.0, 2)], vec![(16.0, 0)]]);
+    }
+
+    /// Rows of three kinds: even, with heavy tails, and unequal in their directions with a mean that all share.
+    fn data(kind: usize, rows: usize, stride: usize) -> Vec<f32> {
+        let mut random = stream(kind as u64, "rows to select from", 0);
+        let mut x: Vec<f32> = (0..rows * stride)
+            .map(|place| {
+                let value = (0..4).map(|_| unit(&mut random) as f32 - 0.5).sum::<f32>();
+                match kind {
+                    0 => value,
+                    1 => value.powi(5) * 10.0,
+                    _ => 0.3 + value / (1 + place % stride) as f32,
+                }
+            })
+            .collect();
+        x.resize(rows.next_multiple_of(TILE_ROWS) * stride, 0.0);
+        x
+    }
+
+    #[test]
+    fn candidates_change_nothing() {
+        let (rows, latents, stride) = (100, 700, 32);
+        let (_, mut panels, _) = dense(1, latents, stride, 5);
+        // Latents that are equal make ties.
+        let mut column = vec![0.0; stride];
+        panels.column(3, &mut column);
+        [40, 41, 400].iter().for_each(|&place| panels.set_column(place, &column));
+        let rounded = Columns::new(panels.values(), stride);
+        let bias: Vec<f32> = (0..704).map(|latent| (latent % 5) as f32 / 100.0).collect();
+        let floors: Vec<f32> = (0..704).map(|latent| if latent < latents { 0.01 } else { f32::INFINITY }).collect();
+        for kind in 0..3 {
+            let mut x = data(kind, rows, stride);
+            // One row with an outlier, one of zeros, two that are equal.
+            x[7 * stride] = 1e4;
+            x[8 * stride..9 * stride].fill(0.0);
+            x.copy_within(0..stride, 9 * stride);
+            let plain = Selector { panels: &panels, bias: &bias, floors: &floors, rows: &x, stride, rounded: None };
+            for (selection, starts) in [
+                (Selection::PerRow(9), &[0.05, 0.3, 0.5, 30.0][..]),
+                (Selection::PerBatch(9), &[0.1, 0.4, 1e6]),
+                (Selection::Above, &[0.0]),
+            ] {
+                let mut expected = vec![Picks::new(); rows];
+                plain.select(selection, &mut Memory::default(), &mut expected);
+                for (&guess, threads) in starts.iter().cycle().zip([1, 2, 7, 2]) {
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                    let (mut picks, mut memory) = (vec![Picks::new(); rows], Memory { guess, ..Memory::default() });
+                    let searching = Selector { rounded: Some(&rounded), ..plain };
+                    pool.install(|| searching.select(selection, &mut memory, &mut picks));
+                    assert_eq!(picks, expected, "kind {kind}, {selection:?} from {guess}");
+                    assert!(!memory.found.is_empty());
+                }
+            }
+        }
     }
 }

@@ -338,3 +338,24 @@ fn every_preset_trains_every_architecture() {
         }
     }
 }
+
+#[test]
+fn no_precision_changes_a_bit_of_a_training() {
+    let (width, latents, count) = (24, 320, 60);
+    for name in ["topk", "batch_topk", "matryoshka", "jumprelu"] {
+        let settings = Settings { batch: count, ..small(arch::find(name).unwrap(), width, latents) };
+        let train = |precision: Precision, threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let mut trainer = begin(settings.clone(), &rows(count, width, 1));
+            trainer.set_precision(precision);
+            let steps: Vec<Step> =
+                pool.install(|| (0..6).map(|step| trainer.step(&rows(count, width, 1 + step % 3)).unwrap()).collect());
+            (steps, trainer.weights())
+        };
+        let exact = train(Precision::F32, 2);
+        for threads in [1, 2, 7] {
+            assert!(train(Precision::Int8, threads) == exact, "{name} with {threads} threads");
+        }
+        assert!(train(Precision::Auto, 2) == exact);
+    }
+}
