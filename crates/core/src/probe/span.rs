@@ -5,7 +5,7 @@
 
 use super::design::Design;
 use super::logistic::Probe;
-use super::spectrum::dot;
+use super::spectrum::{Spectrum, dot};
 use crate::kernel::product::rows_by_rows;
 
 /// Rows in coordinates of their own space.
@@ -32,6 +32,11 @@ impl<'a> Span<'a> {
     /// The rows in these coordinates.
     pub fn design(&self) -> Design<'_> {
         Design::Dense { values: &self.table, width: self.rows() }
+    }
+
+    /// How the rows spread: a few directions, because the table is small and its products are cheap.
+    pub fn spectrum(&self) -> Spectrum {
+        Spectrum::rough(&self.design(), 24, 3)
     }
 
     fn rows(&self) -> usize {
@@ -93,7 +98,6 @@ mod tests {
     use super::*;
     use crate::kernel::bits::Bits;
     use crate::probe::logistic::{Logistic, Target};
-    use crate::probe::spectrum::Spectrum;
 
     #[test]
     fn the_fit_is_the_same_with_a_row_twice() {
@@ -109,7 +113,7 @@ mod tests {
             let logistic = Logistic { c, tolerance: 1e-6, ..Logistic::default() };
             let direct = logistic.fit(&design, &[target]).remove(0).unwrap();
             let narrow = span.design();
-            let found = logistic.fit_from(&narrow, &Spectrum::of(&narrow), &target, None).unwrap();
+            let found = logistic.fit_from(&narrow, &span.spectrum(), &target, None).unwrap();
             let wide = span.widen(&found);
             assert!(direct.converged && wide.converged);
             for (a, b) in direct.weights.iter().zip(&wide.weights) {

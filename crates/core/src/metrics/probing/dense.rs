@@ -71,14 +71,14 @@ fn converged(cs: &[f64], shown: &Shown<'_>, judged: &Shown<'_>, spectrum: Option
         _ => None,
     };
     let design = span.as_ref().map_or(shown.design, Span::design);
-    let spectrum = match (&design, spectrum) {
-        (Design::Dense { .. }, Some(spectrum)) if span.is_none() => spectrum.clone().scaled(rows as f64),
-        (Design::Dense { .. }, _) => Spectrum::of(&design),
-        (Design::Sparse { .. }, _) => Spectrum::by_column(&design),
+    let spectrum = match (&span, &design, spectrum) {
+        (Some(span), ..) => span.spectrum(),
+        (None, Design::Dense { .. }, Some(spectrum)) => spectrum.clone().scaled(rows as f64),
+        _ => Spectrum::by_column(&design),
     };
     let (mut best, mut before): (Option<(f64, Probe)>, Option<Probe>) = (None, None);
     for &c in cs {
-        let logistic = Logistic { c, tolerance: 1e-3, ..Logistic::default() };
+        let logistic = Logistic { c, tolerance: 1e-5, ..Logistic::default() };
         let found = logistic.fit_from(&design, &spectrum, &target, before.as_ref())?;
         let probe = span.as_ref().map_or_else(|| found.clone(), |span| span.widen(&found));
         before = Some(found);

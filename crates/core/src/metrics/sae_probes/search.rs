@@ -96,7 +96,7 @@ impl Table<'_> {
                     return follow(&|logistic, start| logistic.fit_from(&design, &spectrum, &target, start));
                 }
                 let span = Span::of(&picked, *width);
-                let spectrum = Spectrum::of(&span.design());
+                let spectrum = span.spectrum();
                 follow(&|logistic, start| {
                     let start = start.map(|start| span.narrow(start));
                     Some(span.widen(&logistic.fit_from(&span.design(), &spectrum, &target, start.as_ref())?))

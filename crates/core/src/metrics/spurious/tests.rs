@@ -132,8 +132,9 @@ fn a_planted_dictionary_removes_the_bias_and_a_random_one_does_not() {
     let label = |row: usize, concept: usize| if truth[row][concept] { Label::Yes } else { Label::No };
     let labels = Annotations::new(vec!["task".into(), "attribute".into()], rows, label).unwrap();
     let mut axes = vec![0.0; 4 * width];
-    [(0, 0, 1.0), (1, 0, -1.0), (2, 1, 1.0), (3, 1, -1.0)]
-        .map(|(latent, channel, way)| axes[latent * width + channel] = way);
+    for (latent, channel, way) in [(0, 0, 1.0), (1, 0, -1.0), (2, 1, 1.0), (3, 1, -1.0)] {
+        axes[latent * width + channel] = way;
+    }
     let anywhere: Vec<f32> = (0..latents * width).map(|_| unit(&mut random) as f32 - 0.5).collect();
     let inputs = |codes: &[f32], latents: usize, directions: Vec<f32>| Inputs {
         codes: Some(Codes::from_dense(codes, latents).unwrap().into()),
