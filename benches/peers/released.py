@@ -37,6 +37,8 @@ def classes(rows, count):
 @torch.enable_grad()
 def probe(trained, truth, tested, answers, batch, epochs, rate, absolute, patience):
     """The released linear probe: AdamW, the epoch that is best on the test rows."""
+    # Threads only get in each other's way in steps of a few rows.
+    torch.set_num_threads(1 if batch < 100 else 2)
     layer = torch.nn.Linear(trained.shape[1], 1)
     adam = torch.optim.AdamW(layer.parameters(), lr=rate)
     loss_of = torch.nn.BCEWithLogitsLoss()
@@ -58,6 +60,7 @@ def probe(trained, truth, tested, answers, batch, epochs, rate, absolute, patien
             best, best_right, idle = [value.detach().clone() for value in layer.parameters()], right, 0
         if idle >= patience:
             break
+    torch.set_num_threads(2)
     return best, best_right
 
 
