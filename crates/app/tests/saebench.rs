@@ -98,11 +98,12 @@ fn what_is_no_tokenizer_is_refused() {
         ("cut.json", &TOKENIZER[..60]),
         ("config.json", r#"{"hidden_size": 384, "num_attention_heads": 12}"#),
         ("list.json", "[]"),
-        ("empty.json", ""),
     ] {
         room.write(name, text);
         refused(&room.run(&format!("data words --from {name} --out words")), &["tokenizer", name]);
     }
+    room.write("empty.json", "");
+    refused(&room.run("data words --from empty.json --out words"), &["the file is empty", "empty.json"]);
     room.write("digits.json", r#"{"model":{"vocab":{"1":0,"2":1}}}"#);
     refused(&room.run("data words --from digits.json --out words"), &["no words", "digits.json"]);
     assert!(!room.path("words").exists());
