@@ -67,6 +67,39 @@ pub fn embeddings(rows: usize, width: usize) -> Result<Arc<ActivationStore>> {
     Ok(Arc::new(ActivationStore::from_rows(values, width)?))
 }
 
+/// Rows of classes that exclude each other, each with a direction of its own among twenty of 2,048 others; on request half
+/// of the rows have one property more.
+pub fn classes(
+    rows: usize,
+    width: usize,
+    classes: usize,
+    property: bool,
+) -> Result<(Arc<ActivationStore>, Arc<Annotations>)> {
+    let mut random = stream(4, "bench classes", 0);
+    let directions: Vec<f32> =
+        (0..2048 * width).map(|_| (unit(&mut random) as f32 - 0.5) * (12.0 / width as f32).sqrt()).collect();
+    let concepts = classes + usize::from(property);
+    let mut values = vec![0.0; rows * width];
+    let mut has = vec![false; rows];
+    for (place, row) in values.chunks_exact_mut(width).enumerate() {
+        has[place] = property && unit(&mut random) < 0.5;
+        let background: Vec<usize> = (0..20).map(|_| concepts + index(2048 - concepts, &mut random)).collect();
+        let own = [Some(place % classes), has[place].then_some(classes)];
+        for which in own.into_iter().flatten().chain(background) {
+            let weight = 1.0 + unit(&mut random) as f32;
+            row.iter_mut().zip(&directions[which * width..]).for_each(|(into, value)| *into += weight * value);
+        }
+    }
+    let names =
+        (0..concepts).map(|concept| if concept < classes { format!("set/{concept}") } else { "property".into() });
+    let label = |row: usize, concept: usize| {
+        let yes = if concept < classes { row % classes == concept } else { has[row] };
+        if yes { Label::Yes } else { Label::No }
+    };
+    let labels = Annotations::new(names.collect(), rows, label)?;
+    Ok((Arc::new(ActivationStore::from_rows(values, width)?), Arc::new(labels)))
+}
+
 /// Evaluates a metric on all cores.
 pub fn run(metric: &str, inputs: &Inputs, given: &[(&str, &str)], profile: Profile) -> Result<ResultFile> {
     let metric = find(metric).ok_or_else(|| Error::Bug(format!("no metric {metric}")))?;

@@ -18,26 +18,31 @@ struct Question {
     ratio: f64,
     /// The most memory that our program may hold, in bytes.
     memory: Option<u64>,
+    /// Whether the peer needs PyTorch, which is large.
+    torch: bool,
 }
 
-const QUESTIONS: [Question; 4] = [
+const QUESTIONS: [Question; 7] = [
     Question {
         name: "fbmp",
         asks: "FBMP at CUB's size: 5,794 rows x 312 concepts x 4,096 latents, 32 active, three beta, 20 steps",
         ratio: 10_000.0,
         memory: None,
+        torch: false,
     },
     Question {
         name: "monosemanticity",
         asks: "Monosemanticity: 50,000 rows x 4,096 latents, 32 active, embeddings of width 768",
         ratio: 100.0,
         memory: None,
+        torch: false,
     },
     Question {
         name: "cknna",
         asks: "CKNNA: 20,000 rows x 4,096 latents, 32 active, embeddings of width 768",
         ratio: 1.0,
         memory: Some(2_000_000_000),
+        torch: false,
     },
     Question {
         name: "import",
@@ -45,6 +50,29 @@ const QUESTIONS: [Question; 4] = [
         ratio: 0.0,
         // Mapped pages of the store count as held memory, so the limit is that of the promise for 40 GB.
         memory: None,
+        torch: false,
+    },
+    Question {
+        name: "saebench",
+        asks: "Sparse probing, SCR (4 couples) and TPP for one dictionary: 16,384 latents, 20,000 pooled samples of width 768, 5 classes\n\
+               and a property, codes given, one repeat, the released program's probes",
+        ratio: 50.0,
+        memory: None,
+        torch: true,
+    },
+    Question {
+        name: "absorption",
+        asks: "Absorption: 26 classes, 20,000 words of width 768, 16,384 latents, codes given",
+        ratio: 100.0,
+        memory: None,
+        torch: true,
+    },
+    Question {
+        name: "cosine",
+        asks: "The largest cosine of each of 65,536 directions of width 768 with another",
+        ratio: 1.0,
+        memory: Some(2_000_000_000),
+        torch: false,
     },
 ];
 
@@ -155,14 +183,18 @@ pub fn run(names: &[&str]) -> Result<()> {
     step("build", || cargo(&["build", "--release", "--package", "etalon-bench"]))?;
     let mut missed = Vec::new();
     for question in QUESTIONS.iter().filter(|question| wanted(question.name)) {
-        let report = answer(question, &environment("bench-venv", &["requirements"])?)?;
+        // PyTorch is large: the other peers do without it.
+        let python = match question.torch {
+            true => environment("bench-venv-training", &["training", "training-alone"])?,
+            false => environment("bench-venv", &["requirements"])?,
+        };
+        let report = answer(question, &python)?;
         publish(question.name, &report.text)?;
         if !report.kept {
             missed.push(question.name);
         }
     }
     for contest in CONTESTS.iter().filter(|contest| wanted(contest.name)) {
-        // PyTorch is large: the other peers do without it.
         let python = environment("bench-venv-training", &["training", "training-alone"])?;
         let (text, kept) = contest.run(&programs(), &python)?;
         publish(contest.name, &format!("{text}\ncpu      {}\n", processor()))?;

@@ -65,7 +65,7 @@ impl Logistic {
     pub fn fit_with(&self, design: &Design<'_>, spectrum: &Spectrum, targets: &[Target<'_>]) -> Vec<Option<Probe>> {
         let mut probes = Vec::with_capacity(targets.len());
         for group in targets.chunks(TOGETHER) {
-            let mut states: Vec<State> = group.iter().filter_map(|target| self.begin(design, target)).collect();
+            let mut states: Vec<State> = group.iter().filter_map(|target| self.begin(design, target, None)).collect();
             self.descend(design, spectrum, &mut states);
             let mut states = states.into_iter();
             probes.extend(
@@ -75,7 +75,20 @@ impl Logistic {
         probes
     }
 
-    fn begin(&self, design: &Design<'_>, target: &Target<'_>) -> Option<State> {
+    /// One probe, from another one's weights if there are some.
+    pub fn fit_from(
+        &self,
+        design: &Design<'_>,
+        spectrum: &Spectrum,
+        target: &Target<'_>,
+        start: Option<&Probe>,
+    ) -> Option<Probe> {
+        let mut states = vec![self.begin(design, target, start)?];
+        self.descend(design, spectrum, &mut states);
+        states.pop().map(State::finish)
+    }
+
+    fn begin(&self, design: &Design<'_>, target: &Target<'_>, start: Option<&Probe>) -> Option<State> {
         if !has_both(target) {
             return None;
         }
@@ -89,13 +102,22 @@ impl Logistic {
             (true, false) => for_no,
         };
         // The best intercept without any weight: half the rows are positive when classes are balanced.
-        let intercept = if self.balanced { 0.0 } else { libm::log(yes / (known - yes)) };
+        let (weights, intercept, scores) = match start {
+            Some(start) => {
+                let scores = design.scores(&start.weights, 1).iter().map(|score| score + start.intercept).collect();
+                (start.weights.clone(), start.intercept, scores)
+            }
+            None => {
+                let intercept = if self.balanced { 0.0 } else { libm::log(yes / (known - yes)) };
+                (vec![0.0; design.width()], intercept, vec![intercept; rows])
+            }
+        };
         Some(State {
             truth: (0..rows).map(|row| target.yes.contains(row)).collect(),
             importance: (0..rows).map(weight).collect(),
-            weights: vec![0.0; design.width()],
+            weights,
             intercept,
-            scores: vec![intercept; rows],
+            scores,
             first_slope: None,
             outcome: None,
         })

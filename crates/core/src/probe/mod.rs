@@ -8,6 +8,7 @@ pub mod levels;
 pub mod logistic;
 pub mod mlp;
 pub mod ridge;
+pub mod span;
 pub mod spectrum;
 pub mod tree;
 pub mod verdict;

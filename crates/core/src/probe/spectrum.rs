@@ -39,15 +39,20 @@ impl Spectrum {
 
     /// Finds the directions by repeated products with the rows, from a fixed random start.
     pub fn of(design: &Design<'_>) -> Spectrum {
+        Spectrum::rough(design, DIRECTIONS, ROUNDS)
+    }
+
+    /// So many directions, so often refined: for rows that are fitted a few times only.
+    pub fn rough(design: &Design<'_>, directions: usize, rounds: usize) -> Spectrum {
         let (rows, width) = (design.rows(), design.width());
-        let count = DIRECTIONS.min(width / 2).min(rows / 2);
+        let count = directions.min(width / 2).min(rows / 2);
         if count == 0 {
             return Spectrum::flat(design);
         }
         let mut random = stream(0, "probe/spectrum", 0);
         let mut directions: Vec<f64> = (0..count * width).map(|_| unit(&mut random) - 0.5).collect();
         let mut products = Vec::new();
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             orthonormalise(&mut directions, width);
             products.clear();
             for group in directions.chunks(TOGETHER * width) {

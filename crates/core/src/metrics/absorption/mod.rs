@@ -179,20 +179,28 @@ impl Field<'_> {
     /// The main latents of a class: as many as make the probe better.
     fn split(&self, class: usize, test: &[usize], truth: &[bool], found: &mut Class) -> Result<()> {
         let (train, positive) = self.train.known(class);
-        let (train_codes, test_codes) = (self.train.codes.select(&train)?, self.test.codes.select(test)?);
+        // Most classes are known in every row, and share the columns of all.
+        let some = |part: &Part, rows: &[usize]| match rows.len() == part.codes.rows() {
+            true => Ok(None),
+            false => part.codes.select(rows).map(Some),
+        };
+        let (some_train, some_test) = (some(&self.train, &train)?, some(&self.test, test)?);
+        let train_codes = some_train.as_ref().unwrap_or(&self.train.codes);
+        let test_codes = some_test.as_ref().unwrap_or(&self.test.codes);
         let ranked = telling_latents(train_codes.columns()?, &positive, self.sparsity);
         let logistic = Logistic { balanced: true, ..Logistic::default() };
-        let mut best = f64::NEG_INFINITY;
+        let (mut best, mut before) = (f64::NEG_INFINITY, None);
         for k in 1..=self.most.min(ranked.len()) {
             let table = dense(train_codes.columns()?, &ranked[..k], train.len());
-            let Some(probe) = logistic.fit_few(&few(&table, k, &positive), Penalty::Squares, None) else { break };
+            let probe = logistic.fit_few(&few(&table, k, &positive), Penalty::Squares, before.as_ref());
+            let Some(probe) = probe else { break };
             let table = dense(test_codes.columns()?, &ranked[..k], test.len());
             let f1 = Verdict::of(truth, &few(&table, k, truth).scores(&probe)).f1();
             found.steps.push(Some(f1));
             if f1 <= best + self.jump {
                 break;
             }
-            best = f1;
+            (best, before) = (f1, Some(probe));
             found.main = ranked[..k].to_vec();
         }
         Ok(())

@@ -44,10 +44,10 @@ pub(super) fn telling_latents(columns: &Columns, positive: &[bool], penalty: f64
             break;
         }
         outside.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        // Behind those that are there, so that the next fit goes on from the last.
         chosen.extend(outside.iter().take(MORE).map(|(_, latent)| *latent));
-        chosen.sort_unstable();
         table = dense(columns, &chosen, rows);
-        fitted = probe.fit_few(&few(&table, chosen.len(), positive), Penalty::Absolute, None);
+        fitted = probe.fit_few(&few(&table, chosen.len(), positive), Penalty::Absolute, fitted.as_ref());
     }
     let weights = fitted.map(|fitted| fitted.weights).unwrap_or_default();
     let mut telling: Vec<(f64, u32)> = weights.into_iter().zip(chosen).filter(|(weight, _)| *weight > 0.0).collect();

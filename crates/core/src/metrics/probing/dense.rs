@@ -8,6 +8,7 @@ use crate::kernel::random::ChaCha8Rng;
 use crate::probe::adamw::{AdamW, Shown};
 use crate::probe::design::Design;
 use crate::probe::logistic::{Logistic, Probe, Target};
+use crate::probe::span::Span;
 use crate::probe::spectrum::Spectrum;
 use crate::store::ActivationStore;
 
@@ -63,14 +64,24 @@ fn converged(cs: &[f64], shown: &Shown<'_>, judged: &Shown<'_>, spectrum: Option
     let rows = shown.positive.len();
     let yes = Bits::of(rows, (0..rows).filter(|&row| shown.positive[row]));
     let known = Bits::full(rows);
-    let spectrum = match (&shown.design, spectrum) {
-        (Design::Dense { .. }, Some(spectrum)) => spectrum.clone().scaled(rows as f64),
-        (design, _) => Spectrum::by_column(design),
+    let target = Target { yes: &yes, known: &known };
+    // Rows that are fewer than channels are fitted in the space that they span.
+    let span = match shown.design {
+        Design::Dense { values, width } if rows < width => Some(Span::of(values, width)),
+        _ => None,
     };
-    let mut best: Option<(f64, Probe)> = None;
+    let design = span.as_ref().map_or(shown.design, Span::design);
+    let spectrum = match (&span, &design, spectrum) {
+        (Some(span), ..) => span.spectrum(),
+        (None, Design::Dense { .. }, Some(spectrum)) => spectrum.clone().scaled(rows as f64),
+        _ => Spectrum::by_column(&design),
+    };
+    let (mut best, mut before): (Option<(f64, Probe)>, Option<Probe>) = (None, None);
     for &c in cs {
-        let logistic = Logistic { c, tolerance: 1e-3, ..Logistic::default() };
-        let probe = logistic.fit_with(&shown.design, &spectrum, &[Target { yes: &yes, known: &known }]).remove(0)?;
+        let logistic = Logistic { c, tolerance: 1e-5, ..Logistic::default() };
+        let found = logistic.fit_from(&design, &spectrum, &target, before.as_ref())?;
+        let probe = span.as_ref().map_or_else(|| found.clone(), |span| span.widen(&found));
+        before = Some(found);
         let right = if cs.len() > 1 { judged.judge(&probe).accuracy().unwrap_or(0.0) } else { 0.0 };
         if best.as_ref().is_none_or(|(before, _)| right > *before) {
             best = Some((right, probe));

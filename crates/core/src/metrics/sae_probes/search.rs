@@ -8,6 +8,7 @@ use crate::metrics::probing::space::{Copied, Space};
 use crate::probe::design::Design;
 use crate::probe::few::{Few, Penalty};
 use crate::probe::logistic::{Logistic, Probe, Target};
+use crate::probe::span::Span;
 use crate::probe::spectrum::Spectrum;
 
 /// The strengths, from the strongest penalty to the weakest: 10^−5 to 10^5 in ten steps.
@@ -68,31 +69,38 @@ impl Table<'_> {
         }
     }
 
-    fn pick(&self, rows: &[usize]) -> Vec<f32> {
-        rows.iter().flat_map(|&row| &self.values()[row * self.stride()..][..self.stride()]).copied().collect()
-    }
-
-    /// Probes of some strengths on some rows, one after the other.
-    fn path(&self, rows: &[usize], truth: &[bool], cs: &[f64]) -> Vec<Option<Probe>> {
-        let (values, positive) = (self.pick(rows), rows.iter().map(|&row| truth[row]).collect::<Vec<bool>>());
+    /// Probes of some strengths on some rows, one after the other, the first from given weights.
+    fn path(&self, rows: &[usize], truth: &[bool], cs: &[f64], start: Option<&Probe>) -> Vec<Option<Probe>> {
+        let mut before = start.cloned();
+        let mut follow = |fit: &dyn Fn(Logistic, Option<&Probe>) -> Option<Probe>| {
+            let next = |&c: &f64| {
+                before = fit(logistic(c), before.as_ref());
+                before.clone()
+            };
+            cs.iter().map(next).collect()
+        };
         match self {
-            Table::Few { stride, width, penalty, .. } => {
-                let few = Few { values: &values, stride: *stride, width: *width, positive: &positive };
-                let mut before: Option<Probe> = None;
-                cs.iter()
-                    .map(|&c| {
-                        before = logistic(c).fit_few(&few, *penalty, before.as_ref());
-                        before.clone()
-                    })
-                    .collect()
+            Table::Few { values, stride, width, penalty } => {
+                let few = Few { values, stride: *stride, width: *width, positive: truth };
+                let ready = few.ready(rows);
+                follow(&|logistic, start| logistic.fit_ready(&ready, *penalty, start))
             }
-            Table::Whole { width, spectrum, .. } => {
-                let design = Design::Dense { values: &values, width: *width };
-                let spectrum = (*spectrum).clone().scaled(rows.len() as f64);
-                let yes = Bits::of(rows.len(), (0..rows.len()).filter(|&place| positive[place]));
+            Table::Whole { values, width, spectrum } => {
+                let picked: Vec<f32> = rows.iter().flat_map(|&row| &values[row * width..][..*width]).copied().collect();
+                let design = Design::Dense { values: &picked, width: *width };
+                let yes = Bits::of(rows.len(), (0..rows.len()).filter(|&place| truth[rows[place]]));
                 let known = Bits::full(rows.len());
-                let target = [Target { yes: &yes, known: &known }];
-                cs.iter().map(|&c| logistic(c).fit_with(&design, &spectrum, &target).remove(0)).collect()
+                let target = Target { yes: &yes, known: &known };
+                if rows.len() >= *width {
+                    let spectrum = (*spectrum).clone().scaled(rows.len() as f64);
+                    return follow(&|logistic, start| logistic.fit_from(&design, &spectrum, &target, start));
+                }
+                let span = Span::of(&picked, *width);
+                let spectrum = span.spectrum();
+                follow(&|logistic, start| {
+                    let start = start.map(|start| span.narrow(start));
+                    Some(span.widen(&logistic.fit_from(&span.design(), &spectrum, &target, start.as_ref())?))
+                })
             }
         }
     }
@@ -111,18 +119,24 @@ impl Table<'_> {
         let cs = strengths();
         let folds = folds(truth);
         let mut areas: Vec<Vec<f64>> = vec![Vec::new(); cs.len()];
+        let mut last = Vec::new();
         for held in &folds {
-            let kept: Vec<usize> = (0..truth.len()).filter(|row| !held.contains(row)).collect();
+            let mut kept = vec![true; truth.len()];
+            held.iter().for_each(|&row| kept[row] = false);
+            let kept: Vec<usize> = (0..truth.len()).filter(|&row| kept[row]).collect();
             let answers: Vec<bool> = held.iter().map(|&row| truth[row]).collect();
-            for (areas, probe) in areas.iter_mut().zip(self.path(&kept, truth, &cs)) {
-                areas.extend(probe.and_then(|probe| area_under_curve(&answers, &self.scores(held, &probe))));
+            last = self.path(&kept, truth, &cs, None);
+            for (areas, probe) in areas.iter_mut().zip(&last) {
+                let probe = probe.as_ref();
+                areas.extend(probe.and_then(|probe| area_under_curve(&answers, &self.scores(held, probe))));
             }
         }
         let means: Vec<f64> = areas.iter().map(|areas| mean(areas).unwrap_or(f64::NEG_INFINITY)).collect();
         let better = |new: f64, old: f64| if weakest { new >= old } else { new > old };
         let best = (1..cs.len()).fold(0, |best, place| if better(means[place], means[best]) { place } else { best });
         let all: Vec<usize> = (0..truth.len()).collect();
-        let probe = self.path(&all, truth, &cs[best..=best]).pop().flatten()?;
+        let near = last.get(best).and_then(Option::as_ref);
+        let probe = self.path(&all, truth, &cs[best..=best], near).pop().flatten()?;
         Some(Chosen { probe, c: cs[best], held_back: mean(&areas[best]) })
     }
 }

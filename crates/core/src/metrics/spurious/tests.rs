@@ -110,6 +110,49 @@ fn a_dictionary_of_separate_latents_removes_the_bias() {
 }
 
 #[test]
+fn a_planted_dictionary_removes_the_bias_and_a_random_one_does_not() {
+    // A task of ±2 along the first channel, an attribute of ±3 along the second, six channels of noise. Planted: a latent for
+    // either side of either, with its direction. Without the two of the attribute its channel is 0 in all rows, and the
+    // biased probe, which leant on it, has the task left: everything is won back. Random latents point nowhere.
+    let (rows, width, latents) = (1600, 8, 40);
+    let mut random = stream(11, "spurious/planted", 0);
+    let (mut values, mut planted, mut senseless) = (Vec::new(), Vec::new(), Vec::new());
+    let mut truth = Vec::new();
+    for _ in 0..rows {
+        let (task, attribute) = (unit(&mut random) < 0.5, unit(&mut random) < 0.5);
+        let side = |yes: bool| if yes { 1.0 } else { -1.0 };
+        let noise: Vec<f64> = (0..width).map(|_| unit(&mut random) - 0.5).collect();
+        let along = [2.0 * side(task), 3.0 * side(attribute)];
+        values.extend((0..width).map(|channel| (along.get(channel).unwrap_or(&0.0) + noise[channel]) as f32));
+        let fires = [(task, 2.0), (!task, 2.0), (attribute, 3.0), (!attribute, 3.0)];
+        planted.extend(fires.map(|(fires, value)| if fires { value } else { 0.0f32 }));
+        senseless.extend((0..latents).map(|_| if unit(&mut random) < 0.1 { 1.0 } else { 0.0f32 }));
+        truth.push([task, attribute]);
+    }
+    let label = |row: usize, concept: usize| if truth[row][concept] { Label::Yes } else { Label::No };
+    let labels = Annotations::new(vec!["task".into(), "attribute".into()], rows, label).unwrap();
+    let mut axes = vec![0.0; 4 * width];
+    for (latent, channel, way) in [(0, 0, 1.0), (1, 0, -1.0), (2, 1, 1.0), (3, 1, -1.0)] {
+        axes[latent * width + channel] = way;
+    }
+    let anywhere: Vec<f32> = (0..latents * width).map(|_| unit(&mut random) as f32 - 0.5).collect();
+    let inputs = |codes: &[f32], latents: usize, directions: Vec<f32>| Inputs {
+        codes: Some(Codes::from_dense(codes, latents).unwrap().into()),
+        embeddings: Some(ActivationStore::from_rows(values.clone(), width).unwrap().into()),
+        labels: Some(labels.clone().into()),
+        directions: Some(ActivationStore::from_rows(directions, width).unwrap().into()),
+        ..Inputs::default()
+    };
+    let score = |inputs: &Inputs| {
+        let given = [("ablated", "2,10,20"), ("repeats", "3"), ("couples", "task:attribute")];
+        let scores = run(&Scr, inputs, Profile::Paper, &given).unwrap();
+        scores.table("count").unwrap().column("dir1").unwrap().number(0).unwrap()
+    };
+    let (good, bad) = (score(&inputs(&planted, 4, axes)), score(&inputs(&senseless, latents, anywhere)));
+    assert!(good > 0.9 && bad.abs() < 0.2, "{good} {bad}");
+}
+
+#[test]
 fn latents_of_a_class_harm_its_own_probe_only() {
     let inputs = world(600, 3, &|concept| format!("set/{concept}"), true);
     for profile in [Profile::Paper, Profile::Reference] {

@@ -1,13 +1,17 @@
 //! Logistic regression on a few columns: Newton's method with the whole matrix of curvatures.
 //!
 //! Probes on the best `k` latents are small and fitted by the thousand, one size after the other on the first columns of
-//! the same table. A handful of exact steps beats a search by products there, and the penalty may also be the sum of
-//! absolute weights, whose steps are found coordinate by coordinate on that matrix.
+//! the same table, one penalty after the other on the same rows. A handful of exact steps beats a search by products
+//! there, above all where most values are zero.
 
-use super::logistic::{Logistic, Probe, sigmoid};
+mod absolute;
+mod rows;
+
+use super::logistic::{Logistic, Probe};
 use super::spectrum::dot;
 use crate::kernel::cholesky::solve;
-use crate::kernel::product::rows_by_columns;
+use absolute::Bent;
+use rows::Rows;
 
 /// The first columns of a table of rows, and which rows are positive.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +35,8 @@ pub enum Penalty {
     Absolute,
 }
 
-/// Rows whose curvatures are summed at a time.
-const TILE: usize = 256;
-/// Rounds over all coordinates that one step may take.
-const MOST_ROUNDS: usize = 500;
+/// Rows whose losses are multiplied before a logarithm is taken: each is at most two.
+const MULTIPLIED: usize = 512;
 
 impl<'a> Few<'a> {
     fn row(&self, row: usize) -> &'a [f32] {
@@ -50,35 +52,31 @@ impl<'a> Few<'a> {
         (0..self.positive.len()).map(score).collect()
     }
 
-    /// `Σ_i s_i x_i x_iᵀ` with a one behind every row.
-    fn curvature(&self, curves: &[f64]) -> Vec<f64> {
-        let side = self.width + 1;
-        let (mut sum, mut part) = (vec![0.0; side * side], vec![0.0; side * side]);
-        let (mut rows, mut turned) = (Vec::new(), Vec::new());
-        for first in (0..curves.len()).step_by(TILE) {
-            let count = TILE.min(curves.len() - first);
-            rows.clear();
-            turned.clear();
-            turned.resize(side * count, 0.0);
-            for place in 0..count {
-                let curve = curves[first + place];
-                for (column, &value) in self.row(first + place).iter().chain(&[1.0]).enumerate() {
-                    rows.push(f64::from(value));
-                    turned[column * count + place] = curve * f64::from(value);
-                }
-            }
-            rows_by_columns(&turned, &rows, count, side, &mut part);
-            sum.iter_mut().zip(&part).for_each(|(sum, part)| *sum += part);
-        }
-        sum
+    /// Makes some of the rows ready for many fits.
+    pub fn ready(&self, rows: &[usize]) -> Ready {
+        let positive = rows.iter().map(|&row| self.positive[row]).collect();
+        Ready { rows: Rows::of(self, rows.iter().copied()), width: self.width, positive }
     }
+}
+
+/// Rows that are ready for many fits.
+pub struct Ready {
+    rows: Rows,
+    width: usize,
+    positive: Vec<bool>,
 }
 
 impl Logistic {
     /// Fits one probe, from another one's weights if there are some (missing ones start at zero); `None` where a class is
     /// missing.
     pub fn fit_few(&self, few: &Few<'_>, penalty: Penalty, start: Option<&Probe>) -> Option<Probe> {
-        let (rows, yes) = (few.positive.len(), few.positive.iter().filter(|yes| **yes).count());
+        let rows = Rows::of(few, 0..few.positive.len());
+        self.fit_ready(&Ready { rows, width: few.width, positive: few.positive.to_vec() }, penalty, start)
+    }
+
+    /// The same, for callers that fit on the same rows again and again.
+    pub fn fit_ready(&self, ready: &Ready, penalty: Penalty, start: Option<&Probe>) -> Option<Probe> {
+        let (rows, yes) = (ready.positive.len(), ready.positive.iter().filter(|yes| **yes).count());
         if yes == 0 || yes == rows {
             return None;
         }
@@ -87,13 +85,13 @@ impl Logistic {
             true => (total / (2.0 * positives), total / (2.0 * (total - positives))),
             false => (1.0, 1.0),
         };
-        let mut point = Point { few, for_yes, for_no, size: 1.0 / self.c, penalty, at: vec![0.0; few.width + 1] };
+        let mut point = Point { ready, for_yes, for_no, size: 1.0 / self.c, penalty, at: vec![0.0; ready.width + 1] };
         match start {
             Some(start) => {
                 point.at.iter_mut().zip(&start.weights).for_each(|(at, weight)| *at = *weight);
-                point.at[few.width] = start.intercept;
+                point.at[ready.width] = start.intercept;
             }
-            None if !self.balanced => point.at[few.width] = libm::log(positives / (total - positives)),
+            None if !self.balanced => point.at[ready.width] = libm::log(positives / (total - positives)),
             None => {}
         }
         let converged = point.descend(self.tolerance, self.steps);
@@ -104,7 +102,7 @@ impl Logistic {
 
 /// Weights with the intercept behind them, and what is asked of them.
 struct Point<'a> {
-    few: &'a Few<'a>,
+    ready: &'a Ready,
     for_yes: f64,
     for_no: f64,
     size: f64,
@@ -112,66 +110,86 @@ struct Point<'a> {
     at: Vec<f64>,
 }
 
+/// The scores of all rows, and what they cost.
+struct Scored {
+    scores: Vec<f64>,
+    /// `e^−|score|`.
+    small: Vec<f64>,
+    loss: f64,
+}
+
 impl Point<'_> {
     fn descend(&mut self, tolerance: f64, steps: usize) -> bool {
-        let width = self.few.width;
-        let mut scores = self.moves(&self.at.clone());
+        let side = self.at.len();
+        let mut now = self.scored(self.ready.rows.scores(&self.at));
         for _ in 0..steps {
-            let (slope, curves) = self.look(&scores);
+            let (slope, curves) = self.look(&now);
             if self.violation(&slope) <= tolerance * self.size {
                 return true;
             }
-            let mut bent = self.few.curvature(&curves);
+            let mut bent = self.ready.rows.curvature(&curves, side);
             // Where every row is certain, nothing bends the intercept: a trace of a curve keeps its step finite.
-            bent[(width + 1) * (width + 1) - 1] += 1e-12;
+            bent[side * side - 1] += 1e-12;
             let (step, promise) = match self.penalty {
                 Penalty::Squares => self.exact_step(bent, &slope),
-                Penalty::Absolute => self.coordinate_step(&bent, &slope),
+                Penalty::Absolute => Bent { at: &self.at, slope: &slope, curvature: &bent, size: self.size }.step(),
             };
-            let moves = self.moves(&step);
-            let start = self.loss(&scores, &moves, &step, 0.0);
+            let start = now.loss + self.cost(&step, 0.0);
             let slack = 1e-13 * (1.0 + start.abs());
             // What is left to win is below what the sum can resolve.
             if promise.abs() <= slack * 1e-2 {
                 return true;
             }
+            let moves = self.ready.rows.scores(&step);
             let mut distance = 1.0;
-            while self.loss(&scores, &moves, &step, distance) > start + 1e-4 * distance * promise + slack {
+            loop {
+                let next = now.scores.iter().zip(&moves).map(|(score, by)| score + distance * by).collect();
+                let next = self.scored(next);
+                if next.loss + self.cost(&step, distance) <= start + 1e-4 * distance * promise + slack {
+                    now = next;
+                    break;
+                }
                 distance /= 2.0;
                 if distance < 1e-9 {
                     return false;
                 }
             }
             self.at.iter_mut().zip(&step).for_each(|(at, step)| *at += distance * step);
-            scores.iter_mut().zip(&moves).for_each(|(score, by)| *score += distance * by);
         }
         false
     }
 
-    /// What a change of weights and intercept adds to the score of every row.
-    fn moves(&self, change: &[f64]) -> Vec<f64> {
-        let (weights, shift) = change.split_at(self.few.width);
-        let score = |row: usize| {
-            let sum: f64 = self.few.row(row).iter().zip(weights).map(|(&x, w)| f64::from(x) * w).sum();
-            sum + shift[0]
-        };
-        (0..self.few.positive.len()).map(score).collect()
+    /// What scores cost: for every row `ln(1 + e^−|score|)`, and the score itself where it is on the wrong side.
+    fn scored(&self, scores: Vec<f64>) -> Scored {
+        let small: Vec<f64> = scores.iter().map(|score| libm::exp(-score.abs())).collect();
+        let mut loss = 0.0;
+        let tiles = scores.chunks(MULTIPLIED).zip(small.chunks(MULTIPLIED)).zip(self.ready.positive.chunks(MULTIPLIED));
+        for ((scores, small), positive) in tiles {
+            // One logarithm of a product is as good as a sum of logarithms, and much cheaper.
+            let (mut products, mut wrong) = ([1.0; 2], [0.0; 2]);
+            for ((score, small), &yes) in scores.iter().zip(small).zip(positive) {
+                products[usize::from(yes)] *= 1.0 + small;
+                wrong[usize::from(yes)] += if yes { -score } else { *score }.max(0.0);
+            }
+            loss += self.for_no * (libm::log(products[0]) + wrong[0]);
+            loss += self.for_yes * (libm::log(products[1]) + wrong[1]);
+        }
+        Scored { scores, small, loss }
     }
 
     /// The slope of the loss, without the sum of absolute weights, and every row's curve.
-    fn look(&self, scores: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        let width = self.few.width;
-        let (mut slope, mut curves) = (vec![0.0; width + 1], Vec::with_capacity(scores.len()));
-        for (row, &score) in scores.iter().enumerate() {
-            let (importance, truth) = if self.few.positive[row] { (self.for_yes, 1.0) } else { (self.for_no, 0.0) };
-            let probability = sigmoid(score);
-            let residual = importance * (probability - truth);
-            slope.iter_mut().zip(self.few.row(row)).for_each(|(slope, &x)| *slope += residual * f64::from(x));
-            slope[width] += residual;
+    fn look(&self, now: &Scored) -> (Vec<f64>, Vec<f64>) {
+        let (mut residuals, mut curves) = (Vec::with_capacity(now.small.len()), Vec::with_capacity(now.small.len()));
+        for ((score, small), &yes) in now.scores.iter().zip(&now.small).zip(&self.ready.positive) {
+            let (importance, truth) = if yes { (self.for_yes, 1.0) } else { (self.for_no, 0.0) };
+            let probability = if *score >= 0.0 { 1.0 } else { *small } / (1.0 + small);
+            residuals.push(importance * (probability - truth));
             curves.push(importance * probability * (1.0 - probability));
         }
+        let mut slope = self.ready.rows.weighted_sum(&residuals, self.at.len());
         if self.penalty == Penalty::Squares {
-            slope.iter_mut().zip(&self.at[..width]).for_each(|(slope, at)| *slope += self.size * at);
+            let weights = &self.at[..self.ready.width];
+            slope.iter_mut().zip(weights).for_each(|(slope, at)| *slope += self.size * at);
         }
         (slope, curves)
     }
@@ -182,23 +200,17 @@ impl Point<'_> {
             return dot(slope, slope).sqrt();
         }
         let of = |place: usize| match self.at[place] {
-            _ if place == self.few.width => slope[place],
+            _ if place == self.ready.width => slope[place],
             0.0 => (slope[place].abs() - self.size).max(0.0),
             at => slope[place] + self.size * at.signum(),
         };
         (0..slope.len()).map(|place| of(place).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// The loss at a distance along a step.
-    fn loss(&self, scores: &[f64], moves: &[f64], step: &[f64], distance: f64) -> f64 {
-        let mut loss = 0.0;
-        for ((&score, &by), &yes) in scores.iter().zip(moves).zip(self.few.positive) {
-            let score = score + distance * by;
-            let (importance, wrong) = if yes { (self.for_yes, -score) } else { (self.for_no, score) };
-            loss += importance * (libm::log1p(libm::exp(-wrong.abs())) + wrong.max(0.0));
-        }
-        let ahead = self.at.iter().zip(step).take(self.few.width).map(|(at, step)| at + distance * step);
-        loss + self.size
+    /// What the weights cost at a distance along a step.
+    fn cost(&self, step: &[f64], distance: f64) -> f64 {
+        let ahead = self.at.iter().zip(step).take(self.ready.width).map(|(at, step)| at + distance * step);
+        self.size
             * match self.penalty {
                 Penalty::Squares => ahead.map(|weight| weight * weight).sum::<f64>() / 2.0,
                 Penalty::Absolute => ahead.map(f64::abs).sum(),
@@ -208,7 +220,7 @@ impl Point<'_> {
     /// Newton's step, and what it promises by its slope.
     fn exact_step(&self, mut bent: Vec<f64>, slope: &[f64]) -> (Vec<f64>, f64) {
         let side = slope.len();
-        (0..self.few.width).for_each(|place| bent[place * side + place] += self.size);
+        (0..self.ready.width).for_each(|place| bent[place * side + place] += self.size);
         let mut step: Vec<f64> = slope.iter().map(|slope| -slope).collect();
         let diagonal: Vec<f64> = (0..side).map(|place| bent[place * side + place]).collect();
         if !solve(&mut bent, &mut step) {
@@ -216,45 +228,6 @@ impl Point<'_> {
             step = slope.iter().zip(&diagonal).map(|(slope, bent)| -slope / bent.max(1e-12)).collect();
         }
         let promise = dot(slope, &step);
-        (step, promise)
-    }
-
-    /// The step to the minimum of the bent loss plus the sum of absolute weights, one coordinate after the other.
-    fn coordinate_step(&self, bent: &[f64], slope: &[f64]) -> (Vec<f64>, f64) {
-        let side = slope.len();
-        let (mut step, mut left) = (vec![0.0; side], slope.to_vec());
-        for _ in 0..MOST_ROUNDS {
-            let mut largest: f64 = 0.0;
-            for place in 0..side {
-                let curve = bent[place * side + place].max(1e-12);
-                let now = self.at[place] + step[place];
-                let wanted = now - left[place] / curve;
-                let next = match place == self.few.width {
-                    true => wanted,
-                    false => wanted.signum() * (wanted.abs() - self.size / curve).max(0.0),
-                };
-                let by = next - now;
-                if by != 0.0 {
-                    step[place] += by;
-                    left.iter_mut().zip(&bent[place * side..]).for_each(|(left, bent)| *left += by * bent);
-                    largest = largest.max(by * by * curve);
-                }
-            }
-            if largest <= 1e-22 {
-                break;
-            }
-        }
-        // A weight that should be zero must be: rounding would keep it a hair away.
-        for (step, at) in step.iter_mut().zip(&self.at).take(self.few.width) {
-            if (*step + at).abs() <= 1e-15 * at.abs() {
-                *step = -at;
-            }
-        }
-        let kept = |with: f64| {
-            let at = |(at, step): (&f64, &f64)| (at + with * step).abs();
-            self.at.iter().zip(&step).take(self.few.width).map(at).sum::<f64>()
-        };
-        let promise = dot(slope, &step) + self.size * (kept(1.0) - kept(0.0));
         (step, promise)
     }
 }

@@ -1,0 +1,49 @@
+//! How long do sparse probing, spurious correlation removal and targeted probe perturbation take for one dictionary of
+//! 16,384 latents on 20,000 samples of width 768, as the released program defines them? Codes are there already on either
+//! side. Peer: the same protocol with dense codes in PyTorch and scikit-learn, which encodes and decodes again for every set of
+//! latents that is taken away.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use etalon::error::Result;
+use etalon::progress::Silent;
+use etalon::results::Profile;
+use etalon::run::Inputs;
+use etalon::sae::{encode_store, untrained};
+use etalon::store::ActivationStore;
+use etalon_bench::{answer, best_seconds, classes, run};
+use serde_json::json;
+
+const LATENTS: usize = 16_384;
+const CLASSES: usize = 5;
+
+fn main() -> Result<()> {
+    // Five classes that exclude each other, and one property that half of the rows have.
+    let (store, labels) = classes(20_000, 768, CLASSES, true)?;
+    let dictionary = untrained(&store, LATENTS, 32, 0)?;
+    let cancel = AtomicBool::new(false);
+    let mut codes = None;
+    let encoding = best_seconds(1, || {
+        codes = Some(Arc::new(encode_store(&dictionary, &store, &Silent, &cancel)?));
+        Ok(())
+    })?;
+    let directions = ActivationStore::from_rows(dictionary.directions().to_vec(), 768)?;
+    let inputs = Inputs {
+        codes,
+        embeddings: Some(store),
+        labels: Some(labels),
+        directions: Some(Arc::new(directions)),
+        ..Inputs::default()
+    };
+    let couples: Vec<String> = (0..4).map(|class| format!("{class}:{CLASSES}")).collect();
+    let couples = couples.join(",");
+    let rows = ("most_positives", "2500");
+    let seconds = best_seconds(2, || {
+        run("sparse_probing", &inputs, &[("repeats", "1"), ("full_repeats", "1"), rows], Profile::Reference)?;
+        run("scr", &inputs, &[("repeats", "1"), ("couples", &couples), rows], Profile::Reference)?;
+        run("tpp", &inputs, &[("repeats", "1"), rows], Profile::Reference).map(drop)
+    })?;
+    answer(seconds, &[("encoding", json!(encoding))]);
+    Ok(())
+}
