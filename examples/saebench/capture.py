@@ -4,7 +4,8 @@
     python capture.py data/minilm data/words data/word-activations  # the last word of every prompt
 
 Writes `activations.safetensors` (one row per token), and for articles `samples.npy` (the article of each row) and
-`labels.csv` (the topic of each article); for words `labels.csv` (the first letter of each).
+`labels.csv` (the topic of each article, and whether the tokens used name money or have digits); for words `labels.csv`
+(the first letter of each).
 """
 
 import argparse
@@ -53,12 +54,13 @@ class Bert:
         return x
 
 
-def labels(path: Path, of: list[str]) -> None:
+def labels(path: Path, of: list[str], properties: dict[str, list[bool]]) -> None:
     names = sorted(set(of))
     with open(path, "w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
-        table.writerow(names)
-        table.writerows([int(one == name) for name in names] for one in of)
+        table.writerow(names + list(properties))
+        for row, one in enumerate(of):
+            table.writerow([int(one == name) for name in names] + [int(has[row]) for has in properties.values()])
 
 
 @torch.no_grad()
@@ -81,10 +83,10 @@ def main() -> None:
     else:
         files = sorted(given.texts.glob("*.txt"))
         texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-        classes, longest = [file.name.split("-")[0] for file in files], given.tokens + 2
+        classes, longest = ["topic/" + file.name.split("-")[0] for file in files], given.tokens + 2
     tokenizer.enable_truncation(longest)
     tokenizer.enable_padding()
-    rows, samples = [], []
+    rows, samples, properties = [], [], {}
     for first in range(0, len(texts), 64):
         batch = tokenizer.encode_batch(texts[first : first + 64])
         ids = torch.tensor([one.ids for one in batch])
@@ -99,9 +101,12 @@ def main() -> None:
                 inside = [i for i, special in enumerate(one.special_tokens_mask) if not special]
                 rows.append(found[place, inside])
                 samples += [first + place] * len(inside)
+                used = texts[first + place][: one.offsets[inside[-1]][1]]
+                properties.setdefault("has/money", []).append(any(sign in used for sign in "£$€"))
+                properties.setdefault("has/digits", []).append(any(letter.isdigit() for letter in used))
     given.out.mkdir(parents=True, exist_ok=True)
     save_file({"activations": torch.cat(rows).contiguous()}, given.out / "activations.safetensors")
-    labels(given.out / "labels.csv", classes)
+    labels(given.out / "labels.csv", classes, properties)
     if samples:
         numpy.save(given.out / "samples.npy", numpy.array(samples, dtype=numpy.int64))
     print(f"{sum(len(row) for row in rows)} rows of {rows[0].shape[-1]}, {len(texts)} texts")

@@ -18,31 +18,77 @@ struct Question {
     ratio: f64,
     /// The most memory that our program may hold, in bytes.
     memory: Option<u64>,
-    /// Whether the peer needs PyTorch, which is large.
-    torch: bool,
+    /// The packages of the peer.
+    packages: Packages,
+    /// A number that our program answers with beside its seconds, and what it must be.
+    also: Option<(&'static str, Must)>,
 }
 
-const QUESTIONS: [Question; 7] = [
+/// Environments of peers: what one needs is large, or does not go with what another needs.
+#[derive(Clone, Copy)]
+enum Packages {
+    Plain,
+    Torch,
+    Umap,
+}
+
+impl Packages {
+    fn environment(self) -> Result<PathBuf> {
+        match self {
+            Packages::Plain => environment("bench-venv", &["requirements"]),
+            Packages::Torch => environment("bench-venv-training", &["training", "training-alone"]),
+            Packages::Umap => environment("bench-venv-umap", &["requirements-umap"]),
+        }
+    }
+}
+
+/// What a number must be.
+#[derive(Clone, Copy)]
+enum Must {
+    /// At least this.
+    Reach(f64),
+    /// At most so much less than the peer's.
+    NearPeer(f64),
+}
+
+impl Must {
+    /// What it is, in words, and whether it is so.
+    fn judge(self, name: &str, ours: &Value, theirs: &Value) -> Result<(String, bool)> {
+        let mine = ours[name].as_f64().with_context(|| format!("our program does not answer with {name}"))?;
+        match self {
+            Must::Reach(least) => Ok((format!("{name} {mine:.0}, at least {least:.0}"), mine >= least)),
+            Must::NearPeer(less) => {
+                let other = theirs[name].as_f64().with_context(|| format!("the peer does not answer with {name}"))?;
+                Ok((format!("{name} {mine:.4}, at least {other:.4} - {less}"), mine >= other - less))
+            }
+        }
+    }
+}
+
+const QUESTIONS: [Question; 9] = [
     Question {
         name: "fbmp",
         asks: "FBMP at CUB's size: 5,794 rows x 312 concepts x 4,096 latents, 32 active, three beta, 20 steps",
         ratio: 10_000.0,
         memory: None,
-        torch: false,
+        packages: Packages::Plain,
+        also: None,
     },
     Question {
         name: "monosemanticity",
         asks: "Monosemanticity: 50,000 rows x 4,096 latents, 32 active, embeddings of width 768",
         ratio: 100.0,
         memory: None,
-        torch: false,
+        packages: Packages::Plain,
+        also: None,
     },
     Question {
         name: "cknna",
         asks: "CKNNA: 20,000 rows x 4,096 latents, 32 active, embeddings of width 768",
         ratio: 1.0,
         memory: Some(2_000_000_000),
-        torch: false,
+        packages: Packages::Plain,
+        also: None,
     },
     Question {
         name: "import",
@@ -50,7 +96,8 @@ const QUESTIONS: [Question; 7] = [
         ratio: 0.0,
         // Mapped pages of the store count as held memory, so the limit is that of the promise for 40 GB.
         memory: None,
-        torch: false,
+        packages: Packages::Plain,
+        also: None,
     },
     Question {
         name: "saebench",
@@ -58,21 +105,41 @@ const QUESTIONS: [Question; 7] = [
                and a property, codes given, one repeat, the released program's probes",
         ratio: 50.0,
         memory: None,
-        torch: true,
+        packages: Packages::Torch,
+        also: None,
     },
     Question {
         name: "absorption",
         asks: "Absorption: 26 classes, 20,000 words of width 768, 16,384 latents, codes given",
         ratio: 100.0,
         memory: None,
-        torch: true,
+        packages: Packages::Torch,
+        also: None,
+    },
+    Question {
+        name: "blindspots",
+        asks: "Sums, counts, strongest rows and co-occurrences of 8,000,000 tokens (half real, half generated), 32,000 latents, 5\n\
+               active, from stored codes, on one core: seconds of the processor, and tokens per second",
+        ratio: 1.0,
+        memory: None,
+        packages: Packages::Plain,
+        also: Some(("rate", Must::Reach(2e6))),
+    },
+    Question {
+        name: "umap",
+        asks: "A map of 32,000 directions of width 768: 15 neighbours, 200 epochs",
+        ratio: 1.0,
+        memory: None,
+        packages: Packages::Umap,
+        also: Some(("trustworthiness", Must::NearPeer(0.01))),
     },
     Question {
         name: "cosine",
         asks: "The largest cosine of each of 65,536 directions of width 768 with another",
         ratio: 1.0,
         memory: Some(2_000_000_000),
-        torch: false,
+        packages: Packages::Plain,
+        also: None,
     },
 ];
 
@@ -183,11 +250,7 @@ pub fn run(names: &[&str]) -> Result<()> {
     step("build", || cargo(&["build", "--release", "--package", "etalon-bench"]))?;
     let mut missed = Vec::new();
     for question in QUESTIONS.iter().filter(|question| wanted(question.name)) {
-        // PyTorch is large: the other peers do without it.
-        let python = match question.torch {
-            true => environment("bench-venv-training", &["training", "training-alone"])?,
-            false => environment("bench-venv", &["requirements"])?,
-        };
+        let python = question.packages.environment()?;
         let report = answer(question, &python)?;
         publish(question.name, &report.text)?;
         if !report.kept {
@@ -195,7 +258,7 @@ pub fn run(names: &[&str]) -> Result<()> {
         }
     }
     for contest in CONTESTS.iter().filter(|contest| wanted(contest.name)) {
-        let python = environment("bench-venv-training", &["training", "training-alone"])?;
+        let python = Packages::Torch.environment()?;
         let (text, kept) = contest.run(&programs(), &python)?;
         publish(contest.name, &format!("{text}\ncpu      {}\n", processor()))?;
         if !kept {
@@ -245,12 +308,17 @@ fn answer(question: &Question, python: &Path) -> Result<Report> {
     let seconds = |value: &Value| value["seconds"].as_f64().context("a bench prints its seconds");
     let (mine, other) = (seconds(&ours)?, seconds(&theirs)?);
     let (ratio, memory) = (other / mine, ours["peak_memory"].as_u64().unwrap_or(0));
-    let kept = ratio >= question.ratio && question.memory.is_none_or(|limit| memory <= limit);
+    let (also, reached) = match question.also {
+        Some((name, must)) => must.judge(name, &ours, &theirs)?,
+        None => (String::new(), true),
+    };
+    let kept = reached && ratio >= question.ratio && question.memory.is_none_or(|limit| memory <= limit);
     let promise = match (question.ratio > 0.0, question.memory) {
         (true, Some(limit)) => format!("ratio at least {}, at most {:.1} GB", question.ratio, limit as f64 / 1e9),
         (true, None) => format!("ratio at least {}", question.ratio),
         (false, _) => "none; both do other work".into(),
     };
+    let promise = if also.is_empty() { promise } else { format!("{promise}; {also}") };
     let text = format!(
         "{}\n\netalon   {mine:>12.3} s   peak memory {:.2} GB\npeer     {other:>12.3} s   {}\nratio    {ratio:>12.1}\npromise  {promise}: {}\n\ncpu      {}\n",
         question.asks,

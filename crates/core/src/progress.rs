@@ -1,5 +1,7 @@
 //! Where the engine says how far it is. The library prints nothing itself.
 
+use std::sync::atomic::AtomicBool;
+
 /// Told about long work. Called from several threads.
 pub trait Progress: Sync {
     /// Work of `total` steps begins; `what` says what is done, `unit` what a step is.
@@ -17,4 +19,13 @@ impl Progress for Silent {
     fn start(&self, _: &str, _: u64, _: &str) {}
     fn advance(&self, _: u64) {}
     fn finish(&self) {}
+}
+
+/// Who is told how far something is, and who may stop it.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Is told.
+    pub progress: &'a dyn Progress,
+    /// May stop it.
+    pub cancel: &'a AtomicBool,
 }

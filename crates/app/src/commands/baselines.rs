@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use etalon::error::{Complaint, Result};
+use etalon::progress::Watch;
 use etalon::sae::baseline::{self, Wish};
 use etalon::sae::{Dictionary, checkpoint};
 use etalon::store::ActivationStore;
@@ -55,12 +56,13 @@ pub fn make(
         Some(path) if !wanted.is_empty() => Some(checkpoint::load(path, &session.budget)?.dictionary),
         _ => None,
     };
+    let watch = Watch { progress: session.progress(), cancel: &session.cancel };
     let mut made = Vec::new();
     for Wanted { name, latents, k, seed, out } in wanted {
         let baseline = baseline::find(name)
             .ok_or_else(|| Complaint::new(format!("there is no baseline `{name}`")).advice("see `etalon archs`"))?;
         let wish = Wish { latents: *latents, k: *k, seed: *seed, like: like.as_ref() };
-        let dictionary = baseline.make(store, &wish, &session.budget)?;
+        let dictionary = baseline.make(store, &wish, &session.budget, &watch)?;
         let mut about = Map::new();
         about.insert("baseline".into(), json!(name));
         about.insert("seed".into(), json!(seed));

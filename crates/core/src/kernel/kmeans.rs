@@ -3,11 +3,15 @@
 //! Products run in the tiles of [`super::panels`], whose elements are the same on every processor; rows go in fixed
 //! blocks and every centre sums its own rows in order, so that any number of threads gives the same bits.
 
+use std::sync::atomic::Ordering;
+
 use rayon::prelude::*;
 
 use super::panels::{PANEL, Panels, TILE_ROWS, Tile};
 use super::random::{stream, unit};
 use super::top::{by_value, truncate_to_largest};
+use crate::error::{Error, Result};
+use crate::progress::Watch;
 
 /// Rows that pass through all panels of centres together.
 const BLOCK: usize = 16 * TILE_ROWS;
@@ -15,18 +19,50 @@ const BLOCK: usize = 16 * TILE_ROWS;
 /// Rounds in which the first centres are drawn, at most.
 const ROUNDS: usize = 256;
 
-/// Up to `centres` points, one after the other: as many as there are rows, if these are fewer.
+/// Which centres are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// How many: as many as there are rows, if these are fewer.
+    pub centres: usize,
+    /// How often they move, at most.
+    pub iterations: usize,
+    /// The seed of the first ones.
+    pub seed: u64,
+}
+
+/// Centres, one after the other.
 ///
 /// The start is k-means++ in up to 256 rounds: each draws its share of the centres among the rows, with probabilities
 /// proportional to the squared distance from the nearest centre so far (up to 256 centres this is k-means++ itself). Then
 /// `iterations` times at most: every row joins its nearest centre, the lower one among equals, and every centre moves to
 /// the mean of its rows. A centre without rows moves to the row that lies farthest from its own centre.
-pub fn kmeans(rows: &[f32], width: usize, centres: usize, iterations: usize, seed: u64) -> Vec<f32> {
+pub fn kmeans(rows: &[f32], width: usize, wanted: &Wanted, watch: &Watch<'_>) -> Result<Vec<f32>> {
     let count = rows.len().checked_div(width).unwrap_or(0);
-    let mut points = start(rows, width, centres.min(count), seed);
+    // The first centres are found by comparing every row with every centre once, as in an iteration.
+    watch.progress.start("k-means", count as u64 * (1 + wanted.iterations as u64), "rows");
+    let found = search(rows, width, wanted, watch);
+    watch.progress.finish();
+    found
+}
+
+fn search(rows: &[f32], width: usize, wanted: &Wanted, watch: &Watch<'_>) -> Result<Vec<f32>> {
+    let count = rows.len().checked_div(width).unwrap_or(0);
+    let is_cancelled = || watch.cancel.load(Ordering::Relaxed);
+    let go_on = || if is_cancelled() { Err(Error::Cancelled) } else { Ok(()) };
+    let mut told = 0;
+    let mut points = start(rows, width, wanted.centres.min(count), wanted.seed, |share| {
+        let done = (share * count as f64) as u64;
+        watch.progress.advance(done - told);
+        told = done;
+        go_on()
+    })?;
     let mut before: Vec<u32> = Vec::new();
-    for _ in 0..iterations {
-        let joined = join(rows, width, &points);
+    for _ in 0..wanted.iterations {
+        let joined = join(rows, width, &points, &|rows| {
+            watch.progress.advance(rows as u64);
+            !is_cancelled()
+        });
+        go_on()?;
         let centre_of: Vec<u32> = joined.iter().map(|row| row.0).collect();
         if points.is_empty() || centre_of == before {
             break;
@@ -34,7 +70,7 @@ pub fn kmeans(rows: &[f32], width: usize, centres: usize, iterations: usize, see
         move_to_means(rows, width, &joined, &mut points);
         before = centre_of;
     }
-    points
+    Ok(points)
 }
 
 /// The `keep` centres that are nearest to each row, nearest first, the lower one among equals. Every row has the same
@@ -68,8 +104,14 @@ pub fn nearest(rows: &[f32], width: usize, centres: &[f32], keep: usize) -> Vec<
     found
 }
 
-/// The first centres.
-fn start(rows: &[f32], width: usize, centres: usize, seed: u64) -> Vec<f32> {
+/// The first centres; `told` hears which share of them there is.
+fn start(
+    rows: &[f32],
+    width: usize,
+    centres: usize,
+    seed: u64,
+    mut told: impl FnMut(f64) -> Result<()>,
+) -> Result<Vec<f32>> {
     let count = rows.len().checked_div(width).unwrap_or(0);
     let (mut points, mut drawn) = (Vec::with_capacity(centres * width), vec![false; count]);
     // Before there is a centre, all rows are equally far.
@@ -96,22 +138,26 @@ fn start(rows: &[f32], width: usize, centres: usize, seed: u64) -> Vec<f32> {
             drawn[row] = true;
             points.extend_from_slice(&rows[row * width..][..width]);
         }
-        let joined = join(rows, width, &points[first..]);
+        let joined = join(rows, width, &points[first..], &|_| true);
+        told((points.len() / width) as f64 / centres as f64)?;
         for (distance, (_, found)) in distances.iter_mut().zip(joined) {
             *distance = if round == 0 { found } else { distance.min(found) };
         }
     }
-    points
+    Ok(points)
 }
 
-/// The nearest centre of every row, and its squared distance.
-fn join(rows: &[f32], width: usize, centres: &[f32]) -> Vec<(u32, f64)> {
+/// The nearest centre of every row, and its squared distance. `told` hears of every block of rows, and says whether to go on.
+fn join(rows: &[f32], width: usize, centres: &[f32], told: &(dyn Fn(usize) -> bool + Sync)) -> Vec<(u32, f64)> {
     let scores = Scores::new(centres, width);
     let mut joined = vec![(0, 0.0); rows.len().checked_div(width).unwrap_or(0)];
     if centres.is_empty() {
         return joined;
     }
     joined.par_chunks_mut(BLOCK).zip(rows.par_chunks(BLOCK * width)).for_each(|(joined, rows)| {
+        if !told(joined.len()) {
+            return;
+        }
         let mut best = vec![(f32::NEG_INFINITY, 0); joined.len()];
         scores.each(rows, |row, first, line| {
             for (&score, centre) in line.iter().zip(first..) {
@@ -199,7 +245,27 @@ impl Scores {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
+    use crate::progress::Silent;
+
+    fn kmeans(rows: &[f32], width: usize, centres: usize, iterations: usize, seed: u64) -> Vec<f32> {
+        let wanted = Wanted { centres, iterations, seed };
+        super::kmeans(rows, width, &wanted, &Watch { progress: &Silent, cancel: &AtomicBool::new(false) }).unwrap()
+    }
+
+    fn join(rows: &[f32], width: usize, centres: &[f32]) -> Vec<(u32, f64)> {
+        super::join(rows, width, centres, &|_| true)
+    }
+
+    #[test]
+    fn can_be_cancelled() {
+        let wanted = Wanted { centres: 3, iterations: 2, seed: 0 };
+        let stopped =
+            super::kmeans(&cloud(50, 4, 0), 4, &wanted, &Watch { progress: &Silent, cancel: &AtomicBool::new(true) });
+        assert!(matches!(stopped, Err(Error::Cancelled)));
+    }
 
     fn cloud(count: usize, width: usize, seed: u64) -> Vec<f32> {
         let mut random = stream(seed, "k-means test", 0);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::figure::Stroke;
 use super::words::{natural, plain, slug, tidy};
 use crate::metrics::{self, Better, Card, METRICS};
 use crate::results::{About, Headline, Interval, Stored};
@@ -347,6 +348,13 @@ impl InputSet {
     /// Is it the truth itself, which no dictionary can beat?
     pub fn is_ceiling(&self) -> bool {
         rank(&self.name) == 0
+    }
+
+    /// How its line is drawn: dashes are for what others are held against, simple dictionaries among them.
+    pub fn stroke(&self) -> Stroke {
+        let name = self.name.to_lowercase();
+        let is_simple = ["pca", "identity", "neurons", "kmeans", "k-means"].iter().any(|word| name.starts_with(word));
+        if is_simple || self.baseline().is_some() { Stroke::Dashed } else { Stroke::Solid }
     }
 
     /// Is it something to hold others against, and which end does it mark? `None` for what is under test.

@@ -5,12 +5,14 @@
 
 mod engine;
 mod job;
+mod leaders;
 mod model;
 mod plan;
 mod tally;
 
 pub use engine::Engine;
 pub use job::{Inputs, Job, Truth};
+pub use leaders::Leaders;
 pub use model::Model;
 pub use plan::Plan;
 

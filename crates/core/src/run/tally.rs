@@ -1,7 +1,7 @@
 //! The only state that a pass or a block may keep: merging, bytes and checksum are written once, here.
 
 use crate::error::{Complaint, Error, Result};
-use crate::kernel::top::by_value;
+use crate::run::leaders::Leaders;
 
 /// Named by position: a metric knows its own columns.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -21,13 +21,8 @@ pub enum Column {
     Min(Vec<f32>),
     /// Largest values; minus infinity before any.
     Max(Vec<f32>),
-    /// For each thing, its `keep` largest `(value, row)`, best first, ties to the lower row.
-    Top {
-        /// How many are kept.
-        keep: usize,
-        /// One list per thing.
-        lists: Vec<Vec<(f32, u32)>>,
-    },
+    /// For each thing, the rows with its largest values.
+    Top(Leaders),
     /// Sparse counts by key, keys ascending.
     Pairs(Vec<(u64, u64)>),
     /// Results of blocks: a list per key, keys ascending and met once.
@@ -123,13 +118,9 @@ impl Column {
             (Column::Max(a), Column::Max(b)) if a.len() == b.len() => {
                 a.iter_mut().zip(b).for_each(|(a, b)| *a = a.max(b));
             }
-            (Column::Top { keep, lists: a }, Column::Top { keep: same, lists: b })
-                if *keep == same && a.len() == b.len() =>
-            {
-                for (list, later) in a.iter_mut().zip(b) {
-                    list.extend(later);
-                    list.sort_unstable_by(by_value);
-                    list.truncate(*keep);
+            (Column::Top(a), Column::Top(b)) => {
+                if !a.merge(&b) {
+                    return Err(Error::Bug("leaders of different things".into()));
                 }
             }
             (Column::Pairs(a), Column::Pairs(b)) => {
@@ -158,7 +149,7 @@ impl Column {
             Column::Count(values) => 8 * values.len(),
             Column::Sum(values) => 8 * values.len(),
             Column::Min(values) | Column::Max(values) => 4 * values.len(),
-            Column::Top { lists, .. } => lists.iter().map(|list| 24 + 8 * list.len()).sum(),
+            Column::Top(leaders) => 4 * leaders.things() + 8 * leaders.parts().1.len(),
             Column::Pairs(pairs) => 16 * pairs.len(),
             Column::Lists(lists) => lists.iter().map(|(_, list)| 32 + 8 * list.len()).sum(),
         };
@@ -171,13 +162,12 @@ impl Column {
             Column::Sum(values) => out.tag(1).doubles(values),
             Column::Min(values) => out.tag(2).floats(values),
             Column::Max(values) => out.tag(3).floats(values),
-            Column::Top { keep, lists } => {
-                out.tag(4).word(*keep as u64);
-                out.word(lists.len() as u64);
-                for list in lists {
-                    out.floats(&list.iter().map(|entry| entry.0).collect::<Vec<_>>());
-                    out.words(&list.iter().map(|entry| u64::from(entry.1)).collect::<Vec<_>>());
-                }
+            Column::Top(leaders) => {
+                let (keep, entries) = leaders.parts();
+                out.tag(4).word(leaders.things() as u64);
+                out.word(keep as u64);
+                out.floats(&entries.iter().map(|entry| entry.0).collect::<Vec<_>>());
+                out.words(&entries.iter().map(|entry| u64::from(entry.1)).collect::<Vec<_>>());
             }
             Column::Pairs(pairs) => {
                 out.tag(5).words(&pairs.iter().flat_map(|pair| [pair.0, pair.1]).collect::<Vec<_>>());
@@ -199,12 +189,10 @@ impl Column {
             2 => Column::Min(from.floats()?),
             3 => Column::Max(from.floats()?),
             4 => {
-                let (keep, things) = (from.word()? as usize, from.word()?);
-                let list = |from: &mut Reader<'_>| {
-                    let (values, rows) = (from.floats()?, from.words()?);
-                    Some(values.into_iter().zip(rows).map(|(value, row)| (value, row as u32)).collect())
-                };
-                Column::Top { keep, lists: (0..things).map(|_| list(from)).collect::<Option<_>>()? }
+                let (things, keep) = (from.word()? as usize, from.word()? as usize);
+                let (values, rows) = (from.floats()?, from.words()?);
+                let entries = values.into_iter().zip(rows).map(|(value, row)| (value, row as u32)).collect();
+                Column::Top(Leaders::from_parts(things, keep, entries)?)
             }
             5 => Column::Pairs(from.words()?.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()),
             6 => {
@@ -277,6 +265,13 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
+    /// Of two things, the second without entries.
+    fn leaders(entries: &[(f32, u32)]) -> Leaders {
+        let mut leaders = Leaders::new(2, 2);
+        entries.iter().for_each(|&(value, row)| leaders.offer(0, value, row));
+        leaders
+    }
+
     fn example() -> Tally {
         Tally {
             columns: vec![
@@ -284,7 +279,7 @@ mod tests {
                 Column::Sum(vec![0.1, -0.0]),
                 Column::Min(vec![f32::INFINITY, -1.0]),
                 Column::Max(vec![f32::NEG_INFINITY, 3.0]),
-                Column::Top { keep: 2, lists: vec![vec![(3.0, 7), (1.0, 2)], vec![]] },
+                Column::Top(leaders(&[(3.0, 7), (1.0, 2)])),
                 Column::Pairs(vec![(4, 1), (9, 2)]),
                 Column::Lists(vec![(0, vec![1.5]), (2, vec![])]),
             ],
@@ -310,7 +305,7 @@ mod tests {
         later.columns[6] = Column::Lists(vec![(1, vec![2.5])]);
         tally.merge(later).unwrap();
         assert_eq!(tally.columns[0], Column::Count(vec![2, 4]));
-        assert_eq!(tally.columns[4], Column::Top { keep: 2, lists: vec![vec![(3.0, 7), (3.0, 7)], vec![]] });
+        assert_eq!(tally.columns[4], Column::Top(leaders(&[(3.0, 7), (3.0, 7)])));
         assert_eq!(tally.columns[5], Column::Pairs(vec![(4, 2), (9, 4)]));
         assert_eq!(tally.columns[6], Column::Lists(vec![(0, vec![1.5]), (1, vec![2.5]), (2, vec![])]));
         assert!(tally.merge(example()).is_err(), "block 0 twice");

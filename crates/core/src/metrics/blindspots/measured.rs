@@ -4,7 +4,7 @@ use super::concept::{Concept, Rules};
 use super::sums::Found;
 use crate::error::{Complaint, Result};
 use crate::results::Profile;
-use crate::run::Job;
+use crate::run::{Job, Leaders};
 
 /// Every concept in every model, and real against real.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(super) struct Measured {
     /// By latent, one half of the real rows against the other.
     pub null: Vec<Option<Concept>>,
     /// By side (the real rows first) and latent.
-    pub top: Vec<Vec<Vec<(f32, u32)>>>,
+    pub top: Vec<Leaders>,
     /// Do dead concepts count as aligned?
     pub dead_count: bool,
 }

@@ -266,7 +266,7 @@ impl Resampling {
             lines.extend(side.iter().enumerate().filter_map(|(latent, concept)| Some((model, latent, (*concept)?))));
         }
         let rules = &measured.rules;
-        let top = |(model, latent, _): &(usize, usize, _)| rows_of(&measured.top[model + 1][*latent]);
+        let top = |(model, latent, _): &(usize, usize, _)| rows_of(measured.top[model + 1].of(*latent));
         Table::new("latent_model")
             .counts("model", lines.iter().map(|line| line.0))
             .counts("latent", lines.iter().map(|line| line.1))
@@ -296,7 +296,12 @@ fn latent_table(measured: &Measured) -> Table {
         .counts("real_fires", measured.real_fires.iter().map(|&fires| fires as usize))
         .numbers("null_gap", measured.null.iter().map(null))
         .numbers("null_deviation", measured.null.iter().map(|concept| concept.and_then(|concept| concept.deviation)))
-        .with("top_rows", Cells::WholeLists(measured.top[0].iter().map(|list| rows_of(list)).collect()))
+        .with(
+            "top_rows",
+            Cells::WholeLists(
+                (0..measured.top[0].things()).map(|latent| rows_of(measured.top[0].of(latent))).collect(),
+            ),
+        )
 }
 
 fn rows_of(list: &[(f32, u32)]) -> Vec<i64> {

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use super::halves::Halves;
 use crate::codes::{Codes, CodesView};
 use crate::error::{Complaint, Error, Result};
-use crate::kernel::top::by_value;
-use crate::run::{Column, Job, Rows, Tally};
+use crate::run::{Column, Job, Leaders, Rows, Tally};
 
 /// What is kept of a latent in the real rows, next to each other so that one entry touches one line of memory:
-/// firings, sum, squares; and the same of the first half.
+/// firings, sum, squares of the rows of one half; and the same of the other.
 const REAL: usize = 6;
 /// What is kept of a latent in the rows of a model: firings, firings in both, sum, squares, products with the real value.
 const MADE: usize = 5;
@@ -64,8 +63,8 @@ pub(super) struct Found {
     pub made: Vec<Vec<Made>>,
     /// The largest distance between two values, 0 among them.
     pub range: f64,
-    /// By latent, the real rows with the largest values; then the same by model. Empty if none were wanted.
-    pub top: Vec<Vec<Vec<(f32, u32)>>>,
+    /// Of every latent the real rows with the largest values; then the same by model. Empty if none were wanted.
+    pub top: Vec<Leaders>,
 }
 
 impl Sums {
@@ -86,8 +85,8 @@ impl Sums {
     /// How many bytes one tally takes.
     pub fn bytes(&self) -> u64 {
         let sides = self.models.len() as u64 + 1;
-        self.real.latents() as u64
-            * (8 * (REAL + MADE * self.models.len()) as u64 + sides * (24 + 8 * self.keep as u64))
+        let sums = 8 * (REAL + MADE * self.models.len()) as u64;
+        self.real.latents() as u64 * sums + sides * Leaders::bytes(self.real.latents(), self.keep)
     }
 
     pub fn empty(&self) -> Tally {
@@ -100,8 +99,7 @@ impl Sums {
         ];
         columns.extend(self.models.iter().map(|_| Column::Sum(vec![0.0; MADE * latents])));
         if self.keep > 0 {
-            let top = || Column::Top { keep: self.keep, lists: vec![Vec::new(); latents] };
-            columns.extend((0..=self.models.len()).map(|_| top()));
+            columns.extend((0..=self.models.len()).map(|_| Column::Top(Leaders::new(latents, self.keep))));
         }
         Tally { columns }
     }
@@ -128,10 +126,11 @@ impl Sums {
             (least[0], most[0]) = (least[0].min(low), most[0].max(high));
         }
         for (view, column) in std::iter::once(&real).chain(&models).zip(top) {
-            let Column::Top { keep, lists } = column else { return Err(layout()) };
+            let Column::Top(leaders) = column else { return Err(layout()) };
             for (row, latents, values) in view.iter() {
-                for (&latent, &value) in latents.iter().zip(values) {
-                    offer(&mut lists[latent as usize], *keep, (value, row as u32));
+                // Values that are not positive are evidence of nothing.
+                for (&latent, &value) in latents.iter().zip(values).filter(|(_, value)| **value > 0.0) {
+                    leaders.offer(latent as usize, value, row as u32);
                 }
             }
         }
@@ -144,18 +143,14 @@ impl Sums {
         for (place, row) in range.enumerate() {
             let first = self.halves.first(row);
             inside += u64::from(first);
+            let from = if first { 0 } else { REAL / 2 };
             let (latents, values) = view.row(place);
             for (&latent, &value) in latents.iter().zip(values) {
                 let value = f64::from(value);
-                let into = &mut sums[latent as usize * REAL..][..REAL];
+                let into = &mut sums[latent as usize * REAL + from..][..REAL / 2];
                 into[0] += 1.0;
                 into[1] += value;
                 into[2] += value * value;
-                if first {
-                    into[3] += 1.0;
-                    into[4] += value;
-                    into[5] += value * value;
-                }
             }
         }
         inside
@@ -164,9 +159,10 @@ impl Sums {
     pub fn found(&self, tally: Tally) -> Result<Found> {
         let (latents, models) = (self.real.latents(), self.models.len());
         let (counts, sums) = (tally.counts(0)?.to_vec(), tally.sums(3)?);
-        let real = |part: &[f64]| Real { fires: part[0] as u64, sum: part[1], squares: part[2] };
-        let whole = sums.chunks_exact(REAL).map(|parts| real(&parts[..3])).collect();
-        let half = sums.chunks_exact(REAL).map(|parts| real(&parts[3..])).collect();
+        let real = |part: [f64; 3]| Real { fires: part[0] as u64, sum: part[1], squares: part[2] };
+        let whole = |parts: &[f64]| real([parts[0] + parts[3], parts[1] + parts[4], parts[2] + parts[5]]);
+        let half = sums.chunks_exact(REAL).map(|parts| real([parts[0], parts[1], parts[2]])).collect();
+        let whole = sums.chunks_exact(REAL).map(whole).collect();
         let mut made = Vec::with_capacity(models);
         for model in 0..models {
             let one = |parts: &[f64]| Made {
@@ -182,12 +178,12 @@ impl Sums {
             (Column::Min(least), Column::Max(most)) => f64::from(most[0]) - f64::from(least[0]),
             _ => return Err(Error::Bug("layout of sums".into())),
         };
-        let mut top: Vec<Vec<Vec<(f32, u32)>>> = Vec::new();
+        let mut top = Vec::new();
         for column in tally.columns.into_iter().skip(4 + models) {
-            let Column::Top { lists, .. } = column else { return Err(Error::Bug("layout of sums".into())) };
-            top.push(lists);
+            let Column::Top(leaders) = column else { return Err(Error::Bug("layout of sums".into())) };
+            top.push(leaders);
         }
-        top.resize(models + 1, vec![Vec::new(); latents]);
+        top.resize_with(models + 1, || Leaders::new(latents, 0));
         Ok(Found { rows: counts[0], first_half: counts[1], real: whole, half, made, range, top })
     }
 }
@@ -212,14 +208,4 @@ fn add_made(real: &CodesView<'_>, view: &CodesView<'_>, sums: &mut [f64]) {
             }
         }
     }
-}
-
-/// Keeps a value if it is among the largest. Values that are not positive are evidence of nothing.
-fn offer(list: &mut Vec<(f32, u32)>, keep: usize, entry: (f32, u32)) {
-    if entry.0 <= 0.0 || list.len() >= keep && list.last().is_some_and(|last| by_value(last, &entry).is_le()) {
-        return;
-    }
-    let place = list.partition_point(|other| by_value(other, &entry).is_lt());
-    list.insert(place, entry);
-    list.truncate(keep);
 }

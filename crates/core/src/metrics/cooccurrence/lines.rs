@@ -1,14 +1,18 @@
-//! Line by line of the co-occurrence matrices: never more than one line of each in memory.
+//! Line by line of the co-occurrence matrices: never more than one line of each in a thread's memory.
 
-use super::counts::{Comparison, GROUPS, WithoutGroup, sums_without, threshold};
-use super::partners::{Line, Together};
-use super::{Entries, Sets, spectrum};
-use crate::codes::Latent;
+use std::ops::Range;
+
+use super::counts::{Comparison, GROUPS, WithoutGroup, threshold};
+use super::line::Line;
+use super::pairs::{Counts, Pairs, fill_alone, ranges};
+use super::partners::Together;
+use super::{Sets, spectrum};
+use crate::codes::{Codes, Latent};
 use crate::error::Result;
 use crate::run::{Blocks, Column, Job, Next, Tally};
 
-/// Latents of a block.
-const BLOCK: usize = 64;
+/// Pairs of a block, all sets together. Every block walks over all rows: many pairs make few walks.
+const PAIRS: u64 = 1 << 23;
 
 /// Numbers of a partner: its latent, then product, Jaccard and PMI among the real rows and in every model.
 pub(super) const PER_SET: usize = 3;
@@ -17,12 +21,68 @@ pub(super) struct Lines {
     pub sets: Sets,
     /// The number of the threshold of the headline.
     pub place: usize,
-    pub partners: usize,
+    partners: usize,
+    /// Whether lines need sums by group of rows.
+    by_group: bool,
+    /// The real rows, then those of every model.
+    counts: Vec<Counts>,
+    /// The latents of every block.
+    blocks: Vec<Range<usize>>,
+    /// How many rows every group has.
+    group_rows: [usize; GROUPS],
 }
 
 impl Lines {
-    fn latents(&self) -> usize {
+    pub fn new(sets: Sets, place: usize, partners: usize) -> Result<Lines> {
+        let counts = sets.all().map(|codes| Counts::of(codes)).collect::<Result<Vec<_>>>()?;
+        let mut pairs = vec![0; sets.real.latents()];
+        for counts in &counts {
+            pairs.iter_mut().zip(&counts.others).for_each(|(pairs, others)| *pairs += others);
+        }
+        let mut group_rows = [0; GROUPS];
+        sets.groups.iter().for_each(|&group| group_rows[usize::from(group)] += 1);
+        let by_group = place > 0 || counts.iter().any(|counts| counts.is_signed);
+        Ok(Lines { by_group, sets, place, partners, counts, blocks: ranges(&pairs, PAIRS), group_rows })
+    }
+
+    /// Bytes that a thread takes.
+    pub fn bytes(&self) -> u64 {
+        let total: u64 = self.counts.iter().flat_map(|counts| &counts.others).sum();
+        self.counts.len() as u64 * Line::bytes(self.latents(), self.by_group) + total.min(PAIRS) * Pairs::BYTES
+    }
+
+    pub fn latents(&self) -> usize {
         self.sets.real.latents()
+    }
+
+    /// What fills the lines of a block. One latent alone may have more pairs than fit into memory, and needs no sorting.
+    fn fillers(&self, block: &Range<usize>) -> Result<Vec<Filler<'_>>> {
+        let groups = &self.sets.groups;
+        let mut fillers = Vec::new();
+        for (codes, counts) in self.sets.all().zip(&self.counts) {
+            fillers.push(match block.len() {
+                1 => Filler::Walk(codes, groups),
+                _ => Filler::Sorted(Pairs::of(codes, groups, block.clone(), &counts.others)?),
+            });
+        }
+        Ok(fillers)
+    }
+}
+
+/// Where the lines of a set come from.
+enum Filler<'a> {
+    Sorted(Pairs),
+    Walk(&'a Codes, &'a [u8]),
+}
+
+impl Filler<'_> {
+    fn fill(&self, latent: usize, line: &mut Line) -> Result<()> {
+        line.clear();
+        match self {
+            Filler::Sorted(pairs) => pairs.fill(latent, line),
+            Filler::Walk(codes, groups) => fill_alone(codes, groups, latent as u32, line)?,
+        }
+        Ok(())
     }
 }
 
@@ -33,7 +93,7 @@ pub(super) fn column_of_model(model: usize) -> usize {
 
 impl Blocks for Lines {
     fn count(&self) -> usize {
-        self.latents().div_ceil(BLOCK)
+        self.blocks.len()
     }
 
     fn unit(&self) -> &'static str {
@@ -41,59 +101,50 @@ impl Blocks for Lines {
     }
 
     fn run(&self, block: usize, _: &Job<'_>) -> Result<Tally> {
-        let (latents, rows, groups) = (self.latents(), self.sets.real.rows(), &self.sets.groups);
-        let real = Entries::new(&self.sets.real, groups)?;
-        let models = self.sets.models.iter().map(|model| Entries::new(&model.1, groups)).collect::<Result<Vec<_>>>()?;
+        let (latents, rows) = (self.latents(), self.sets.real.rows());
+        let block = self.blocks[block].clone();
+        let fillers = self.fillers(&block)?;
         // Entries are means over rows (or sums), and so are the thresholds they are compared with.
         let scale = |rows: usize| if self.sets.sums { 1.0 } else { 1.0 / (rows as f64).max(1.0) };
-        let group_rows: [usize; GROUPS] =
-            std::array::from_fn(|group| groups.iter().filter(|&&other| usize::from(other) == group).count());
         let whole = scale(rows);
-        let halves = [0, 1].map(|half| scale(group_rows[half * GROUPS / 2..(half + 1) * GROUPS / 2].iter().sum()));
-        let thresholds = group_rows.map(|group| threshold(self.place) / scale(rows - group));
+        let half = |half: usize| scale(self.group_rows[half * GROUPS / 2..(half + 1) * GROUPS / 2].iter().sum());
+        let halves = [half(0), half(1)];
+        let thresholds = self.group_rows.map(|group| threshold(self.place) / scale(rows - group));
 
-        let (mut mine, mut theirs) = (Line::new(latents, GROUPS), Line::new(latents, GROUPS));
+        let mut lines: Vec<Line> = fillers.iter().map(|_| Line::new(latents, self.by_group)).collect();
         let mut null = Comparison::new();
         let mut found: Vec<(Comparison, Comparison, WithoutGroup)> =
-            vec![(Comparison::new(), Comparison::new(), WithoutGroup::new()); models.len()];
+            vec![(Comparison::new(), Comparison::new(), WithoutGroup::new()); fillers.len() - 1];
         let mut lists = Vec::new();
-        for latent in block * BLOCK..((block + 1) * BLOCK).min(latents) {
+        for latent in block {
+            lines.iter_mut().zip(&fillers).try_for_each(|(line, filler)| filler.fill(latent, line))?;
             let latent = Latent(latent as u32);
-            mine.fill(&real, latent);
-            let later = |line: &Line| line.touched.partition_point(|&other| other <= latent.0);
-            for &other in &mine.touched[later(&mine)..] {
-                let [first, second] = halves_of(mine.parts(other));
+            let (mine, models) = (&lines[0], &lines[1..]);
+            for other in mine.either_after(mine, latent) {
+                let [first, second] = mine.halves(other);
                 null.add(first * halves[0], second * halves[1]);
             }
-            let best = mine.best(self.partners);
-            let together = |line: &Line, entries: &Entries<'_>, other: u32| {
-                let (mine, theirs) = (entries.fired[latent.0 as usize], entries.fired[other as usize]);
-                numbers(line.together(other, mine, theirs, rows))
-            };
-            let width = 1 + PER_SET * (1 + models.len());
-            let mut list = vec![f64::NAN; best.len() * width];
-            for (&other, list) in best.iter().zip(list.chunks_exact_mut(width)) {
-                list[0] = f64::from(other);
-                list[1..=PER_SET].copy_from_slice(&together(&mine, &real, other));
-            }
-            for (place, (entries, (all, half, without))) in models.iter().zip(&mut found).enumerate() {
-                theirs.fill(entries, latent);
-                for other in union(&mine.touched[later(&mine)..], &theirs.touched[later(&theirs)..]) {
-                    let (a, b) = (mine.parts(other), theirs.parts(other));
-                    all.add(a.iter().sum::<f64>() * whole, b.iter().sum::<f64>() * whole);
-                    half.add(halves_of(a)[0] * halves[0], halves_of(b)[1] * halves[1]);
-                    without.add(&sums_without(a), &sums_without(b), &thresholds);
+            for (theirs, (all, half, without)) in models.iter().zip(&mut found) {
+                for other in mine.either_after(theirs, latent) {
+                    let (a, b) = (mine.halves(other), theirs.halves(other));
+                    all.add((a[0] + a[1]) * whole, (b[0] + b[1]) * whole);
+                    half.add(a[0] * halves[0], b[1] * halves[1]);
+                    without.add(mine.above_without(other, &thresholds), theirs.above_without(other, &thresholds));
                 }
-                let from = 1 + PER_SET * (1 + place);
-                for (&other, list) in best.iter().zip(list.chunks_exact_mut(width)) {
-                    list[from..from + PER_SET].copy_from_slice(&together(&theirs, entries, other));
+            }
+            let mut list = Vec::new();
+            for other in mine.best(self.partners) {
+                list.push(f64::from(other));
+                for (line, Counts { fired, .. }) in lines.iter().zip(&self.counts) {
+                    let (mine, theirs) = (fired[latent.0 as usize], fired[other as usize]);
+                    list.extend(numbers(line.together(other, mine, theirs, rows)));
                 }
             }
             lists.push((u64::from(latent.0), list));
         }
         let mut columns = vec![Column::Count(null.into_counts())];
         for (all, half, without) in found {
-            columns.extend([all.into_counts(), half.into_counts(), without.0].map(Column::Count));
+            columns.extend([all.into_counts(), half.into_counts(), without.into_counts()].map(Column::Count));
         }
         columns.push(Column::Lists(lists));
         Ok(Tally { columns })
@@ -104,19 +155,6 @@ impl Blocks for Lines {
     }
 }
 
-fn halves_of(parts: &[f64]) -> [f64; 2] {
-    let (first, second) = parts.split_at(GROUPS / 2);
-    [first.iter().sum(), second.iter().sum()]
-}
-
 fn numbers(together: Together) -> [f64; PER_SET] {
     [together.product, together.jaccard.unwrap_or(f64::NAN), together.pmi.unwrap_or(f64::NAN)]
-}
-
-/// Two ascending lists as one.
-fn union(a: &[u32], b: &[u32]) -> Vec<u32> {
-    let mut all = [a, b].concat();
-    all.sort_unstable();
-    all.dedup();
-    all
 }

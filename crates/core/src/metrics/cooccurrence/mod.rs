@@ -2,7 +2,9 @@
 
 mod card;
 mod counts;
+mod line;
 mod lines;
+mod pairs;
 mod partners;
 mod spectrum;
 mod summary;
@@ -12,7 +14,7 @@ mod tests;
 use std::sync::Arc;
 
 use super::{Card, Metric};
-use crate::codes::{Codes, CodesView, Columns, Latent, Pool};
+use crate::codes::{Codes, Pool};
 use crate::error::{Error, Result};
 use crate::kernel::random::{permutation, stream};
 use crate::results::Profile;
@@ -31,15 +33,11 @@ impl Metric for Cooccurrence {
 
     fn start(&self, job: &Job<'_>) -> Result<Next> {
         let sets = Sets::new(job)?;
-        let threads = rayon::current_num_threads() as u64;
-        // Two lines of groups per thread, and the codes by latent.
-        let line = (GROUPS as u64 * 8 + 5).saturating_mul(2 * sets.real.latents() as u64);
-        let entries =
-            sets.models.iter().map(|model| model.1.entries() as u64).sum::<u64>() + sets.real.entries() as u64;
-        let bytes = threads.saturating_mul(line).saturating_add(entries.saturating_mul(8));
-        job.budget.take(bytes, format!("the co-occurrences of {} latents", sets.real.latents()))?;
-        let (place, partners) = (counts::place_of(job.number("epsilon")?), job.whole("partners")?);
-        Ok(Next::Blocks(Box::new(lines::Lines { sets, place, partners })))
+        let place = counts::place_of(job.number("epsilon")?);
+        let lines = lines::Lines::new(sets, place, job.whole("partners")?)?;
+        let bytes = (rayon::current_num_threads() as u64).saturating_mul(lines.bytes());
+        job.budget.take(bytes, format!("the co-occurrences of {} latents", lines.latents()))?;
+        Ok(Next::Blocks(Box::new(lines)))
     }
 }
 
@@ -83,26 +81,12 @@ impl Sets {
         Ok(Sets { real, models, groups, sums: job.profile == Profile::Reference, images })
     }
 
+    /// The real rows, then those of every model.
+    fn all(&self) -> impl Iterator<Item = &Arc<Codes>> {
+        std::iter::once(&self.real).chain(self.models.iter().map(|model| &model.1))
+    }
+
     fn is_second_half(&self, group: u8) -> bool {
         usize::from(group) >= GROUPS / 2
-    }
-}
-
-/// Codes from both sides, with what every line needs.
-struct Entries<'a> {
-    rows: CodesView<'a>,
-    columns: &'a Columns,
-    groups: &'a [u8],
-    /// In how many rows every latent fires.
-    fired: Vec<u64>,
-}
-
-impl<'a> Entries<'a> {
-    fn new(codes: &'a Codes, groups: &'a [u8]) -> Result<Entries<'a>> {
-        let columns = codes.columns()?;
-        let count =
-            |latent: usize| columns.latent(Latent(latent as u32)).1.iter().filter(|&&value| value > 0.0).count();
-        let fired = (0..codes.latents()).map(|latent| count(latent) as u64).collect();
-        Ok(Entries { rows: codes.all()?, columns, groups, fired })
     }
 }

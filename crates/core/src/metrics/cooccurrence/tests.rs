@@ -1,3 +1,4 @@
+use crate::codes::Latent;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 

@@ -44,6 +44,24 @@ impl Ink {
     }
 }
 
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stroke {
+    /// Without gaps.
+    Solid,
+    /// With gaps: what others are held against.
+    Dashed,
+}
+
+impl Stroke {
+    fn dashes(self) -> &'static str {
+        match self {
+            Stroke::Solid => "",
+            Stroke::Dashed => " stroke-dasharray=\"5 4\"",
+        }
+    }
+}
+
 /// A drawing in progress.
 pub struct Canvas {
     width: f64,
@@ -140,14 +158,15 @@ impl Canvas {
         );
     }
 
-    pub fn path(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
-        let paint = ink.paint("stroke");
+    pub fn path(&mut self, points: &[(f64, f64)], ink: Ink, width: f64, stroke: Stroke) {
+        let (paint, dashes) = (ink.paint("stroke"), stroke.dashes());
         let list = list(points);
         if points.len() > 1 {
             self.add(
                 &flat(points),
                 format_args!(
-                    "<polyline points=\"{list}\" fill=\"none\" {paint} stroke-width=\"{width}\" stroke-linejoin=\"round\"/>"
+                    "<polyline points=\"{list}\" fill=\"none\" {paint} stroke-width=\"{width}\"{dashes} \
+                     stroke-linejoin=\"round\"/>"
                 ),
             );
         }
@@ -257,7 +276,7 @@ mod tests {
     fn what_is_not_finite_is_not_drawn() {
         let mut canvas = Canvas::new(10.0, 10.0);
         canvas.line((0.0, f64::NAN), (1.0, 1.0), Ink::Text, 1.0);
-        canvas.path(&[(0.0, 0.0), (f64::INFINITY, 1.0)], Ink::Colour(0), 1.5);
+        canvas.path(&[(0.0, 0.0), (f64::INFINITY, 1.0)], Ink::Colour(0), 1.5, Stroke::Solid);
         canvas.mark((f64::NAN, 0.0), 1, 3.0, "x");
         assert_eq!(canvas.finish().2, "");
     }

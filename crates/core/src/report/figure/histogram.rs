@@ -2,7 +2,7 @@
 
 use super::Figure;
 use super::axis::{Frame, Scale, span, widen};
-use super::canvas::{Canvas, Ink, legend_height};
+use super::canvas::{Canvas, Ink, Stroke, legend_height};
 use crate::report::words::brief;
 
 /// A figure of histograms.
@@ -46,7 +46,7 @@ impl Histogram {
             }
             outline.push((edge(BINS), frame.bottom));
             canvas.area(&outline, Ink::Colour(*colour), 0.1);
-            canvas.path(&outline, Ink::Colour(*colour), 1.5);
+            canvas.path(&outline, Ink::Colour(*colour), 1.5, Stroke::Solid);
         }
         frame.horizontal(&mut canvas, &across, &across.ticks(6), &self.across);
         let middle = |(label, _, values): &(String, usize, Vec<f64>)| {

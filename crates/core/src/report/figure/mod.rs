@@ -19,6 +19,7 @@ pub use lines::{Lines, Point, Series};
 pub use palette::COLOURS;
 pub use scatter::Scatter;
 
+pub use canvas::Stroke;
 use canvas::{Canvas, escape};
 
 /// A finished figure.

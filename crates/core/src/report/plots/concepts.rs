@@ -60,7 +60,12 @@ fn curves(gathered: &Gathered<'_>, sets: &[Concepts], name: String, title: Strin
         values.sort_by(|a, b| b.total_cmp(a));
         let point = |(rank, y): (usize, f64)| Point { x: rank as f64, y, interval: None };
         let points = values.into_iter().enumerate().map(point).collect();
-        Series { label: gathered.sets[concepts.set].label.clone(), colour: concepts.set, points }
+        Series {
+            label: gathered.sets[concepts.set].label.clone(),
+            colour: concepts.set,
+            stroke: gathered.sets[concepts.set].stroke(),
+            points,
+        }
     };
     Lines {
         name,

@@ -23,7 +23,12 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Vec<Figure> {
         let (steps, cells) = (table.column("step")?, table.column(column)?);
         let point = |row: usize| Some(Point { x: steps.number(row)?, y: cells.number(row)?, interval: None });
         let points: Vec<Point> = (0..table.rows()).filter_map(point).filter(|point| point.y.is_finite()).collect();
-        (points.len() > 1).then(|| Series { label: gathered.sets[*set].label.clone(), colour: *set, points })
+        (points.len() > 1).then(|| Series {
+            label: gathered.sets[*set].label.clone(),
+            colour: *set,
+            stroke: gathered.sets[*set].stroke(),
+            points,
+        })
     };
     let figure = |column: &str| {
         let series: Vec<Series> = tables.iter().filter_map(|table| line(column, table)).collect();

@@ -27,7 +27,12 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
             }
         }
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        series.push(Series { label: gathered.sets[set].label.clone(), colour: set, points });
+        series.push(Series {
+            label: gathered.sets[set].label.clone(),
+            colour: set,
+            stroke: gathered.sets[set].stroke(),
+            points,
+        });
     }
     series.retain(|series| !series.points.is_empty());
     (!series.is_empty() && places.len() > 1).then(|| {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::figure::{Figure, Lines, Point, Series};
+use super::super::figure::{Figure, Lines, Point, Series, Stroke};
 use super::super::gather::Gathered;
 use super::super::words::{plain, slug};
 
@@ -36,6 +36,8 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
     let key = about.keys.first()?;
     let mut series: Vec<Series> = Vec::new();
     for (label, sets) in families(gathered, field) {
+        let is_beside = sets.iter().all(|&set| gathered.sets[set].stroke() == Stroke::Dashed);
+        let stroke = if is_beside { Stroke::Dashed } else { Stroke::Solid };
         // Input sets of one family at the same place become one point.
         let mut places: BTreeMap<u64, (f64, Vec<usize>)> = BTreeMap::new();
         for set in sets {
@@ -50,7 +52,7 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
         let mut points: Vec<Point> = places.values().filter_map(point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         if !points.is_empty() {
-            series.push(Series { label, colour: series.len(), points });
+            series.push(Series { label, colour: series.len(), stroke, points });
         }
     }
     let points = series.iter().map(|series| series.points.len()).sum::<usize>();

@@ -3,6 +3,7 @@
 use super::{Baseline, Wish};
 use crate::budget::Budget;
 use crate::error::Result;
+use crate::progress::Watch;
 use crate::sae::arch::ArchCard;
 use crate::sae::{Activation, Linear, Normalisation, Parts};
 use crate::store::ActivationStore;
@@ -27,7 +28,7 @@ impl Baseline for Identity {
         &CARD
     }
 
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget) -> Result<Linear> {
+    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget, _: &Watch<'_>) -> Result<Linear> {
         let width = store.width();
         let same = wish.latents == Some(width);
         wish.refuse(CARD.name, !same, true, true)?;

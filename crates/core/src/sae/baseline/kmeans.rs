@@ -3,8 +3,9 @@
 use super::{Baseline, Wish, check_rows, check_size, mean_row};
 use crate::budget::Budget;
 use crate::error::{Complaint, Result};
-use crate::kernel::kmeans::kmeans;
+use crate::kernel::kmeans::{Wanted, kmeans};
 use crate::kernel::product::dot;
+use crate::progress::Watch;
 use crate::sae::arch::ArchCard;
 use crate::sae::{Activation, Linear, Normalisation, Parts};
 use crate::store::ActivationStore;
@@ -34,7 +35,7 @@ impl Baseline for Kmeans {
         &CARD
     }
 
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget) -> Result<Linear> {
+    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget, watch: &Watch<'_>) -> Result<Linear> {
         wish.refuse(CARD.name, false, wish.k != Some(1), true)?;
         check_rows(store, CARD.name)?;
         let (latents, width) = (wish.latents(CARD.name)?, store.width());
@@ -52,7 +53,8 @@ impl Baseline for Kmeans {
         for row in rows.chunks_exact_mut(width) {
             row.iter_mut().zip(&mean).for_each(|(value, mean)| *value -= mean);
         }
-        let centres = kmeans(&rows, width, latents, ROUNDS, wish.seed);
+        let wanted = Wanted { centres: latents, iterations: ROUNDS, seed: wish.seed };
+        let centres = kmeans(&rows, width, &wanted, watch)?;
         Linear::new(Parts {
             arch: CARD.name.into(),
             encoder_bias: centres.chunks_exact(width).map(|centre| (-0.5 * dot(centre, centre)) as f32).collect(),

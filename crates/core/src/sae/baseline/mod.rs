@@ -23,6 +23,7 @@ use super::{Linear, Normalisation};
 use crate::budget::Budget;
 use crate::error::{Complaint, Result};
 use crate::kernel::random::stream;
+use crate::progress::Watch;
 use crate::store::ActivationStore;
 
 /// What a baseline should be like. A baseline refuses what it cannot be.
@@ -42,8 +43,8 @@ pub struct Wish<'a> {
 pub trait Baseline: Send + Sync {
     /// What it is, for people.
     fn card(&self) -> &'static ArchCard;
-    /// Makes one for the rows of a store.
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget) -> Result<Linear>;
+    /// Makes one for the rows of a store; what takes long says how far it is, and stops when told to.
+    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget, watch: &Watch<'_>) -> Result<Linear>;
 }
 
 /// Every baseline.

@@ -7,6 +7,7 @@ use crate::budget::Budget;
 use crate::error::{Complaint, Error, Result};
 use crate::kernel::eigen::symmetric;
 use crate::kernel::product::rows_by_rows;
+use crate::progress::Watch;
 use crate::sae::arch::ArchCard;
 use crate::sae::{Activation, Linear, Normalisation, Parts};
 use crate::store::ActivationStore;
@@ -32,7 +33,7 @@ impl Baseline for Pca {
         &CARD
     }
 
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget) -> Result<Linear> {
+    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget, _: &Watch<'_>) -> Result<Linear> {
         wish.refuse(CARD.name, false, false, true)?;
         check_rows(store, CARD.name)?;
         let width = store.width();

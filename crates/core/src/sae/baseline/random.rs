@@ -9,6 +9,7 @@ use crate::budget::Budget;
 use crate::codes::{Codes, CodesBuilder};
 use crate::error::Result;
 use crate::kernel::random::{ChaCha8Rng, index, stream};
+use crate::progress::Watch;
 use crate::sae::arch::ArchCard;
 use crate::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
 use crate::store::ActivationStore;
@@ -34,7 +35,7 @@ impl Baseline for Random {
         &CARD
     }
 
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, _: &Budget) -> Result<Linear> {
+    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, _: &Budget, _: &Watch<'_>) -> Result<Linear> {
         let latents = match wish.like {
             Some(like) => {
                 wish.refuse(CARD.name, true, false, false)?;

@@ -13,7 +13,8 @@ fn budget() -> Budget {
 }
 
 fn make(name: &str, store: &ActivationStore, wish: &Wish<'_>) -> Result<Linear> {
-    find(name).unwrap().make(store, wish, &budget())
+    let watch = Watch { progress: &Silent, cancel: &AtomicBool::new(false) };
+    find(name).unwrap().make(store, wish, &budget(), &watch)
 }
 
 fn encode(dictionary: &Linear, store: &ActivationStore) -> Codes {

@@ -3,6 +3,7 @@
 use super::{ACTIVE, Baseline, Wish, check_rows, check_size, count_codes, directions, mean_row};
 use crate::budget::Budget;
 use crate::error::{Complaint, Result};
+use crate::progress::Watch;
 use crate::sae::arch::ArchCard;
 use crate::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
 use crate::store::ActivationStore;
@@ -32,7 +33,7 @@ impl Baseline for Untrained {
         &CARD
     }
 
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, _: &Budget) -> Result<Linear> {
+    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, _: &Budget, _: &Watch<'_>) -> Result<Linear> {
         check_rows(store, CARD.name)?;
         match wish.like {
             Some(like) => {

@@ -343,8 +343,11 @@ impl Archetypes {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
-    use crate::kernel::kmeans::kmeans;
+    use crate::kernel::kmeans::{Wanted, kmeans};
+    use crate::progress::{Silent, Watch};
     use crate::sae::arch;
     use crate::sae::train::{Preset, Trainer};
 
@@ -361,7 +364,11 @@ mod tests {
         let settings = Settings { k: 3, warmup: 0, rate: 0.05, neighbours: 5, candidates: 30, ..settings };
         let mut trainer = Trainer::new(Settings { radius, multiplier, ..settings }).unwrap();
         let count = trainer.wants_candidates().unwrap();
-        trainer.give_candidates(&kmeans(&rows(200, 0), WIDTH, count, 5, 0)).unwrap();
+        let wanted = Wanted { centres: count, iterations: 5, seed: 0 };
+        let found =
+            kmeans(&rows(200, 0), WIDTH, &wanted, &Watch { progress: &Silent, cancel: &AtomicBool::new(false) })
+                .unwrap();
+        trainer.give_candidates(&found).unwrap();
         assert_eq!((count, trainer.wants_candidates()), (30, None));
         for step in 0..60 {
             assert!(trainer.step(&rows(40, step)).unwrap().term("loss").unwrap().is_finite());

@@ -14,9 +14,9 @@ use super::{Record, Settings, Step, Trainer};
 use crate::budget::Budget;
 use crate::error::{Complaint, Error, Result};
 use crate::input::Tensors;
-use crate::kernel::kmeans::kmeans;
+use crate::kernel::kmeans::{Wanted, kmeans};
 use crate::kernel::random::{permutation, stream};
-use crate::progress::Progress;
+use crate::progress::{Progress, Watch};
 use crate::sae::{Linear, Normalisation, Precision, checkpoint};
 use crate::store::ActivationStore;
 
@@ -156,7 +156,7 @@ pub fn train(
     let memory: u64 = jobs.iter().map(|job| Trainer::memory(&job.settings)).sum();
     let _memory = budget.take(memory, format!("the training of {} dictionaries", jobs.len()))?;
     let files = Files::open(&first.out)?;
-    let mut pass = Pass::start(store, jobs, options, &files, &recipe, budget)?;
+    let mut pass = Pass::start(store, jobs, options, (&files, &recipe), budget, &Watch { progress, cancel })?;
     log.begin(pass.index.step)?;
     let last = jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0).min(options.stop_after.unwrap_or(u64::MAX));
     progress.start("training", last, "steps");
@@ -255,9 +255,9 @@ impl<'a> Pass<'a> {
         store: &'a ActivationStore,
         jobs: &'a [TrainJob],
         options: &'a TrainOptions<'a>,
-        files: &Files,
-        recipe: &str,
+        (files, recipe): (&Files, &str),
         budget: &Budget,
+        watch: &Watch<'_>,
     ) -> Result<Pass<'a>> {
         let mut rows = Rows::new(store, options.order, options.window, options.seed);
         let mut trainers = jobs.iter().map(|job| Trainer::new(job.settings.clone())).collect::<Result<Vec<_>>>()?;
@@ -279,7 +279,7 @@ impl<'a> Pass<'a> {
                     1.0
                 };
                 let units: Vec<f32> = jobs.iter().map(|job| if job.settings.normalise { unit } else { 1.0 }).collect();
-                candidates(store, jobs, &mut trainers, &units)?;
+                candidates(store, jobs, &mut trainers, &units, watch)?;
                 let (stops, records) = (vec![Stop::default(); jobs.len()], vec![Record::default(); jobs.len()]);
                 Index { recipe: recipe.into(), step: 0, units, stops, records }
             }
@@ -458,7 +458,13 @@ fn unit(rows: &mut Rows<'_>, batch: usize, store: &ActivationStore) -> Result<f3
 }
 
 /// Finds the candidates of archetypal directions in a sample of the rows; dictionaries that want the same share them.
-fn candidates(store: &ActivationStore, jobs: &[TrainJob], trainers: &mut [Trainer], units: &[f32]) -> Result<()> {
+fn candidates(
+    store: &ActivationStore,
+    jobs: &[TrainJob],
+    trainers: &mut [Trainer],
+    units: &[f32],
+    watch: &Watch<'_>,
+) -> Result<()> {
     let (mut keys, mut found) = (Vec::new(), Vec::<Vec<f32>>::new());
     for ((job, trainer), &unit) in jobs.iter().zip(trainers).zip(units) {
         let Some(count) = trainer.wants_candidates() else { continue };
@@ -478,7 +484,8 @@ fn candidates(store: &ActivationStore, jobs: &[TrainJob], trainers: &mut [Traine
                     sample.extend_from_slice(&prepared);
                 }
                 keys.push(key);
-                found.push(kmeans(&sample, store.width(), count, ROUNDS, job.settings.seed));
+                let wanted = Wanted { centres: count, iterations: ROUNDS, seed: job.settings.seed };
+                found.push(kmeans(&sample, store.width(), &wanted, watch)?);
                 found.len() - 1
             }
         };

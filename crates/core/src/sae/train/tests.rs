@@ -1,8 +1,11 @@
 //! Every architecture: gradients against differences, the same bits on any number of threads and after a restart.
 
+use std::sync::atomic::AtomicBool;
+
 use super::*;
-use crate::kernel::kmeans::kmeans;
+use crate::kernel::kmeans::{Wanted, kmeans};
 use crate::kernel::random::{stream, unit};
+use crate::progress::{Silent, Watch};
 use crate::sae::arch::ARCHS;
 
 fn rows(count: usize, width: usize, seed: u64) -> Vec<f32> {
@@ -41,7 +44,10 @@ fn begin(settings: Settings, rows: &[f32]) -> Trainer {
     let mut trainer = Trainer::new(settings).unwrap();
     if let Some(count) = trainer.wants_candidates() {
         assert!(trainer.step(rows).is_err());
-        trainer.give_candidates(&kmeans(rows, width, count, 3, 1)).unwrap();
+        let wanted = Wanted { centres: count, iterations: 3, seed: 1 };
+        let found =
+            kmeans(rows, width, &wanted, &Watch { progress: &Silent, cancel: &AtomicBool::new(false) }).unwrap();
+        trainer.give_candidates(&found).unwrap();
     }
     trainer
 }

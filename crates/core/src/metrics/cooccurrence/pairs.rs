@@ -1,0 +1,175 @@
+//! Which latents fire together with those of a range, found in one walk over all rows.
+//!
+//! Looking up the rows of one latent after the other would jump through memory; this walk reads rows in their order and
+//! sorts what it finds by latent.
+
+use std::ops::Range;
+
+use super::counts::GROUPS;
+use super::line::Line;
+use crate::codes::Codes;
+use crate::error::{Complaint, Result};
+
+/// Rows that are read at a time.
+const ROWS: usize = 1 << 16;
+
+/// Bits of a note that name the other latent; then come five for the group and one for whether both fire.
+const OTHER: u32 = 26;
+
+/// What a walk over all rows says of every latent.
+pub(super) struct Counts {
+    /// In how many rows it fires: above 0.
+    pub fired: Vec<u64>,
+    /// How many other entries there are in its rows.
+    pub others: Vec<u64>,
+    /// Is any value negative?
+    pub is_signed: bool,
+}
+
+impl Counts {
+    pub fn of(codes: &Codes) -> Result<Counts> {
+        let latents = codes.latents();
+        if latents >> OTHER != 0 {
+            return Err(Complaint::new("there are too many latents to pair")
+                .expected(format!("at most {}", 1u32 << OTHER))
+                .found(latents)
+                .into());
+        }
+        let mut counts = Counts { fired: vec![0; latents], others: vec![0; latents], is_signed: false };
+        each_row(codes, |_, latents, values| {
+            for (&latent, &value) in latents.iter().zip(values) {
+                counts.fired[latent as usize] += u64::from(value > 0.0);
+                counts.others[latent as usize] += latents.len() as u64 - 1;
+                counts.is_signed |= value < 0.0;
+            }
+        })?;
+        Ok(counts)
+    }
+}
+
+/// Calls for every row, in order.
+fn each_row(codes: &Codes, mut take: impl FnMut(usize, &[u32], &[f32])) -> Result<()> {
+    for first in (0..codes.rows()).step_by(ROWS) {
+        let view = codes.view(first..(first + ROWS).min(codes.rows()))?;
+        view.iter().for_each(|(row, latents, values)| take(row, latents, values));
+    }
+    Ok(())
+}
+
+/// The other entries in the rows of every latent of a range.
+pub(super) struct Pairs {
+    range: Range<usize>,
+    /// Where the notes of every latent begin, and where the last end.
+    starts: Vec<usize>,
+    notes: Vec<u32>,
+    products: Vec<f64>,
+}
+
+impl Pairs {
+    /// Bytes of a pair.
+    pub const BYTES: u64 = 12;
+
+    pub fn of(codes: &Codes, groups: &[u8], range: Range<usize>, others: &[u64]) -> Result<Pairs> {
+        let mut starts = Vec::with_capacity(range.len() + 1);
+        let mut total = 0;
+        for count in others[range.clone()].iter().copied() {
+            starts.push(total);
+            total += count as usize;
+        }
+        let mut next = starts.clone();
+        starts.push(total);
+        let (mut notes, mut products) = (vec![0; total], vec![0.0; total]);
+        let (low, length) = (range.start as u32, range.len() as u32);
+        each_row(codes, |row, latents, values| {
+            for (place, &latent) in latents.iter().enumerate() {
+                let inside = latent.wrapping_sub(low);
+                if inside >= length {
+                    continue;
+                }
+                let (mine, group) = (values[place], u32::from(groups[row]) << OTHER);
+                let from = next[inside as usize];
+                next[inside as usize] += latents.len() - 1;
+                let into = notes[from..].iter_mut().zip(&mut products[from..]);
+                let others = latents.iter().zip(values).enumerate().filter(|(other, _)| *other != place);
+                for ((note, product), (_, (&other, &value))) in into.zip(others) {
+                    *note = other | group | u32::from(mine > 0.0 && value > 0.0) << 31;
+                    *product = f64::from(mine) * f64::from(value);
+                }
+            }
+        })?;
+        Ok(Pairs { range, starts, notes, products })
+    }
+
+    /// Writes the pairs of a latent into a line.
+    pub fn fill(&self, latent: usize, line: &mut Line) {
+        let place = latent - self.range.start;
+        let range = self.starts[place]..self.starts[place + 1];
+        for (&note, &product) in self.notes[range.clone()].iter().zip(&self.products[range]) {
+            let group = (note >> OTHER) as usize % GROUPS.next_power_of_two();
+            line.add(note & ((1 << OTHER) - 1), product, group, note >> 31 == 1);
+        }
+    }
+}
+
+/// Writes the pairs of one latent straight into a line: for a latent with so many that they would not fit elsewhere.
+pub(super) fn fill_alone(codes: &Codes, groups: &[u8], latent: u32, line: &mut Line) -> Result<()> {
+    each_row(codes, |row, latents, values| {
+        let Some(place) = latents.iter().position(|&other| other == latent) else { return };
+        for (&other, &value) in latents.iter().zip(values).filter(|(other, _)| **other != latent) {
+            let mine = values[place];
+            let both = mine > 0.0 && value > 0.0;
+            line.add(other, f64::from(mine) * f64::from(value), usize::from(groups[row]), both);
+        }
+    })
+}
+
+/// Cuts latents into ranges with at most so many pairs each, or of one latent.
+pub(super) fn ranges(pairs: &[u64], most: u64) -> Vec<Range<usize>> {
+    let (mut found, mut first, mut sum) = (Vec::new(), 0, 0);
+    for (latent, &count) in pairs.iter().enumerate() {
+        if latent > first && sum + count > most {
+            found.push(first..latent);
+            (first, sum) = (latent, 0);
+        }
+        sum += count;
+    }
+    if first < pairs.len() {
+        found.push(first..pairs.len());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_cover_all_latents_and_are_small() {
+        assert_eq!(ranges(&[3, 3, 3, 9, 1, 0], 6), [0..2, 2..3, 3..4, 4..6]);
+        assert_eq!((ranges(&[], 5), ranges(&[0, 0], 0)), (vec![], vec![0..2]));
+    }
+
+    #[test]
+    fn a_walk_for_many_finds_what_a_walk_for_one_finds() {
+        // Rows × latents, the group of each row beside it.
+        let values = [1.0, 2.0, 0.0, -1.0, 0.0, 3.0, 4.0, 0.5, 0.25, 0.0, 0.0, 0.0, 1.5, 0.0, 2.0, -2.0];
+        let codes = Codes::from_dense(&values, 4).unwrap();
+        let groups = [0, 3, 19, 7];
+        let counts = Counts::of(&codes).unwrap();
+        assert_eq!((&counts.fired[..], &counts.others[..]), (&[3, 2, 2, 1][..], &[4, 4, 4, 6][..]));
+        assert!(counts.is_signed);
+        for range in [0..4, 1..3, 3..4] {
+            let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.others).unwrap();
+            for latent in range {
+                let (mut one, mut other) = (Line::new(4, true), Line::new(4, true));
+                pairs.fill(latent, &mut one);
+                fill_alone(&codes, &groups, latent as u32, &mut other).unwrap();
+                assert!(one == other);
+            }
+        }
+        // Latent 1 has 2 · 1 and 2 · −1 in the first row, 3 · 4 and 3 · 1/2 in the second.
+        let mut line = Line::new(4, false);
+        fill_alone(&codes, &groups, 1, &mut line).unwrap();
+        assert_eq!([0, 2, 3].map(|other| line.product(other)), [2.0, 12.0, -0.5]);
+    }
+}
