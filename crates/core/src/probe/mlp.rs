@@ -48,16 +48,19 @@ pub struct Lesson<'a> {
     pub number: u64,
 }
 
-/// A trained network.
+/// A network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
-    width: usize,
-    /// `width × hidden`, then the intercepts.
-    first: Vec<f32>,
-    hidden_intercepts: Vec<f32>,
-    /// `outputs × hidden`, then the intercepts.
-    second: Vec<f32>,
-    intercepts: Vec<f32>,
+    /// Values per row.
+    pub width: usize,
+    /// The weights of the hidden units, `width × hidden`.
+    pub first: Vec<f32>,
+    /// Their intercepts.
+    pub hidden_intercepts: Vec<f32>,
+    /// The weights of the outputs, `outputs × hidden`.
+    pub second: Vec<f32>,
+    /// Their intercepts.
+    pub intercepts: Vec<f32>,
 }
 
 impl Network {
@@ -97,15 +100,22 @@ impl Mlp {
 
     /// Trains one network.
     pub fn fit(&self, lesson: &Lesson<'_>) -> Network {
-        let (width, hidden) = (lesson.width, self.hidden);
         let outputs = if lesson.classes > 2 { lesson.classes } else { 1 };
         let mut random = stream(self.seed, "probe/mlp/start", lesson.number);
         let mut glorot = |inputs: usize, outputs: usize| {
             let bound = (6.0 / (inputs + outputs).max(1) as f64).sqrt();
-            Layer::from((0..inputs * outputs).map(|_| ((2.0 * unit(&mut random) - 1.0) * bound) as f32).collect())
+            (0..inputs * outputs).map(|_| ((2.0 * unit(&mut random) - 1.0) * bound) as f32).collect::<Vec<f32>>()
         };
+        let (first, second) = (glorot(lesson.width, self.hidden), glorot(self.hidden, outputs));
+        let (hidden_intercepts, intercepts) = (vec![0.0; self.hidden], vec![0.0; outputs]);
+        self.fit_from(Network { width: lesson.width, first, hidden_intercepts, second, intercepts }, lesson)
+    }
+
+    /// Trains a network that is there already: `hidden` is as many units as it has.
+    pub fn fit_from(&self, start: Network, lesson: &Lesson<'_>) -> Network {
+        let (width, hidden, outputs) = (start.width, start.hidden_intercepts.len(), start.outputs());
         // In the order of the slopes below: first weights, their intercepts, second weights, their intercepts.
-        let mut layers = [glorot(width, hidden), Layer::new(hidden), glorot(hidden, outputs), Layer::new(outputs)];
+        let mut layers = [start.first, start.hidden_intercepts, start.second, start.intercepts].map(Layer::from);
         let mut slopes = layers.each_ref().map(|layer| vec![0f32; layer.values.len()]);
         let (mut units, mut back, mut wrong) = (vec![0f32; hidden], vec![0f32; hidden], vec![0f64; outputs]);
         let mut step = 0;

@@ -8,6 +8,9 @@
 //! weights are zero, so that no such case is here); `adamw` by PyTorch 2.15: a
 //! `Linear(12, 1)` from the start that is given, `AdamW(lr)`, `binary_cross_entropy_with_logits` plus `absolute · Σ|w|`
 //! on rows 0 to 159, epoch `e` in the order `(7 i + 13 e) mod 160`, the epoch that is best on rows 160 to 239 kept.
+//!
+//! `mlp.json` was made by PyTorch 2.15: `Linear`, `relu`, `Linear` from the start that is given, 80 steps of
+//! `Adam(lr=0.01, eps=1e-12)` (so small that it does not matter where it is added) on all rows at once.
 
 use etalon::codes::{Codes, Latent};
 use etalon::kernel::bits::Bits;
@@ -15,6 +18,7 @@ use etalon::probe::adamw::{AdamW, Shown};
 use etalon::probe::design::Design;
 use etalon::probe::few::{Few, Penalty};
 use etalon::probe::logistic::{Logistic, Probe, Target};
+use etalon::probe::mlp::{Lesson, Mlp, Network};
 use etalon::probe::ridge::Ridge;
 use etalon::probe::tree::{Sample, Tree};
 use serde_json::Value;
@@ -120,6 +124,41 @@ fn linear_probe_of_saebench() {
         assert_eq!(epochs, whole("epochs_run"));
         assert_close("adamw", &probe, case, 1e-4);
         assert!((judged.judge(&probe).accuracy().unwrap() - number("accuracy")).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn small_networks_of_pytorch() {
+    let golden = crate::golden_json("mlp.json");
+    for name in ["two", "three"] {
+        let case = &golden[name];
+        let whole = |key: &str| case[key].as_u64().unwrap() as usize;
+        let floats = |list: &Value| numbers(list).iter().map(|&value| value as f32).collect::<Vec<f32>>();
+        let network = |parts: &Value| {
+            let [first, hidden_intercepts, second, intercepts] = [0, 1, 2, 3].map(|part| floats(&parts[part]));
+            Network { width: whole("width"), first, hidden_intercepts, second, intercepts }
+        };
+        let (values, classes) = (floats(&case["rows"]), whole("classes"));
+        let truth: Vec<u32> = numbers(&case["truth"]).iter().map(|&class| class as u32).collect();
+        let lesson = Lesson { values: &values, width: whole("width"), truth: &truth, classes, number: 0 };
+        let (learning_rate, epochs) = (case["learning_rate"].as_f64().unwrap(), whole("steps"));
+        let mlp = Mlp { hidden: whole("hidden"), learning_rate, epochs, batch: truth.len(), epsilon: 1e-12, seed: 0 };
+        let (found, end) = (mlp.fit_from(network(&case["start"]), &lesson), network(&case["end"]));
+        let parts = |n: &Network| [&n.first[..], &n.hidden_intercepts, &n.second, &n.intercepts].concat();
+        for (place, (ours, theirs)) in parts(&found).iter().zip(parts(&end)).enumerate() {
+            assert!((ours - theirs).abs() < 1e-4, "{name}, weight {place}: {ours} and {theirs}");
+        }
+        let (scores, outputs) = (found.scores(&values), found.outputs());
+        for (ours, theirs) in scores.iter().zip(floats(&case["scores"])) {
+            assert!((ours - theirs).abs() < 1e-3, "{name}: {ours} and {theirs}");
+        }
+        let best = |row: &[f32]| match row {
+            [score] => u32::from(*score > 0.0),
+            row => (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32,
+        };
+        let right = truth.iter().zip(scores.chunks(outputs)).filter(|(class, row)| **class == best(row)).count();
+        let accuracy = right as f64 / truth.len() as f64;
+        assert!((accuracy - case["accuracy"].as_f64().unwrap()).abs() < 1e-6, "{name}: {accuracy}");
     }
 }
 

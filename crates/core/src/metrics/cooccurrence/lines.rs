@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::run::{Blocks, Column, Job, Next, Tally};
 
 /// Pairs of a block, all sets together. Every block walks over all rows: many pairs make few walks.
-const PAIRS: u64 = 1 << 23;
+const PAIRS: u64 = 1 << 24;
 
 /// Numbers of a partner: its latent, then product, Jaccard and PMI among the real rows and in every model.
 pub(super) const PER_SET: usize = 3;

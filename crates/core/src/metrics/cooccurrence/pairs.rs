@@ -61,13 +61,22 @@ pub(super) struct Pairs {
     range: Range<usize>,
     /// Where the notes of every latent begin, and where the last end.
     starts: Vec<usize>,
-    notes: Vec<u32>,
-    products: Vec<f64>,
+    notes: Vec<Note>,
+}
+
+/// One pair in one row: the other latent with the row's group and whether both fire, and the two halves of the product.
+/// They lie together, so that every latent has one place where it writes.
+type Note = [u32; 3];
+
+#[inline]
+fn note(other: u32, group: u32, mine: f32, value: f32) -> Note {
+    let product = (f64::from(mine) * f64::from(value)).to_bits();
+    [other | group << OTHER | u32::from(mine > 0.0 && value > 0.0) << 31, product as u32, (product >> 32) as u32]
 }
 
 impl Pairs {
     /// Bytes of a pair.
-    pub const BYTES: u64 = 12;
+    pub const BYTES: u64 = size_of::<Note>() as u64;
 
     pub fn of(codes: &Codes, groups: &[u8], range: Range<usize>, others: &[u64]) -> Result<Pairs> {
         let mut starts = Vec::with_capacity(range.len() + 1);
@@ -78,7 +87,7 @@ impl Pairs {
         }
         let mut next = starts.clone();
         starts.push(total);
-        let (mut notes, mut products) = (vec![0; total], vec![0.0; total]);
+        let mut notes: Vec<Note> = vec![[0; 3]; total];
         let (low, length) = (range.start as u32, range.len() as u32);
         each_row(codes, |row, latents, values| {
             for (place, &latent) in latents.iter().enumerate() {
@@ -86,27 +95,29 @@ impl Pairs {
                 if inside >= length {
                     continue;
                 }
-                let (mine, group) = (values[place], u32::from(groups[row]) << OTHER);
+                let (mine, group) = (values[place], u32::from(groups[row]));
                 let from = next[inside as usize];
                 next[inside as usize] += latents.len() - 1;
-                let into = notes[from..].iter_mut().zip(&mut products[from..]);
-                let others = latents.iter().zip(values).enumerate().filter(|(other, _)| *other != place);
-                for ((note, product), (_, (&other, &value))) in into.zip(others) {
-                    *note = other | group | u32::from(mine > 0.0 && value > 0.0) << 31;
-                    *product = f64::from(mine) * f64::from(value);
+                // Those before it and those after it, without asking at each whether it is the one itself.
+                let (before, after) = notes[from..next[inside as usize]].split_at_mut(place);
+                for (notes, part) in [(before, 0..place), (after, place + 1..latents.len())] {
+                    let others = latents[part.clone()].iter().zip(&values[part]);
+                    notes.iter_mut().zip(others).for_each(|(into, (&other, &value))| {
+                        *into = note(other, group, mine, value);
+                    });
                 }
             }
         })?;
-        Ok(Pairs { range, starts, notes, products })
+        Ok(Pairs { range, starts, notes })
     }
 
     /// Writes the pairs of a latent into a line.
     pub fn fill(&self, latent: usize, line: &mut Line) {
         let place = latent - self.range.start;
-        let range = self.starts[place]..self.starts[place + 1];
-        for (&note, &product) in self.notes[range.clone()].iter().zip(&self.products[range]) {
-            let group = (note >> OTHER) as usize % GROUPS.next_power_of_two();
-            line.add(note & ((1 << OTHER) - 1), product, group, note >> 31 == 1);
+        for &[what, low, high] in &self.notes[self.starts[place]..self.starts[place + 1]] {
+            let group = (what >> OTHER) as usize % GROUPS.next_power_of_two();
+            let product = f64::from_bits(u64::from(high) << 32 | u64::from(low));
+            line.add(what & ((1 << OTHER) - 1), product, group, what >> 31 == 1);
         }
     }
 }

@@ -30,7 +30,8 @@ pub static CARD: Card = Card {
     source: "Karvonen and others, SAEBench (arXiv 2503.09532), after Marks and others, Sparse Feature Circuits (arXiv 2403.19647), and the \
         program's evaluation `scr`. Profile `paper`: probes are logistic regressions fitted to convergence, nothing is chosen on \
         test rows, splits are redrawn and give noise and interval. Profile `reference` keeps: one linear layer, AdamW (rate 0.001, decay \
-        0.01, absolute weights 0.001, batches of 16, 20 epochs), the epoch that is best on the test rows; a score of 0 where the \
+        0.01, absolute weights 0.001, batches of 16, 20 epochs), the epoch that is best on the test rows (where they are \
+        told apart at once this is the first, and the biased probe still the random one it began as); a score of 0 where the \
         oracle is not better than the biased probe; no score where both directions start equal. Not reproduced: latents of \
         padding positions that leak into pooled rows, bf16, and the first rows of a split instead of random ones. \
         Chanin (arXiv 2605.18229) finds that this score falls with quality at large n.",
