@@ -5,10 +5,10 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 
-import { ink, number, open, serve, visit } from './browser.mjs';
+import { cells, ink, number, open, saved, serve, takeAlong, visit } from './browser.mjs';
 import { make } from './real.mjs';
 
-const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/10', '#/match?cell=hits', '#/match?cell=others', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/reports'];
+const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/10', '#/match?cell=hits', '#/match?cell=others', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/frequency', '#/frequency?model=model_2&y=delta&list=low', '#/frequency?model=real against real', '#/cooccurrence', '#/cooccurrence?model=model_2', '#/reports'];
 
 export async function realTests(test, room, program, accessible) {
   const results = make(path.join(room, 'real'), program);
@@ -155,6 +155,77 @@ export async function realTests(test, room, program, accessible) {
     const first = page.locator('ol.pairs > li').first();
     assert.match(await first.innerText(), new RegExp(`row ${found.memorised.row[0]}\\b`));
     assert.equal(await first.locator('img').count(), 2 + found.memorised.nearest_real_rows[0].length);
+  });
+
+  await test('real: frequency has every concept, the funnel of the result, and who is outside', async () => {
+    const { id } = manifest.results.find((one) => one.metric === 'frequency');
+    const { tables, headline } = await ask(`results/${id}`);
+    for (const [model, name] of [[0, 'model_1'], [1, 'model_2']]) {
+      await visit(page, `#/frequency?model=${name}`);
+      const rows = tables.latent_model.model.flatMap((of, row) => (of === model && tables.latent_model.relative_gap[row] !== null ? [row] : []));
+      assert.equal(Number(await page.locator('[data-spots]').getAttribute('data-spots')), rows.length);
+      assert.equal(await page.locator('[data-spots] [data-bin]').count(), tables.funnel.null_low.filter((low) => low !== null).length);
+      // As many are outside as the shares of the result say.
+      const outside = tables.funnel.concepts.reduce((sum, concepts, bin) => sum + Math.round(concepts * (tables.funnel.outside_by_model[bin][model] ?? 0)), 0);
+      assert.equal(number((await page.locator('[data-testid=outside]').innerText()).split(' ')[0]), outside, name);
+    }
+    const shown = await page.locator('[data-testid=frequency-numbers]').innerText();
+    for (const key of ['frequency_gap', 'frequency_relative', 'null_frequency_relative']) assert.ok(headline[key].value === null || shown.includes(headline[key].value.toFixed(3).replace('-', '−')), key);
+    const { name, bytes } = await saved(page, page.locator('main figure').first(), 'CSV');
+    const [heads, ...lines] = cells(bytes);
+    assert.equal(name, 'frequency-model_2.csv');
+    assert.deepEqual(heads.slice(0, 5), ['latent', 'name', 'frequency', 'gap', 'relative gap']);
+    const often = new Map(tables.latent.latent.map((latent, row) => [latent, tables.latent.frequency[row]]));
+    for (const [latent, , frequency] of lines) assert.equal(Number(frequency), often.get(Number(latent)));
+    await page.keyboard.press(']');
+    await page.waitForFunction(() => location.hash.includes('real%20against%20real'));
+    // A point leads to its card, and so does the list.
+    await visit(page, '#/frequency?model=model_1');
+    const first = page.locator('.concepts a').first();
+    await first.focus();
+    assert.equal(await page.locator('[data-spots] .halo').count(), 1);
+    const spot = await page.locator('[data-spots] .halo').boundingBox();
+    await page.mouse.click(spot.x + spot.width / 2, spot.y + spot.height / 2);
+    await page.waitForFunction(() => location.hash.startsWith('#/concept/'));
+  });
+
+  await test('real: co-occurrence draws the tables of the result', async () => {
+    const { id } = manifest.results.find((one) => one.metric === 'cooccurrence');
+    const { tables, headline } = await ask(`results/${id}`);
+    await visit(page, '#/cooccurrence?model=model_2');
+    assert.deepEqual(await page.locator('[data-curves]').evaluateAll((all) => all.map((one) => Number(one.dataset.curves))), [3, 4, 3, 3]);
+    const count = tables.eigenvector.model_2.length;
+    assert.equal(Number(await page.locator('[data-cells]').getAttribute('data-cells')), count * count);
+    const shown = await page.locator('main').innerText();
+    for (const key of ['unique_share', 'unique_share_null', 'missing_share_half', 'subspace_alignment', 'vector_alignment', 'slope_real']) assert.ok(shown.includes(headline[key].value.toFixed(3).replace('-', '−')), key);
+    for (const [title, axis] of [['Pairs that co-occur', 'threshold'], ['Spectrum', 'eigenvalue'], ['Principal angles', 'principal angle']]) {
+      const [heads, ...lines] = cells((await saved(page, page.locator(`figure[aria-label="${title}"]`), 'CSV')).bytes);
+      assert.deepEqual(heads, Object.keys(tables[axis]));
+      heads.forEach((head, column) => lines.forEach((line, row) => assert.equal(line[column], tables[axis][head][row] === null ? '' : String(tables[axis][head][row]))));
+    }
+    // Arrow keys read the values.
+    const spectrum = page.locator('figure[aria-label="Spectrum"]');
+    await spectrum.locator('svg').focus();
+    await page.keyboard.press('Home');
+    await page.keyboard.press('ArrowRight');
+    assert.match(await spectrum.locator('.read').innerText(), /^rank 2: real /);
+    assert.ok((await spectrum.locator('.read').innerText()).includes(tables.eigenvalue.real[1] >= 10 ? '' : tables.eigenvalue.real[1].toFixed(3)));
+  });
+
+  for (const hash of ['#/runs', '#/map', '#/concept/10', '#/match', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
+    await test(`real: charts of ${hash} can be taken along`, async () => {
+      await visit(page, hash);
+      if (hash === '#/concept/10') await page.waitForSelector('aside figure');
+      assert.ok((await takeAlong(page)) > 0);
+    });
+  }
+
+  await test('real: dark charts are dark in files too', async () => {
+    const { page, context } = await open(`${address}`, { dark: true });
+    await visit(page, '#/cooccurrence');
+    assert.equal(await takeAlong(page), 5);
+    assert.match(String((await saved(page, page.locator('figure').first(), 'SVG')).bytes), /fill="rgb\(20, 23, 27\)"/);
+    await context.close();
   });
 
   await test('real: one file carries all of it', async () => {
