@@ -105,6 +105,14 @@ export function png(width, height, pixels) {
   return Buffer.concat([Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]), chunk('IHDR', head), chunk('IDAT', zlib.deflateSync(raw)), chunk('IEND', Buffer.alloc(0))]);
 }
 
+/** An array of numbers as NumPy keeps it. */
+export function npy(file, shape, values) {
+  let head = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(', ')},), }`;
+  head = head.padEnd(118 - 1) + '\n';
+  const start = Buffer.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, head.length & 255, head.length >> 8]);
+  fs.writeFileSync(file, Buffer.concat([start, Buffer.from(head), Buffer.from(Float32Array.from(values).buffer)]));
+}
+
 /** A picture of one colour with a lighter corner. */
 function plainPicture(red, green, blue) {
   const size = 32;

@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 
-import { png } from './fixture.mjs';
+import { npy, png } from './fixture.mjs';
 
 export const [IMAGES, TEXTS, PATCHES, COLOURS] = [60, 8, 9, 6];
 const PAINTS = [[214, 64, 58], [236, 138, 43], [74, 160, 84], [62, 118, 200], [130, 88, 190], [60, 62, 68]];
@@ -17,13 +17,6 @@ export const valueAt = (image, patch) => Number((0.5 + ((image * 7 + patch * 3) 
 export const WORDS = ['A', ' bird', ',', ' a', ' wall', '!'];
 /** Latent 1 fires on the second and the fifth word of every text. */
 export const wordValue = (text, word) => (word === 1 ? 8 + text / 10 : word === 4 ? 2 : 0);
-
-function npy(file, shape, values) {
-  let head = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(', ')},), }`;
-  head = head.padEnd(118 - 1) + '\n';
-  const start = Buffer.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, head.length & 255, head.length >> 8]);
-  fs.writeFileSync(file, Buffer.concat([start, Buffer.from(head), Buffer.from(Float32Array.from(values).buffer)]));
-}
 
 export function make(directory, program, most = 2000) {
   fs.mkdirSync(directory, { recursive: true });

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { cells, ink, number, open, saved, serve, takeAlong, visit } from './browser.mjs';
 import { make } from './real.mjs';
 
-const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/10', '#/match?cell=hits', '#/match?cell=others', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/frequency', '#/frequency?model=model_2&y=delta&list=low', '#/frequency?model=real against real', '#/cooccurrence', '#/cooccurrence?model=model_2', '#/reports'];
+const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/SOME', '#/concept/SOME?samples=deciles&heat=same', '#/match?cell=hits', '#/match?cell=others', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/frequency', '#/frequency?model=model_2&y=delta&list=low', '#/frequency?model=real against real', '#/cooccurrence', '#/cooccurrence?model=model_2', '#/reports'];
 
 export async function realTests(test, room, program, accessible) {
   const results = make(path.join(room, 'real'), program);
@@ -18,16 +18,21 @@ export async function realTests(test, room, program, accessible) {
   const manifest = await ask('manifest');
   const listed = manifest.results.find((one) => one.metric === 'blindspots');
   const { tables, params } = await ask(`results/${listed.id}`);
+  // The latent that stands for some concept best of all.
+  const matched = (await ask(`results/${manifest.results.find((one) => one.metric === 'match').id}`)).tables.concept;
+  const best = matched.f1.reduce((best, f1, row) => (f1 > (matched.f1[best] ?? 0) ? row : best), 0);
+  const some = matched.coalition[best][0];
+  const pages = PAGES.map((hash) => hash.replace('SOME', some));
 
   await test('real: what the program wrote is read without a complaint', async () => {
     assert.deepEqual([manifest.problems, manifest.damaged], [[], []]);
-    assert.deepEqual(manifest.layouts, [{ id: 'points', points: 64 }]);
-    assert.equal(manifest.directions, 64);
+    assert.deepEqual(manifest.layouts, [{ id: 'points', points: 128 }]);
+    assert.equal(manifest.directions, 128);
     assert.ok(manifest.samples >= 1000 && manifest.images > 300, `${manifest.samples} samples, ${manifest.images} images`);
     assert.equal(manifest.sample_codes, listed.codes);
   });
 
-  for (const hash of PAGES) {
+  for (const hash of pages) {
     await test(`real: page ${hash}`, async () => {
       await visit(page, hash);
       assert.equal(await page.locator('[data-state=error]').count(), 0);
@@ -38,7 +43,7 @@ export async function realTests(test, room, program, accessible) {
 
   await test('real: all pages narrow and dark', async () => {
     const { page, wrong, context } = await open(address, { width: 420, height: 850, dark: true });
-    for (const hash of PAGES) {
+    for (const hash of pages) {
       await visit(page, hash);
       assert.deepEqual(await accessible(page), [], hash);
       assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `${hash} is wider than the window`);
@@ -60,7 +65,7 @@ export async function realTests(test, room, program, accessible) {
       assert.ok(Math.abs(layout.x[place] - x) < 1e-4 && Math.abs(layout.y[place] - y) < 1e-4);
     });
     const drawn = await ink(page);
-    assert.ok(drawn.points === 64 && drawn.blue > 50 && drawn.orange > 50, JSON.stringify(drawn));
+    assert.ok(drawn.points === 128 && drawn.blue > 50 && drawn.orange > 50, JSON.stringify(drawn));
   });
 
   await test('real: counts of every model and of the null are those of the result', async () => {
@@ -112,22 +117,42 @@ export async function realTests(test, room, program, accessible) {
   });
 
   await test('real: the card has gaps, partners, neighbours by cosine, and samples with boxes', async () => {
-    await visit(page, '#/concept/10');
+    await visit(page, `#/concept/${some}`);
     await page.waitForSelector('[data-testid=cosines]');
     assert.equal(await page.locator('aside figure svg circle').count(), 3);
     const cosines = (await page.locator('[data-testid=cosines] .quiet').allInnerTexts()).map((text) => Number(text.replace('−', '-')));
     assert.ok(cosines.length === 12 && cosines.every((cosine, place) => !place || cosine <= cosines[place - 1]), cosines.join(' '));
-    const near = await ask('neighbours/10');
-    assert.ok(near.nearest.every((one) => one.latent !== 10 && Math.abs(one.cosine) <= 1));
+    const near = await ask(`neighbours/${some}`);
+    assert.ok(near.nearest.every((one) => one.latent !== some && Math.abs(one.cosine) <= 1));
     const together = await ask(`results/${manifest.results.find((one) => one.metric === 'cooccurrence').id}`);
     const shown = (await page.locator('[data-testid=partners] tbody a').allInnerTexts()).map((text) => Number(text.slice(1)));
-    assert.ok(shown.length > 3 && shown.every((latent) => together.tables.latent.partners[10].includes(latent)), shown.join(' '));
+    assert.ok(shown.length > 3 && shown.every((latent) => together.tables.latent.partners[some].includes(latent)), shown.join(' '));
     const image = page.locator('section[aria-label=Samples] img').first();
     assert.ok(await image.evaluate((image) => image.decode().then(() => image.naturalWidth === 72)));
     assert.ok((await page.locator('section[aria-label=Samples] rect.box').count()) > 3);
     await page.getByLabel('boxes').uncheck();
     assert.equal(await page.locator('section[aria-label=Samples] rect.box').count(), 0);
     assert.equal(await page.locator('section[aria-label=Samples] h2').first().innerText().then((text) => text.split(/\s/)[0]), 'real');
+  });
+
+  await test('real: heat lies on the figure that the latent stands for', async () => {
+    const name = matched.name[best];
+    const { sets } = await ask(`concepts/${some}`);
+    const [inside, all] = [[], []];
+    for (const shown of sets.find((one) => one.name === 'real').top) {
+      const box = shown.boxes.find((one) => one.name === name);
+      if (!box) continue;
+      assert.equal(shown.grid.length, 36);
+      shown.grid.forEach((value, patch) => {
+        const [x, y] = [((patch % 6) + 0.5) / 6, (Math.floor(patch / 6) + 0.5) / 6];
+        all.push(value);
+        if (x > box.x && x < box.x + box.width && y > box.y && y < box.y + box.height) inside.push(value);
+      });
+    }
+    const sum = (list) => list.reduce((a, b) => a + b, 0);
+    assert.ok(sum(all) > 0 && sum(inside) / sum(all) > 0.9, `${sum(inside)} of ${sum(all)} in the box of ${name}`);
+    await visit(page, `#/concept/${some}`);
+    assert.ok((await page.locator('section[aria-label=Samples] rect.heat').count()) > 30);
   });
 
   await test('real: every row of a confusion cell is what the cell says', async () => {
@@ -212,10 +237,10 @@ export async function realTests(test, room, program, accessible) {
     assert.ok((await spectrum.locator('.read').innerText()).includes(tables.eigenvalue.real[1] >= 10 ? '' : tables.eigenvalue.real[1].toFixed(3)));
   });
 
-  for (const hash of ['#/runs', '#/map', '#/concept/10', '#/match', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
+  for (const hash of ['#/runs', '#/map', `#/concept/${some}`, '#/match', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
     await test(`real: charts of ${hash} can be taken along`, async () => {
       await visit(page, hash);
-      if (hash === '#/concept/10') await page.waitForSelector('aside figure');
+      if (hash.startsWith('#/concept/')) await page.waitForSelector('aside figure');
       assert.ok((await takeAlong(page)) > 0);
     });
   }
@@ -232,11 +257,11 @@ export async function realTests(test, room, program, accessible) {
     const file = path.join(room, 'real.html');
     execFileSync(program, ['export', results, '--single', file, '--quiet']);
     const { page, wrong, context } = await open(`file://${file}`);
-    for (const hash of PAGES) {
+    for (const hash of pages) {
       await visit(page, hash);
       assert.equal(await page.locator('[data-state=error]').count(), 0, hash);
     }
-    await visit(page, '#/concept/10');
+    await visit(page, `#/concept/${some}`);
     await page.waitForSelector('[data-testid=cosines]');
     await visit(page, '#/pairs');
     assert.ok(await page.locator('ol.pairs img').first().evaluate((image) => image.decode().then(() => image.naturalWidth === 72)));
