@@ -139,7 +139,7 @@ export function make(directory, program, settings = {}) {
   const lines = [
     'title = "Planted blindspots"', 'out = "results"',
     `metrics = ["blindspots", "blindspot_models", "divergence", "frequency", "cooccurrence", "fid", "match", "probe_ceiling", "monosemanticity"]`,
-    '[params.blindspots]', `temperature = ${temperature}`, '[inputs]', 'embeddings = "real.npy"', 'pool = "max"', 'labels = "labels.csv"',
+    '[params.blindspots]', `temperature = ${temperature}`, '[params.blindspot_models]', `temperature = ${temperature}`, '[inputs]', 'embeddings = "real.npy"', 'pool = "max"', 'labels = "labels.csv"',
     `[[set]]`, 'name = "topk"', `about = { group = "topk" }`, 'sae = "dictionary"', `generated = [${generators.map((name) => `"${name}=${name}.npy"`).join(', ')}]`,
     ...others.flatMap(([name, arch]) => ['[[set]]', `name = "${name}"`, `about = { group = "${arch}" }`, `sae = "${name}"`]),
   ];

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { cells, ink, number, open, saved, serve, takeAlong, visit } from './browser.mjs';
 import { make } from './real.mjs';
 
-const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/SOME', '#/concept/SOME?samples=deciles&heat=same', '#/match?cell=hits', '#/match?cell=others', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/frequency', '#/frequency?model=model_2&y=delta&list=low', '#/frequency?model=real against real', '#/cooccurrence', '#/cooccurrence?model=model_2', '#/reports'];
+const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/SOME', '#/concept/SOME?samples=deciles&heat=same', '#/match?cell=hits', '#/match?cell=others', '#/models', '#/models?kind=pearson', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/frequency', '#/frequency?model=model_2&y=delta&list=low', '#/frequency?model=real against real', '#/cooccurrence', '#/cooccurrence?model=model_2', '#/reports'];
 
 export async function realTests(test, room, program, accessible) {
   const results = make(path.join(room, 'real'), program);
@@ -182,6 +182,23 @@ export async function realTests(test, room, program, accessible) {
     assert.equal(await first.locator('img').count(), 2 + found.memorised.nearest_real_rows[0].length);
   });
 
+  await test('real: models against each other are those of the result', async () => {
+    const { tables } = await ask(`results/${manifest.results.find((one) => one.metric === 'blindspot_models').id}`);
+    await visit(page, '#/models');
+    const written = (value) => value.toFixed(2).replace('-', '−');
+    const matrix = page.locator('figure').first();
+    assert.deepEqual(await matrix.locator('text.cell').allTextContents(), [written(tables.pair.split_half[0]), written(tables.pair.split_half[0])]);
+    await page.getByRole('tab', { name: 'Same prompts' }).click();
+    assert.deepEqual(await matrix.locator('text.cell').allTextContents(), [written(tables.pair.pearson[0]), written(tables.pair.pearson[0])]);
+    const [line] = await page.locator('[data-testid=model-pairs] tbody tr').allInnerTexts();
+    for (const column of ['pearson', 'split_half', 'median_first', 'second_nearer']) assert.ok(line.includes(tables.pair[column][0].toFixed(3).replace('-', '−')), column);
+    for (const [row, name] of tables.set.set.entries()) {
+      const links = page.locator(`section[aria-label="${name} ${tables.set.model[row]}"] a`);
+      assert.deepEqual((await links.allInnerTexts()).map((text) => Number(text.match(/\d+/)[0])), tables.set.latents[row].slice(0, 40));
+    }
+    assert.equal(Number(await page.locator('[data-shared]').getAttribute('data-shared')), 2);
+  });
+
   await test('real: frequency has every concept, the funnel of the result, and who is outside', async () => {
     const { id } = manifest.results.find((one) => one.metric === 'frequency');
     const { tables, headline } = await ask(`results/${id}`);
@@ -237,7 +254,7 @@ export async function realTests(test, room, program, accessible) {
     assert.ok((await spectrum.locator('.read').innerText()).includes(tables.eigenvalue.real[1] >= 10 ? '' : tables.eigenvalue.real[1].toFixed(3)));
   });
 
-  for (const hash of ['#/runs', '#/map', `#/concept/${some}`, '#/match', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
+  for (const hash of ['#/runs', '#/map', `#/concept/${some}`, '#/match', '#/models', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
     await test(`real: charts of ${hash} can be taken along`, async () => {
       await visit(page, hash);
       if (hash.startsWith('#/concept/')) await page.waitForSelector('aside figure');

@@ -67,7 +67,7 @@ async function accessible(page) {
   });
 }
 
-const PAGES = ['#/runs', '#/runs?tab=small', '#/runs?tab=agree', '#/tables', '#/map', '#/map?b=pixart', '#/map?b=pixart&show=difference', '#/concept', '#/concept/17', '#/concept/0', '#/match', '#/pairs', '#/frequency', '#/cooccurrence', '#/reports', '#/reports/birds'];
+const PAGES = ['#/runs', '#/runs?tab=small', '#/runs?tab=agree', '#/tables', '#/map', '#/map?b=pixart', '#/map?b=pixart&show=difference', '#/concept', '#/concept/17', '#/concept/0', '#/match', '#/models', '#/pairs', '#/frequency', '#/cooccurrence', '#/reports', '#/reports/birds'];
 
 async function browserTests() {
   const address = await serve(results);

@@ -29,7 +29,7 @@ export async function units(test) {
   const { plain, short } = await load('words.ts');
   const inlined = (text) => text.replace(/^import \{ delta \}.*$/m, 'const delta = (gap: number, T: number) => 1 / (1 + Math.exp(-gap / T));');
   const { binsOf, pointsOf } = await load('frequency.ts', inlined);
-  const { angles, modelsOf, sparsity, strange } = await load('cooccurrence.ts');
+  const { angles, modelsOf, sparsity, spectra, strange } = await load('cooccurrence.ts');
   const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
 
   await test('δ is 1/2 without a gap, and both ways add up to 1', () => {
@@ -85,6 +85,8 @@ export async function units(test) {
   await test('axes are marked at round numbers', () => {
     assert.deepEqual(ticks(0, 1, 5).map((value) => +value.toFixed(6)), [0, 0.2, 0.4, 0.6, 0.8, 1]);
     assert.deepEqual(ticks(1, 1000, 5, true), [1, 10, 100, 1000]);
+    // 31 powers on an axis for 5: every fourth.
+    assert.deepEqual(ticks(1e-20, 1e10, 5, true).map((value) => Math.round(Math.log10(value))), [-20, -16, -12, -8, -4, 0, 4, 8]);
     assert.deepEqual(ticks(2, 2, 5), [2]);
   });
   await test('a point is inside a polygon or not', () => {
@@ -121,6 +123,7 @@ export async function units(test) {
     assert.deepEqual(sparsity({ tables }, ['a', 'b']).map((curve) => [curve.label, curve.points[1].y]), [['real', 4], ['a', 3], ['b', 2]]);
     assert.deepEqual(strange({ tables }, 'b').map((curve) => curve.points[0].y), [5, 4, 3, 2]);
     assert.deepEqual(angles({ tables }, ['a']).map((curve) => curve.points[0].y), [4, 2]);
+    assert.deepEqual(spectra({ tables: { eigenvalue: { rank: [1, 2, 3], real: [3, 1, 1e-16] } } }, [])[0].points, [{ x: 1, y: 3 }, { x: 2, y: 1 }]);
     assert.deepEqual([modelsOf({ tables: {} }), sparsity({ tables: {} }, [])[0].points], [[], []]);
   });
   await test('the hashes of the fixture are those of the program', () => {

@@ -34,9 +34,14 @@ export function strange(result: Result, model: string): Curve[] {
   ];
 }
 
+/** Eigenvalues as far as they are more than rounding: the metric draws its line in the same place. */
 export function spectra(result: Result, models: string[]): Curve[] {
   const table = result.tables.eigenvalue ?? {};
-  return [{ label: 'real', colour: REAL, points: points(table, 'rank', 'real') }, ...models.map((model) => ({ label: model, colour: colourOf(models, model), points: points(table, 'rank', model) }))];
+  const of = (label: string, colour: number) => {
+    const all = points(table, 'rank', label);
+    return { label, colour, points: all.filter((point) => point.y > 1e-10 * (all[0]?.y ?? 0)) };
+  };
+  return [of('real', REAL), ...models.map((model) => of(model, colourOf(models, model)))];
 }
 
 export function angles(result: Result, models: string[]): Curve[] {
