@@ -137,13 +137,25 @@ impl Paths {
         progress: &dyn Progress,
         cancel: &AtomicBool,
     ) -> Result<(Inputs, Option<Recognised>, TokensOfSets)> {
+        self.open_all(base, finite, true, budget, progress, cancel)
+    }
+
+    fn open_all(
+        &self,
+        base: &Path,
+        finite: Finite,
+        keep_tokens: bool,
+        budget: &Budget,
+        progress: &dyn Progress,
+        cancel: &AtomicBool,
+    ) -> Result<(Inputs, Option<Recognised>, TokensOfSets)> {
         let mut inputs = self.load(base, finite, budget)?;
         let recognised = self.encode(base, &mut inputs, budget, progress, cancel)?;
         let mut tokens = TokensOfSets::default();
         match (&self.pool, &self.samples) {
             (Some(pool), samples) => {
                 let samples = samples.as_ref().map(|text| load_samples(&base.join(text), budget)).transpose()?;
-                tokens = rows::pool(&mut inputs, pool.parse()?, samples)?;
+                tokens = rows::pool(&mut inputs, pool.parse()?, samples, keep_tokens)?;
             }
             (None, Some(_)) => {
                 return Err(Complaint::new("samples are given, and no way to pool them").expected("`pool`").into());

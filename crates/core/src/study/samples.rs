@@ -262,7 +262,7 @@ mod tests {
         let model = Model { name: "sd".into(), codes: codes(&swapped), embeddings: None };
         let mut inputs = Inputs { codes: Some(codes(&values)), models: vec![model], ..Inputs::default() };
         let samples = (0..10).map(|row| row / 5).collect();
-        let tokens = rows::pool(&mut inputs, Pool::Mean, Some(samples)).unwrap();
+        let tokens = rows::pool(&mut inputs, Pool::Mean, Some(samples), true).unwrap();
         (inputs, tokens)
     }
 
