@@ -56,6 +56,68 @@ export async function visit(page, hash) {
 
 export const number = (text) => Number(text.replaceAll(',', ''));
 
+/** The file that a button with this name gives. */
+export async function saved(page, within, kind) {
+  const [download] = await Promise.all([page.waitForEvent('download'), within.getByRole('button', { name: kind, exact: true }).click()]);
+  return { name: download.suggestedFilename(), bytes: fs.readFileSync(await download.path()) };
+}
+
+/** The cells of a file that the explorer wrote. */
+export function cells(bytes) {
+  const rows = [[]];
+  for (const [, quoted, bare, end] of String(bytes).matchAll(/(?:"((?:[^"]|"")*)"|([^,\n]*))(,|\n|$)/g)) {
+    rows.at(-1).push(quoted === undefined ? bare : quoted.replaceAll('""', '"'));
+    if (end === '\n') rows.push([]);
+    if (end === '') break;
+  }
+  return rows.slice(0, -1);
+}
+
+/** How large a picture is, and how many colours it has: a chart that was not drawn has one. */
+export function look(page, bytes, type) {
+  return page.evaluate(async ([data, type]) => {
+    const image = new Image();
+    image.src = `data:${type};base64,${data}`;
+    await image.decode();
+    const canvas = document.createElement('canvas');
+    [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+    const context = canvas.getContext('2d');
+    context.drawImage(image, 0, 0);
+    const pixels = new Uint32Array(context.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+    return { width: canvas.width, height: canvas.height, colours: new Set(pixels).size };
+  }, [bytes.toString('base64'), type]);
+}
+
+/** Takes every chart of a page along in all ways there are, and looks at what came; says how many charts there were. */
+export async function takeAlong(page) {
+  const figures = await page.locator('main figure').all();
+  for (const figure of figures) {
+    const title = await figure.getAttribute('aria-label');
+    const svg = figure.locator('.canvas svg').first();
+    const box = (await svg.getAttribute('viewBox')).split(/\s+/).map(Number);
+    if (await figure.getByRole('button', { name: 'CSV', exact: true }).count()) {
+      const { name, bytes } = await saved(page, figure, 'CSV');
+      const table = cells(bytes);
+      if (!name.endsWith('.csv') || table.length < 2 || table.some((row) => row.length !== table[0].length)) throw new Error(`${title}: ${name} has ${table.length} lines under ${table[0]}`);
+    }
+    const drawn = await saved(page, figure, 'SVG');
+    const text = String(drawn.bytes);
+    const parts = await page.evaluate((text) => {
+      const parsed = new DOMParser().parseFromString(text, 'image/svg+xml');
+      return parsed.querySelector('parsererror') ? 0 : parsed.querySelectorAll('*').length;
+    }, text);
+    const own = await svg.evaluate((one) => one.querySelectorAll('*').length);
+    // The paper behind the chart and the chart itself are the two that are new.
+    if (!drawn.name.endsWith('.svg') || parts !== own + 2 || text.includes('var(') || /class="/.test(text)) throw new Error(`${title}: ${drawn.name} has ${parts} parts of ${own}`);
+    const seen = await look(page, drawn.bytes, 'image/svg+xml');
+    const png = await saved(page, figure, 'PNG');
+    const picture = await look(page, png.bytes, 'image/png');
+    if (!png.name.endsWith('.png') || Math.abs(picture.width - 2 * box[2]) > 2 || Math.abs(picture.height - 2 * box[3]) > 2) throw new Error(`${title}: ${png.name} is ${picture.width} × ${picture.height} for ${box}`);
+    if (seen.colours < 4 || picture.colours < 4) throw new Error(`${title}: ${seen.colours} and ${picture.colours} colours`);
+  }
+  return figures.length;
+}
+
 /** Points and how many pixels of each kind a map has. */
 export async function ink(page) {
   await page.waitForTimeout(800);

@@ -105,6 +105,14 @@ export function png(width, height, pixels) {
   return Buffer.concat([Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]), chunk('IHDR', head), chunk('IDAT', zlib.deflateSync(raw)), chunk('IEND', Buffer.alloc(0))]);
 }
 
+/** An array of numbers as NumPy keeps it. */
+export function npy(file, shape, values) {
+  let head = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(', ')},), }`;
+  head = head.padEnd(118 - 1) + '\n';
+  const start = Buffer.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, head.length & 255, head.length >> 8]);
+  fs.writeFileSync(file, Buffer.concat([start, Buffer.from(head), Buffer.from(Float32Array.from(values).buffer)]));
+}
+
 /** A picture of one colour with a lighter corner. */
 function plainPicture(red, green, blue) {
   const size = 32;
@@ -206,6 +214,35 @@ function concepts(directory) {
   fs.writeFileSync(path.join(directory, 'samples.jsonl'), lines.map((line) => JSON.stringify(line)).join('\n') + '\n');
 }
 
+/** Frequencies of 32,000 concepts: rare ones spread by chance, and one in twenty is wrong by more than that. */
+function frequencies(directory) {
+  const chance = dice(9);
+  const rows = Array.from({ length: LATENTS }, (_, latent) => ({ latent, frequency: Math.max(1e-4, Number(Math.min(1, Math.exp(1.6 * chance.normal() - 4)).toPrecision(4))) }));
+  const noise = (frequency) => Math.max(-1, Math.min(1, (0.5 * chance.normal()) / Math.sqrt(10_000 * frequency)));
+  for (const row of rows) row.null = noise(row.frequency);
+  const bin = (frequency) => Math.floor(4 * Math.log10(frequency) + 1e-9);
+  const bins = [...new Set(rows.map((row) => bin(row.frequency)))].sort((a, b) => a - b);
+  const quantiles = bins.map((one) => {
+    const inside = rows.filter((row) => bin(row.frequency) === one).map((row) => row.null).sort((a, b) => a - b);
+    return { count: inside.length, at: (share) => (inside.length < 20 ? null : round(inside[Math.floor(share * (inside.length - 1))])) };
+  });
+  const lines = [0, 1].flatMap((model) => rows.map((row) => ({ ...row, model, relative: Math.max(-1, Math.min(1, noise(row.frequency) + (chance.next() < 0.05 ? 0.6 * chance.normal() : 0))) })));
+  writeResult(directory, {
+    recipe: { metric: 'frequency', version: 1, profile: 'paper', seed: 0, params: { temperature: 0.4 }, inputs: { codes: 'blake3:real' } },
+    headline: Object.fromEntries(['frequency_gap', 'frequency_relative', 'null_frequency_gap', 'null_frequency_relative', 'outside_funnel'].map((key, place) => [key, { value: 0.3 - place / 10, low: 0.2 - place / 10, high: 0.4 - place / 10, n: LATENTS }])),
+    tables: {
+      model: { name: ['sd15', 'pixart'] },
+      funnel: {
+        frequency_from: bins.map((one) => 10 ** (one / 4)), frequency_to: bins.map((one) => 10 ** ((one + 1) / 4)), concepts: quantiles.map((one) => one.count),
+        null_low: quantiles.map((one) => one.at(0.05)), null_median: quantiles.map((one) => one.at(0.5)), null_high: quantiles.map((one) => one.at(0.95)), outside_by_model: bins.map((_, place) => (quantiles[place].count < 20 ? [null, null] : [0.15, 0.2])),
+      },
+      latent: { latent: rows.map((row) => row.latent), frequency: rows.map((row) => row.frequency), null_relative_gap: rows.map((row) => round(row.null)) },
+      latent_model: { model: lines.map((line) => line.model), latent: lines.map((line) => line.latent), gap: lines.map((line) => round(line.relative / 10)), relative_gap: lines.map((line) => round(line.relative)), relative_delta: lines.map((line) => round(1 / (1 + Math.exp(-line.relative / 0.4)))) },
+    },
+    about: { data: 'birds', inputs: 'sae-32k', latents: LATENTS },
+  });
+}
+
 /** Makes the directory; `program` computes the match of a small world in it. */
 export function make(directory, program) {
   fs.rmSync(directory, { recursive: true, force: true });
@@ -217,4 +254,5 @@ export function make(directory, program) {
   fs.rmSync(path.join(directory, 'report'), { recursive: true, force: true });
   runs(directory);
   concepts(directory);
+  frequencies(directory);
 }

@@ -1,12 +1,13 @@
-// A results directory that the program makes from beginning to end: a world whose generators have planted blindspots, a dictionary
-// trained on it, a study, a layout, and samples. Rows get pictures: every true feature of a row is drawn as a figure of its own form
-// and colour, so that people can see what a latent fires on, and where.
+// A results directory that the program makes from beginning to end: a world whose generators have planted blindspots, pictures of its
+// rows, a dictionary trained on the patches of these pictures, a study, a layout, and samples. Every true feature of a row is drawn as
+// a figure of its own form and colour, and a patch is as much of a feature as its figure covers, so that people can see what a latent
+// fires on, and where.
 
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 
-import { dice, png } from './fixture.mjs';
+import { dice, npy, png } from './fixture.mjs';
 
 const FORMS = ['disc', 'ring', 'square', 'frame', 'cross', 'triangle', 'diamond', 'bar'];
 const COLOURS = {
@@ -34,6 +35,8 @@ export function names(features) {
 
 const SIDE = 72;
 const CELLS = 3;
+/** Patches along each side: two along every figure. */
+const PATCHES = 6;
 
 function inside(form, x, y) {
   const far = Math.hypot(x, y);
@@ -50,55 +53,60 @@ function inside(form, x, y) {
   }
 }
 
-/** Draws the features of a row, the strongest first, each in a cell of its own; `order` says which cells come first in this row. */
+/** Draws the features of a row, each in a cell of its own; `order` says which cells come first in this row. `cover` has for every patch what is there, and how much. */
 function draw(features, order, ground) {
   const pixels = new Uint8Array(3 * SIDE * SIDE);
   for (let i = 0; i < SIDE * SIDE; i++) pixels.set(ground, 3 * i);
   const places = [];
-  features.slice(0, CELLS * CELLS).forEach(({ feature, cell }) => {
+  const cover = Array.from({ length: PATCHES * PATCHES }, () => ({ feature: -1, value: 0, share: 0 }));
+  const wide = SIDE / PATCHES;
+  features.slice(0, CELLS * CELLS).forEach(({ feature, value, cell }) => {
     const place = order[cell];
     const [left, top, size] = [((place % CELLS) * SIDE) / CELLS, (Math.floor(place / CELLS) * SIDE) / CELLS, SIDE / CELLS];
     const { form, colour } = figure(feature);
     for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) {
-      if (inside(form, (2 * (x + 0.5)) / size - 1, (2 * (y + 0.5)) / size - 1)) pixels.set(colour, 3 * ((top + y) * SIDE + left + x));
+      if (!inside(form, (2 * (x + 0.5)) / size - 1, (2 * (y + 0.5)) / size - 1)) continue;
+      pixels.set(colour, 3 * ((top + y) * SIDE + left + x));
+      const patch = cover[Math.floor((top + y) / wide) * PATCHES + Math.floor((left + x) / wide)];
+      [patch.feature, patch.value, patch.share] = [feature, value, patch.share + 1 / (wide * wide)];
     }
     places.push({ feature, x: left / SIDE, y: top / SIDE, width: 1 / CELLS, height: 1 / CELLS });
   });
-  return { image: png(SIDE, SIDE, pixels), places };
+  return { image: png(SIDE, SIDE, pixels), places, cover };
 }
 
-/** Makes it; `settings` are of the world, the dictionary and the number of rows with a picture. */
+/** Directions of length 1: one per feature, and the last for the ground. */
+function directions(count, width) {
+  const chance = dice(5);
+  return Array.from({ length: count + 1 }, () => {
+    const line = Array.from({ length: width }, () => chance.normal());
+    const length = Math.hypot(...line);
+    return line.map((value) => value / length);
+  });
+}
+
+/** What a network sees in every patch: the figure as far as it covers the patch, the ground for the rest, and noise. */
+function seen(cover, lines, chance) {
+  return cover.flatMap(({ feature, value, share }) => lines.at(-1).map((ground, column) => (feature < 0 ? 0 : share * value * lines[feature][column]) + 0.4 * (1 - share) * ground + 0.01 * chance.normal()));
+}
+
+/** Makes it; `settings` are of the world and the dictionary. */
 export function make(directory, program, settings = {}) {
-  const { rows = 500, features = 48, width = 32, active = 5, models = 2, planted = 6, latents = 64, k = 6, epochs = 40, shown = 500, temperature = 0.02, others = [] } = settings;
+  const { rows = 600, features = 96, width = 48, active = 5, models = 2, planted = 8, latents = 128, k = 1, epochs = 8, temperature = 0.02, others = [] } = settings;
   fs.rmSync(directory, { recursive: true, force: true });
   fs.mkdirSync(directory, { recursive: true });
   const run = (...words) => execFileSync(program, [...words.map(String), '--quiet'], { cwd: directory, stdio: ['ignore', 'ignore', 'inherit'] });
   const generators = Array.from({ length: models }, (_, place) => `model_${place + 1}`);
   run('data', 'blindspots', '--rows', rows, '--features', features, '--width', width, '--active', active, '--models', models, '--planted', planted, '--strength', 0.9, '--out', 'world');
-  const train = (name, ...words) => run('train', '--store', 'world/activations', '--epochs', epochs, '--batch', 64, '--lr', 0.003, '--out', name, ...words);
-  train('dictionary', '--arch', 'topk', '--latents', latents, '--k', k);
-  for (const [name, arch, latents, k] of others) train(name, '--arch', arch, '--latents', latents, '--k', k);
 
-  // The labels of the world under the names of the figures.
-  const called = names(features);
-  fs.writeFileSync(path.join(directory, 'labels.csv'), fs.readFileSync(path.join(directory, 'world/labels.csv'), 'utf8').replace(/^[^\n]*/, called.join(',')));
-  const lines = [
-    'title = "Planted blindspots"', 'out = "results"',
-    `metrics = ["blindspots", "blindspot_models", "divergence", "frequency", "cooccurrence", "fid", "match", "probe_ceiling", "monosemanticity"]`,
-    '[params.blindspots]', `temperature = ${temperature}`, '[inputs]', 'embeddings = "world/activations"', 'labels = "labels.csv"',
-    `[[set]]`, 'name = "topk"', `about = { group = "topk" }`, 'sae = "dictionary"', `generated = [${generators.map((name) => `"${name}=world/generated/${name}/activations"`).join(', ')}]`,
-    ...others.flatMap(([name, arch]) => ['[[set]]', `name = "${name}"`, `about = { group = "${arch}" }`, `sae = "${name}"`]),
-  ];
-  fs.writeFileSync(path.join(directory, 'study.toml'), lines.join('\n') + '\n');
-  run('run', 'study.toml');
-  run('layout', 'dictionary', '--neighbours', Math.min(15, latents - 1), '--out', 'results/points.csv');
-
-  // What is in the rows, true features first, to draw it.
-  run('samples', '--codes', 'world/codes', ...generators.flatMap((name) => ['--generated', `${name}=world/generated/${name}/codes`]), '--most', shown, '--out', 'truth');
+  // What is in the rows, to draw it and to see it patch by patch.
+  run('samples', '--codes', 'world/codes', ...generators.flatMap((name) => ['--generated', `${name}=world/generated/${name}/codes`]), '--most', rows, '--out', 'truth');
   const truth = fs.readFileSync(path.join(directory, 'truth/samples.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
   const real = new Map(truth.filter((sample) => sample.set === 'real').map((sample) => [sample.row, sample.activations.map((one) => one.latent)]));
   const table = ['row,set,image,caption'];
   const boxes = ['row,concept,x,y,width,height'];
+  const [called, towards] = [names(features), directions(features, width)];
+  const patches = new Map();
   fs.mkdirSync(path.join(directory, 'pictures'), { recursive: true });
   for (const sample of truth) {
     const chance = dice(1000 + sample.row);
@@ -108,17 +116,38 @@ export function make(directory, program, settings = {}) {
     const there = real.get(sample.row).slice(0, CELLS * CELLS);
     const own = sample.activations.map((one) => one.latent);
     const free = order.map((_, cell) => cell).filter((cell) => cell >= there.length || !own.includes(there[cell]));
-    const placed = own.map((feature) => ({ feature, cell: there.includes(feature) ? there.indexOf(feature) : (free.pop() ?? 0) }));
-    const { image, places } = draw(placed, order, ground);
+    const placed = sample.activations.map(({ latent, value }) => ({ feature: latent, value, cell: there.includes(latent) ? there.indexOf(latent) : (free.pop() ?? 0) }));
+    const { image, places, cover } = draw(placed, order, ground);
     const file = `pictures/${sample.set}-${sample.row}.png`;
     fs.writeFileSync(path.join(directory, file), image);
     const caption = sample.set === 'real' ? `a picture with ${own.slice(0, 3).map((feature) => called[feature]).join(', ') || 'nothing'}` : '';
     table.push(`${sample.row},${sample.set},${file},"${caption}"`);
     if (sample.set === 'real') for (const place of places) boxes.push([sample.row, called[place.feature], place.x, place.y, place.width, place.height].join(','));
+    const of = patches.get(sample.set) ?? patches.set(sample.set, new Float32Array(rows * PATCHES * PATCHES * width)).get(sample.set);
+    of.set(seen(cover, towards, chance), sample.row * PATCHES * PATCHES * width);
   }
+  for (const [set, values] of patches) npy(path.join(directory, `${set}.npy`), [rows, PATCHES * PATCHES, width], values);
   fs.writeFileSync(path.join(directory, 'rows.csv'), table.join('\n') + '\n');
   fs.writeFileSync(path.join(directory, 'boxes.csv'), boxes.join('\n') + '\n');
-  run('samples', '--sae', 'dictionary', '--store', 'world/activations', '--labels', 'labels.csv', ...generators.flatMap((name) => ['--generated', `${name}=world/generated/${name}/activations`]), '--rows', 'rows.csv', '--boxes', 'boxes.csv', '--most', shown, '--out', 'results');
+
+  const train = (name, ...words) => run('train', '--store', 'real.npy', '--epochs', epochs, '--batch', 256, '--lr', 0.003, '--out', name, ...words);
+  train('dictionary', '--arch', 'topk', '--latents', latents, '--k', k);
+  for (const [name, arch, latents, k] of others) train(name, '--arch', arch, '--latents', latents, '--k', k);
+
+  // The labels of the world under the names of the figures.
+  fs.writeFileSync(path.join(directory, 'labels.csv'), fs.readFileSync(path.join(directory, 'world/labels.csv'), 'utf8').replace(/^[^\n]*/, called.join(',')));
+  const lines = [
+    'title = "Planted blindspots"', 'out = "results"',
+    `metrics = ["blindspots", "blindspot_models", "divergence", "frequency", "cooccurrence", "fid", "match", "probe_ceiling", "monosemanticity"]`,
+    '[params.blindspots]', `temperature = ${temperature}`, '[params.blindspot_models]', `temperature = ${temperature}`, '[inputs]', 'embeddings = "real.npy"', 'pool = "max"', 'labels = "labels.csv"',
+    `[[set]]`, 'name = "topk"', `about = { group = "topk" }`, 'sae = "dictionary"', `generated = [${generators.map((name) => `"${name}=${name}.npy"`).join(', ')}]`,
+    ...others.flatMap(([name, arch]) => ['[[set]]', `name = "${name}"`, `about = { group = "${arch}" }`, `sae = "${name}"`]),
+  ];
+  fs.writeFileSync(path.join(directory, 'study.toml'), lines.join('\n') + '\n');
+  run('run', 'study.toml');
+  run('layout', 'dictionary', '--neighbours', Math.min(15, latents - 1), '--out', 'results/points.csv');
+
+  run('samples', '--sae', 'dictionary', '--store', 'real.npy', '--pool', 'max', '--labels', 'labels.csv', ...generators.flatMap((name) => ['--generated', `${name}=${name}.npy`]), '--rows', 'rows.csv', '--boxes', 'boxes.csv', '--most', rows, '--out', 'results');
   fs.cpSync(path.join(directory, 'dictionary'), path.join(directory, 'results/directions'), { recursive: true });
   return path.join(directory, 'results');
 }

@@ -5,10 +5,10 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 
-import { ink, number, open, serve, visit } from './browser.mjs';
+import { cells, ink, number, open, saved, serve, takeAlong, visit } from './browser.mjs';
 import { make } from './real.mjs';
 
-const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/10', '#/match?cell=hits', '#/match?cell=others', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/reports'];
+const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/SOME', '#/concept/SOME?samples=deciles&heat=same', '#/match?cell=hits', '#/match?cell=others', '#/models', '#/models?kind=pearson', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/frequency', '#/frequency?model=model_2&y=delta&list=low', '#/frequency?model=real against real', '#/cooccurrence', '#/cooccurrence?model=model_2', '#/reports'];
 
 export async function realTests(test, room, program, accessible) {
   const results = make(path.join(room, 'real'), program);
@@ -18,16 +18,21 @@ export async function realTests(test, room, program, accessible) {
   const manifest = await ask('manifest');
   const listed = manifest.results.find((one) => one.metric === 'blindspots');
   const { tables, params } = await ask(`results/${listed.id}`);
+  // The latent that stands for some concept best of all.
+  const matched = (await ask(`results/${manifest.results.find((one) => one.metric === 'match').id}`)).tables.concept;
+  const best = matched.f1.reduce((best, f1, row) => (f1 > (matched.f1[best] ?? 0) ? row : best), 0);
+  const some = matched.coalition[best][0];
+  const pages = PAGES.map((hash) => hash.replace('SOME', some));
 
   await test('real: what the program wrote is read without a complaint', async () => {
     assert.deepEqual([manifest.problems, manifest.damaged], [[], []]);
-    assert.deepEqual(manifest.layouts, [{ id: 'points', points: 64 }]);
-    assert.equal(manifest.directions, 64);
+    assert.deepEqual(manifest.layouts, [{ id: 'points', points: 128 }]);
+    assert.equal(manifest.directions, 128);
     assert.ok(manifest.samples >= 1000 && manifest.images > 300, `${manifest.samples} samples, ${manifest.images} images`);
     assert.equal(manifest.sample_codes, listed.codes);
   });
 
-  for (const hash of PAGES) {
+  for (const hash of pages) {
     await test(`real: page ${hash}`, async () => {
       await visit(page, hash);
       assert.equal(await page.locator('[data-state=error]').count(), 0);
@@ -38,7 +43,7 @@ export async function realTests(test, room, program, accessible) {
 
   await test('real: all pages narrow and dark', async () => {
     const { page, wrong, context } = await open(address, { width: 420, height: 850, dark: true });
-    for (const hash of PAGES) {
+    for (const hash of pages) {
       await visit(page, hash);
       assert.deepEqual(await accessible(page), [], hash);
       assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `${hash} is wider than the window`);
@@ -60,7 +65,7 @@ export async function realTests(test, room, program, accessible) {
       assert.ok(Math.abs(layout.x[place] - x) < 1e-4 && Math.abs(layout.y[place] - y) < 1e-4);
     });
     const drawn = await ink(page);
-    assert.ok(drawn.points === 64 && drawn.blue > 50 && drawn.orange > 50, JSON.stringify(drawn));
+    assert.ok(drawn.points === 128 && drawn.blue > 50 && drawn.orange > 50, JSON.stringify(drawn));
   });
 
   await test('real: counts of every model and of the null are those of the result', async () => {
@@ -112,22 +117,42 @@ export async function realTests(test, room, program, accessible) {
   });
 
   await test('real: the card has gaps, partners, neighbours by cosine, and samples with boxes', async () => {
-    await visit(page, '#/concept/10');
+    await visit(page, `#/concept/${some}`);
     await page.waitForSelector('[data-testid=cosines]');
     assert.equal(await page.locator('aside figure svg circle').count(), 3);
     const cosines = (await page.locator('[data-testid=cosines] .quiet').allInnerTexts()).map((text) => Number(text.replace('−', '-')));
     assert.ok(cosines.length === 12 && cosines.every((cosine, place) => !place || cosine <= cosines[place - 1]), cosines.join(' '));
-    const near = await ask('neighbours/10');
-    assert.ok(near.nearest.every((one) => one.latent !== 10 && Math.abs(one.cosine) <= 1));
+    const near = await ask(`neighbours/${some}`);
+    assert.ok(near.nearest.every((one) => one.latent !== some && Math.abs(one.cosine) <= 1));
     const together = await ask(`results/${manifest.results.find((one) => one.metric === 'cooccurrence').id}`);
     const shown = (await page.locator('[data-testid=partners] tbody a').allInnerTexts()).map((text) => Number(text.slice(1)));
-    assert.ok(shown.length > 3 && shown.every((latent) => together.tables.latent.partners[10].includes(latent)), shown.join(' '));
+    assert.ok(shown.length > 3 && shown.every((latent) => together.tables.latent.partners[some].includes(latent)), shown.join(' '));
     const image = page.locator('section[aria-label=Samples] img').first();
     assert.ok(await image.evaluate((image) => image.decode().then(() => image.naturalWidth === 72)));
     assert.ok((await page.locator('section[aria-label=Samples] rect.box').count()) > 3);
     await page.getByLabel('boxes').uncheck();
     assert.equal(await page.locator('section[aria-label=Samples] rect.box').count(), 0);
     assert.equal(await page.locator('section[aria-label=Samples] h2').first().innerText().then((text) => text.split(/\s/)[0]), 'real');
+  });
+
+  await test('real: heat lies on the figure that the latent stands for', async () => {
+    const name = matched.name[best];
+    const { sets } = await ask(`concepts/${some}`);
+    const [inside, all] = [[], []];
+    for (const shown of sets.find((one) => one.name === 'real').top) {
+      const box = shown.boxes.find((one) => one.name === name);
+      if (!box) continue;
+      assert.equal(shown.grid.length, 36);
+      shown.grid.forEach((value, patch) => {
+        const [x, y] = [((patch % 6) + 0.5) / 6, (Math.floor(patch / 6) + 0.5) / 6];
+        all.push(value);
+        if (x > box.x && x < box.x + box.width && y > box.y && y < box.y + box.height) inside.push(value);
+      });
+    }
+    const sum = (list) => list.reduce((a, b) => a + b, 0);
+    assert.ok(sum(all) > 0 && sum(inside) / sum(all) > 0.9, `${sum(inside)} of ${sum(all)} in the box of ${name}`);
+    await visit(page, `#/concept/${some}`);
+    assert.ok((await page.locator('section[aria-label=Samples] rect.heat').count()) > 30);
   });
 
   await test('real: every row of a confusion cell is what the cell says', async () => {
@@ -157,15 +182,103 @@ export async function realTests(test, room, program, accessible) {
     assert.equal(await first.locator('img').count(), 2 + found.memorised.nearest_real_rows[0].length);
   });
 
+  await test('real: models against each other are those of the result', async () => {
+    const { tables } = await ask(`results/${manifest.results.find((one) => one.metric === 'blindspot_models').id}`);
+    await visit(page, '#/models');
+    const written = (value) => value.toFixed(2).replace('-', '−');
+    const matrix = page.locator('figure').first();
+    assert.deepEqual(await matrix.locator('text.cell').allTextContents(), [written(tables.pair.split_half[0]), written(tables.pair.split_half[0])]);
+    await page.getByRole('tab', { name: 'Same prompts' }).click();
+    assert.deepEqual(await matrix.locator('text.cell').allTextContents(), [written(tables.pair.pearson[0]), written(tables.pair.pearson[0])]);
+    const [line] = await page.locator('[data-testid=model-pairs] tbody tr').allInnerTexts();
+    for (const column of ['pearson', 'split_half', 'median_first', 'second_nearer']) assert.ok(line.includes(tables.pair[column][0].toFixed(3).replace('-', '−')), column);
+    for (const [row, name] of tables.set.set.entries()) {
+      const links = page.locator(`section[aria-label="${name} ${tables.set.model[row]}"] a`);
+      assert.deepEqual((await links.allInnerTexts()).map((text) => Number(text.match(/\d+/)[0])), tables.set.latents[row].slice(0, 40));
+    }
+    assert.equal(Number(await page.locator('[data-shared]').getAttribute('data-shared')), 2);
+  });
+
+  await test('real: frequency has every concept, the funnel of the result, and who is outside', async () => {
+    const { id } = manifest.results.find((one) => one.metric === 'frequency');
+    const { tables, headline } = await ask(`results/${id}`);
+    for (const [model, name] of [[0, 'model_1'], [1, 'model_2']]) {
+      await visit(page, `#/frequency?model=${name}`);
+      const rows = tables.latent_model.model.flatMap((of, row) => (of === model && tables.latent_model.relative_gap[row] !== null ? [row] : []));
+      assert.equal(Number(await page.locator('[data-spots]').getAttribute('data-spots')), rows.length);
+      assert.equal(await page.locator('[data-spots] [data-bin]').count(), tables.funnel.null_low.filter((low) => low !== null).length);
+      // As many are outside as the shares of the result say.
+      const outside = tables.funnel.concepts.reduce((sum, concepts, bin) => sum + Math.round(concepts * (tables.funnel.outside_by_model[bin][model] ?? 0)), 0);
+      assert.equal(number((await page.locator('[data-testid=outside]').innerText()).split(' ')[0]), outside, name);
+    }
+    const shown = await page.locator('[data-testid=frequency-numbers]').innerText();
+    for (const key of ['frequency_gap', 'frequency_relative', 'null_frequency_relative']) assert.ok(headline[key].value === null || shown.includes(headline[key].value.toFixed(3).replace('-', '−')), key);
+    const { name, bytes } = await saved(page, page.locator('main figure').first(), 'CSV');
+    const [heads, ...lines] = cells(bytes);
+    assert.equal(name, 'frequency-model_2.csv');
+    assert.deepEqual(heads.slice(0, 5), ['latent', 'name', 'frequency', 'gap', 'relative gap']);
+    const often = new Map(tables.latent.latent.map((latent, row) => [latent, tables.latent.frequency[row]]));
+    for (const [latent, , frequency] of lines) assert.equal(Number(frequency), often.get(Number(latent)));
+    await page.keyboard.press(']');
+    await page.waitForFunction(() => location.hash.includes('real%20against%20real'));
+    // A point leads to its card, and so does the list.
+    await visit(page, '#/frequency?model=model_1');
+    const first = page.locator('.concepts a').first();
+    await first.focus();
+    assert.equal(await page.locator('[data-spots] .halo').count(), 1);
+    const spot = await page.locator('[data-spots] .halo').boundingBox();
+    await page.mouse.click(spot.x + spot.width / 2, spot.y + spot.height / 2);
+    await page.waitForFunction(() => location.hash.startsWith('#/concept/'));
+  });
+
+  await test('real: co-occurrence draws the tables of the result', async () => {
+    const { id } = manifest.results.find((one) => one.metric === 'cooccurrence');
+    const { tables, headline } = await ask(`results/${id}`);
+    await visit(page, '#/cooccurrence?model=model_2');
+    assert.deepEqual(await page.locator('[data-curves]').evaluateAll((all) => all.map((one) => Number(one.dataset.curves))), [3, 4, 3, 3]);
+    const count = tables.eigenvector.model_2.length;
+    assert.equal(Number(await page.locator('[data-cells]').getAttribute('data-cells')), count * count);
+    const shown = await page.locator('main').innerText();
+    for (const key of ['unique_share', 'unique_share_null', 'missing_share_half', 'subspace_alignment', 'vector_alignment', 'slope_real']) assert.ok(shown.includes(headline[key].value.toFixed(3).replace('-', '−')), key);
+    for (const [title, axis] of [['Pairs that co-occur', 'threshold'], ['Spectrum', 'eigenvalue'], ['Principal angles', 'principal angle']]) {
+      const [heads, ...lines] = cells((await saved(page, page.locator(`figure[aria-label="${title}"]`), 'CSV')).bytes);
+      assert.deepEqual(heads, Object.keys(tables[axis]));
+      heads.forEach((head, column) => lines.forEach((line, row) => assert.equal(line[column], tables[axis][head][row] === null ? '' : String(tables[axis][head][row]))));
+    }
+    // Arrow keys read the values.
+    const spectrum = page.locator('figure[aria-label="Spectrum"]');
+    await spectrum.locator('svg').focus();
+    await page.keyboard.press('Home');
+    await page.keyboard.press('ArrowRight');
+    assert.match(await spectrum.locator('.read').innerText(), /^rank 2: real /);
+    assert.ok((await spectrum.locator('.read').innerText()).includes(tables.eigenvalue.real[1] >= 10 ? '' : tables.eigenvalue.real[1].toFixed(3)));
+  });
+
+  for (const hash of ['#/runs', '#/map', `#/concept/${some}`, '#/match', '#/models', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
+    await test(`real: charts of ${hash} can be taken along`, async () => {
+      await visit(page, hash);
+      if (hash.startsWith('#/concept/')) await page.waitForSelector('aside figure');
+      assert.ok((await takeAlong(page)) > 0);
+    });
+  }
+
+  await test('real: dark charts are dark in files too', async () => {
+    const { page, context } = await open(`${address}`, { dark: true });
+    await visit(page, '#/cooccurrence');
+    assert.equal(await takeAlong(page), 5);
+    assert.match(String((await saved(page, page.locator('figure').first(), 'SVG')).bytes), /fill="rgb\(20, 23, 27\)"/);
+    await context.close();
+  });
+
   await test('real: one file carries all of it', async () => {
     const file = path.join(room, 'real.html');
     execFileSync(program, ['export', results, '--single', file, '--quiet']);
     const { page, wrong, context } = await open(`file://${file}`);
-    for (const hash of PAGES) {
+    for (const hash of pages) {
       await visit(page, hash);
       assert.equal(await page.locator('[data-state=error]').count(), 0, hash);
     }
-    await visit(page, '#/concept/10');
+    await visit(page, `#/concept/${some}`);
     await page.waitForSelector('[data-testid=cosines]');
     await visit(page, '#/pairs');
     assert.ok(await page.locator('ol.pairs img').first().evaluate((image) => image.decode().then(() => image.naturalWidth === 72)));

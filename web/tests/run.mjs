@@ -9,6 +9,7 @@ import path from 'node:path';
 
 import { ink, launch, number, open, program, running, serve, stop, visit } from './browser.mjs';
 import { LATENTS, make } from './fixture.mjs';
+import { heatTests } from './heat_tests.mjs';
 import { realTests } from './real_tests.mjs';
 import { units } from './units.mjs';
 
@@ -66,7 +67,7 @@ async function accessible(page) {
   });
 }
 
-const PAGES = ['#/runs', '#/runs?tab=small', '#/runs?tab=agree', '#/tables', '#/map', '#/map?b=pixart', '#/map?b=pixart&show=difference', '#/concept', '#/concept/17', '#/concept/0', '#/match', '#/pairs', '#/reports', '#/reports/birds'];
+const PAGES = ['#/runs', '#/runs?tab=small', '#/runs?tab=agree', '#/tables', '#/map', '#/map?b=pixart', '#/map?b=pixart&show=difference', '#/concept', '#/concept/17', '#/concept/0', '#/match', '#/models', '#/pairs', '#/frequency', '#/cooccurrence', '#/reports', '#/reports/birds'];
 
 async function browserTests() {
   const address = await serve(results);
@@ -240,6 +241,16 @@ async function browserTests() {
     await page.waitForFunction(() => location.hash.startsWith('#/concept/3'));
   });
 
+  await test('frequency: 32,000 concepts in a moment, and a word for nothing', async () => {
+    const before = Date.now();
+    await visit(page, '#/frequency?model=pixart');
+    assert.equal(Number(await page.locator('[data-spots]').getAttribute('data-spots')), LATENTS);
+    assert.ok(Date.now() - before < 15_000, `${Date.now() - before} ms`);
+    assert.ok((await page.locator('[data-spots] [data-bin]').count()) > 8);
+    await visit(page, '#/cooccurrence');
+    assert.match(await page.locator('[data-state=empty]').innerText(), /no result of the metric cooccurrence/);
+  });
+
   await test('reports: every figure has a page', async () => {
     const manifest = await page.evaluate(async () => (await fetch('api/v1/manifest.json')).json());
     for (const { slug } of manifest.albums) {
@@ -385,6 +396,7 @@ async function browserTests() {
 try {
   await units(test);
   browser = await launch();
+  await heatTests(test, room, program, accessible);
   await realTests(test, room, program, accessible);
   make(results, program);
   await browserTests();

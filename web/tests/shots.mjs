@@ -12,8 +12,8 @@ const out = process.env.SHOTS ?? fileURLToPath(new URL('../../docs/images/', imp
 const LARGEST = 250_000;
 const room = fs.mkdtempSync(path.join(os.tmpdir(), 'etalon-shots-'));
 const settings = {
-  rows: 1600, features: 96, width: 48, active: 6, models: 3, planted: 16, latents: 192, k: 7, epochs: 60, shown: 1600, temperature: 0.01,
-  others: [['topk-96', 'topk', 96, 7], ['topk-384', 'topk', 384, 7], ['batch_topk-96', 'batch_topk', 96, 7], ['batch_topk-192', 'batch_topk', 192, 7], ['batch_topk-384', 'batch_topk', 384, 7]],
+  rows: 1600, features: 96, width: 48, active: 6, models: 3, planted: 16, latents: 192, epochs: 8, temperature: 0.01,
+  others: [['topk-96', 'topk', 96, 1], ['topk-384', 'topk', 384, 1], ['batch_topk-96', 'batch_topk', 96, 1], ['batch_topk-192', 'batch_topk', 192, 1], ['batch_topk-384', 'batch_topk', 384, 1]],
 };
 
 async function shoot(page, name, hash) {
@@ -36,7 +36,7 @@ try {
   await visit(page, '#/map?a=model_1');
   await page.waitForFunction(() => [...document.querySelectorAll('.concepts .name')].some((one) => one.textContent));
   const latent = await page.evaluate(() => [...document.querySelectorAll('.concepts a')].find((one) => one.querySelector('.name').textContent).querySelector('code').textContent.slice(1));
-  await shoot(page, 'concept-card', `#/concept/${latent}?boxes=0`);
+  await shoot(page, 'concept-card', `#/concept/${latent}?boxes=0&mask=1`);
 } finally {
   await stop();
   fs.rmSync(room, { recursive: true, force: true });

@@ -27,6 +27,9 @@ export async function units(test) {
   const { delta, difference, frontiers, inside, pareto, ranks, spearman, summary, ticks } = await load('statistics.ts');
   const { csv } = await load('save.ts');
   const { plain, short } = await load('words.ts');
+  const inlined = (text) => text.replace(/^import \{ delta \}.*$/m, 'const delta = (gap: number, T: number) => 1 / (1 + Math.exp(-gap / T));');
+  const { binsOf, pointsOf } = await load('frequency.ts', inlined);
+  const { angles, modelsOf, sparsity, spectra, strange } = await load('cooccurrence.ts');
   const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
 
   await test('δ is 1/2 without a gap, and both ways add up to 1', () => {
@@ -82,6 +85,8 @@ export async function units(test) {
   await test('axes are marked at round numbers', () => {
     assert.deepEqual(ticks(0, 1, 5).map((value) => +value.toFixed(6)), [0, 0.2, 0.4, 0.6, 0.8, 1]);
     assert.deepEqual(ticks(1, 1000, 5, true), [1, 10, 100, 1000]);
+    // 31 powers on an axis for 5: every fourth.
+    assert.deepEqual(ticks(1e-20, 1e10, 5, true).map((value) => Math.round(Math.log10(value))), [-20, -16, -12, -8, -4, 0, 4, 8]);
     assert.deepEqual(ticks(2, 2, 5), [2]);
   });
   await test('a point is inside a polygon or not', () => {
@@ -94,6 +99,32 @@ export async function units(test) {
   await test('numbers are short', () => {
     assert.equal([0, -0.0001, 0.41273, 12.345, 4096, 1e-5].map(short).join(' '), '0.000 −1.0e−4 0.413 12.35 4096 1.0e−5'.replace('12.35', short(12.345)));
     assert.equal([32000, 0.5, -3, null].map(plain).join(' '), '32,000 0.5 −3 –');
+  });
+  await test('concepts are outside of the funnel of their own bin', () => {
+    // Two bins, the second without a funnel. Concept 0 is 0.1 above, 1 inside, 2 is 0.3 below, 3 has no funnel, 4 never fires, 5 is undefined.
+    const tables = {
+      funnel: { frequency_from: [0.1, 0.5], frequency_to: [0.5, 1], concepts: [30, 3], null_low: [-0.2, null], null_median: [0, null], null_high: [0.2, null], outside_by_model: [[0.5, null], [null, null]] },
+      latent: { latent: [0, 1, 2, 3, 5], frequency: [0.1, 0.2, 0.4, 0.5, 0.3], null_relative_gap: [0.1, -0.3, null, 0.1, 0] },
+      latent_model: { model: [0, 0, 0, 0, 0, 0, 1], latent: [0, 1, 2, 3, 4, 5, 0], gap: [1, 1, 1, 1, 1, 1, 1], relative_gap: [0.3, 0.2, -0.5, 0.9, 1, null, -0.9] },
+    };
+    const points = pointsOf({ tables }, 0);
+    assert.deepEqual(points.map((point) => [point.latent, point.side, Number(point.beyond.toFixed(6))]), [[0, 1, 0.1], [1, 0, 0], [2, -1, 0.3], [3, 0, 0]]);
+    assert.deepEqual(pointsOf({ tables }, 1).map((point) => [point.latent, point.side]), [[0, -1]]);
+    assert.deepEqual(pointsOf({ tables }, null).map((point) => [point.latent, point.side]), [[0, 0], [1, -1], [3, 0], [5, 0]]);
+    assert.deepEqual(binsOf({ tables: {} }), []);
+  });
+  await test('curves of co-occurrence come from their columns', () => {
+    const tables = {
+      eigenvalue: { rank: [1, 2], real: [3, 1], a: [2, null], b: [1, 1] },
+      threshold: { threshold: [0, 1], real: [9, 4], a: [8, 3], b: [7, 2], 'unique in half 2 of b': [5, 1], 'missing in half 2 of b': [4, 1], 'only in real half 1': [2, 0], 'only in real half 2': [3, 0] },
+      'principal angle': { place: [1], 'real halves': [4], a: [1], 'half 2 of a': [2] },
+    };
+    assert.deepEqual(modelsOf({ tables }), ['a', 'b']);
+    assert.deepEqual(sparsity({ tables }, ['a', 'b']).map((curve) => [curve.label, curve.points[1].y]), [['real', 4], ['a', 3], ['b', 2]]);
+    assert.deepEqual(strange({ tables }, 'b').map((curve) => curve.points[0].y), [5, 4, 3, 2]);
+    assert.deepEqual(angles({ tables }, ['a']).map((curve) => curve.points[0].y), [4, 2]);
+    assert.deepEqual(spectra({ tables: { eigenvalue: { rank: [1, 2, 3], real: [3, 1, 1e-16] } } }, [])[0].points, [{ x: 1, y: 3 }, { x: 2, y: 1 }]);
+    assert.deepEqual([modelsOf({ tables: {} }), sparsity({ tables: {} }, [])[0].points], [[], []]);
   });
   await test('the hashes of the fixture are those of the program', () => {
     assert.equal(blake3(Buffer.from('')), 'af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262');

@@ -528,14 +528,19 @@ pub struct Samples {
     /// Where inputs are.
     #[command(flatten)]
     pub inputs: InputArgs,
-    /// A table of what rows show: columns image (a file), text, caption, id; row, if lines are not rows in order; set, for
-    /// what a generator made
+    /// A table of what rows show: columns image (a file), text, words (a list in JSON, one entry per token), caption, id;
+    /// row, if lines are not rows in order; set, for what a generator made
     #[arg(long, value_name = "TABLE")]
     pub rows: Option<PathBuf>,
     /// A table of where concepts are in the images: row, concept, x, y, width, height, as shares of the image
     #[arg(long, value_name = "TABLE")]
     pub boxes: Option<PathBuf>,
-    /// Rows to take (of those in --rows, if it is given): of more, those on which latents fire most strongly
+    /// Patches of an image, with --pool: lines × columns of its last tokens [default: a square, or a square after one token
+    /// for the whole image]
+    #[arg(long, value_name = "HxW", requires = "pool")]
+    pub grid: Option<String>,
+    /// Rows to take (of those in --rows, if it is given): of more, for every latent some on which it fires strongly, some of
+    /// each tenth of its activations, and any
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub most: usize,
     /// The directory with results

@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use common::files::{SAELENS, SAELENS_SETTINGS, npy_f32, npy_i64, saelens};
 use common::{Room, etalon};
 use serde_json::Value;
 
@@ -438,6 +439,100 @@ fn samples_are_written_and_served() {
     let latent = manifest["concepts"][0].as_u64().unwrap();
     let concept = served.get(&format!("/api/v1/concepts/{latent}.json")).json();
     assert_eq!(concept["on"].as_array().unwrap().len(), concept["values"].as_array().unwrap().len());
+}
+
+/// Six images of a class token and 2 × 2 patches, in front of a dictionary of 6 latents; a generator that has them in another order.
+fn patches() -> Room {
+    let room = Room::new();
+    let value = |place: usize| ((place * 37 + place / 11) % 23) as f32 / 7.0 - 1.5;
+    let real: Vec<f32> = (0..6 * 5 * 4).map(value).collect();
+    let made: Vec<f32> = real.iter().rev().copied().collect();
+    room.write("x.npy", npy_f32(&[6, 5, 4], &real));
+    room.write("y.npy", npy_f32(&[6, 5, 4], &made));
+    room.write("sae/cfg.json", SAELENS_SETTINGS);
+    room.write("sae/sae_weights.safetensors", saelens(&SAELENS));
+    room.write("bird.png", b"\x89PNG\r\n\x1a\n0000IHDR");
+    let lines: Vec<String> =
+        (0..6).flat_map(|row| ["real", "sd"].map(|set| format!("{row},{set},bird.png,bird {row}"))).collect();
+    room.write("rows.csv", format!("row,set,image,caption\n{}\n", lines.join("\n")));
+    room
+}
+
+#[test]
+fn samples_say_what_every_patch_does() {
+    let room = patches();
+    let inputs = "--store x.npy --generated sd=y.npy --pool mean --rows rows.csv";
+    let said = room.done(&format!("samples --sae sae {inputs} --out out --json")).json();
+    assert_eq!(
+        (said["samples"].as_u64(), said["images"].as_u64(), said["unplaced"].as_u64()),
+        (Some(12), Some(1), Some(0))
+    );
+    let lines = |name: &str| -> Vec<Value> {
+        let text = std::fs::read_to_string(room.path(name)).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    // The obvious way: encode all tokens to a dense array, and take those of the patches.
+    room.done("encode --sae sae --store x.npy --out z.npy");
+    room.done("encode --sae sae --store y.npy --out z2.npy");
+    let dense = |name: &str| -> Vec<f32> {
+        let bytes = std::fs::read(room.path(name)).unwrap();
+        let values = &bytes[bytes.len() - 6 * 5 * 6 * 4..];
+        values.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
+    };
+    let samples = lines("out/samples.jsonl");
+    let mut maps = 0;
+    for (sample, codes) in
+        samples[..6].iter().zip(dense("z.npy").chunks(30)).chain(samples[6..].iter().zip(dense("z2.npy").chunks(30)))
+    {
+        for firing in sample["activations"].as_array().unwrap() {
+            let latent = firing["latent"].as_u64().unwrap() as usize;
+            let tokens: Vec<f32> = (0..5).map(|token| codes[token * 6 + latent]).collect();
+            let mean = tokens.iter().sum::<f32>() / 5.0;
+            assert!((firing["value"].as_f64().unwrap() - f64::from(mean)).abs() < 1e-5, "{firing}: {tokens:?}");
+            let grid =
+                firing["grid"].as_array().map(|grid| grid.iter().map(|one| one.as_f64().unwrap()).collect::<Vec<_>>());
+            let Some(grid) = grid else {
+                assert!(tokens[1..].iter().all(|&value| value == 0.0), "{firing}: {tokens:?}");
+                continue;
+            };
+            assert_eq!(grid.len(), 4);
+            // Three digits.
+            assert!(
+                grid.iter().zip(&tokens[1..]).all(|(a, b)| (a - f64::from(*b)).abs() <= 0.005 * a.abs()),
+                "{firing}"
+            );
+            maps += 1;
+        }
+    }
+    assert!(maps > 10 && said["maps"] == maps, "{maps}: {said}");
+
+    // Codes of tokens say the same as the dictionary that made them.
+    let codes = "--codes z.npy --generated sd=z2.npy --store x.npy --pool mean --rows rows.csv";
+    room.done(&format!("samples {codes} --out again --quiet"));
+    assert_eq!(samples, lines("again/samples.jsonl"));
+    // Some of the rows only: they say where they stand among all.
+    room.done(&format!("samples --sae sae {inputs} --most 3 --out few --quiet"));
+    let few = lines("few/samples.jsonl");
+    assert!(few.len() == 6 && few[0]["activations"][0]["above"].is_number(), "{}", few[0]);
+
+    // What does not fit is refused with its place; what cannot be known is left out with a note.
+    for (options, words) in [("--grid 3x3", "at least 3 × 3 = 9 tokens"), ("--grid 4", "14x14")] {
+        let refused = room.run(&format!("samples --sae sae {inputs} {options} --out no"));
+        assert!(refused.code == Some(2) && refused.err.contains(words), "{}", refused.err);
+    }
+    let refused = room.run("samples --codes z.npy --rows rows.csv --grid 2x2 --out no");
+    assert!(refused.code == Some(2) && refused.err.contains("--pool"), "{}", refused.err);
+    room.write("groups.npy", npy_i64(&[0; 29]));
+    let refused = room.run("samples --codes z.npy --samples groups.npy --pool mean --out no");
+    assert!(refused.code == Some(2) && refused.err.contains("30 ids"), "{}", refused.err);
+    room.write("texts.csv", "row,text\n0,a bird at the blue wall\n1,two birds\n");
+    let said = room.done("samples --sae sae --store x.npy --pool max --rows texts.csv --out texts");
+    assert!(said.err.contains("tokens of 2 samples"), "{}", said.err);
+    room.write("texts.csv", "row,words\n0,\"[\"\"<s>\"\",\"\"a\"\",\"\" bird\"\",\"\" s\"\",\"\"ings\"\"]\"\n");
+    room.done("samples --sae sae --store x.npy --pool max --rows texts.csv --out texts --quiet");
+    let texts = lines("texts/samples.jsonl");
+    assert_eq!(texts[0]["text"], "<s>a bird sings");
+    assert_eq!(texts[0]["activations"][0]["tokens"].as_array().unwrap().len(), 5);
 }
 
 #[test]

@@ -64,3 +64,12 @@ export function card(cards: Card[], measure: Measure | string): Card | undefined
   const name = typeof measure === 'string' ? measure : measure.metric;
   return cards.find((card) => card.name === name);
 }
+
+/** What a result is of, for people: its input set, and its data if there are several. */
+export function labelOf(boards: Board[], id: string): string {
+  for (const board of boards) {
+    const cell = board.cells.find((cell) => cell.runs.some((run) => run.id === id));
+    if (cell) return `${board.sets[cell.set].label}${boards.length > 1 && board.name ? `, ${board.name}` : ''}`;
+  }
+  return id.slice(0, 12);
+}

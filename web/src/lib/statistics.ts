@@ -120,7 +120,9 @@ export function ticks(low: number, high: number, count: number, log = false): nu
       for (const step of steps) out.push(step * 10 ** power);
     }
     const within = out.filter((value) => value >= low * 0.999 && value <= high * 1.001);
-    return within.length >= 2 ? within : ticks(low, high, count);
+    // Over many powers of ten not all of them have room.
+    const every = steps.length > 1 ? 1 : Math.ceil(within.length / (2 * count));
+    return within.length >= 2 ? within.filter((_, place) => place % every === 0) : ticks(low, high, count);
   }
   const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -45,9 +45,10 @@ export interface Result {
 
 export interface Layout { latent: number[]; x: number[]; y: number[]; name: string[] }
 export interface Region { name: string; x: number; y: number; width: number; height: number }
+/** `above`: the share of all rows with the latent that fire more strongly. `columns`: patches in a line, if they make no square. */
 export interface Shown {
-  id: string; value: number; text: string | null; words: string[] | null; caption: string | null; image: string | null;
-  tokens: number[]; grid: number[]; boxes: Region[]; sample: number;
+  id: string; value: number; above: number; text: string | null; words: string[] | null; caption: string | null; image: string | null;
+  tokens: number[]; grid: number[]; columns: number | null; boxes: Region[]; sample: number;
 }
 /** `on` and `values`: every sample it fires on, by place in the list of samples. */
 export interface Concept {

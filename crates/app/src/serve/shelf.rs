@@ -8,10 +8,11 @@ use std::time::SystemTime;
 
 use etalon::budget::Budget;
 use etalon::error::{Error, Result};
-use etalon::input::{PointLayout, Sample, read_layout, read_samples};
+use etalon::input::{Firing, PointLayout, Sample, read_layout, read_samples};
 use etalon::metrics::METRICS;
 use etalon::report;
 use etalon::results::{Archive, Cells, Damaged, Stored};
+use etalon::study::Gallery;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
@@ -21,9 +22,6 @@ use super::pictures::{self, Pictures};
 
 const JSON: &str = "application/json; charset=utf-8";
 const API: &str = "/api/v1";
-
-/// Samples shown of each kind.
-const SHOWN: usize = 16;
 
 /// Partners shown of a concept.
 const PARTNERS: usize = 20;
@@ -245,23 +243,32 @@ impl Content {
         for &(sample, place) in firing {
             by_set.entry(self.samples[sample].set.as_deref().unwrap_or("samples")).or_default().push((sample, place));
         }
-        let show = |chosen: &[(usize, usize)]| chosen.iter().map(|&one| self.shown(one)).collect::<Vec<Value>>();
         let set = |(name, of): (&&str, &Vec<(usize, usize)>)| {
-            let tenth = |part: usize| of[(part * of.len() + of.len() / 2) / 10];
-            let deciles: Vec<(usize, usize)> = if of.len() >= 10 { (0..10).map(tenth).collect() } else { of.clone() };
-            // The hash of its name is as good as a throw of dice, and the same each time.
-            let mut any = of.clone();
-            any.sort_by_key(|&(sample, _)| (crc32c::crc32c(self.samples[sample].id.as_bytes()), sample));
-            let first = |list: &[(usize, usize)]| show(&list[..list.len().min(SHOWN)]);
-            json!({"name": name, "fired": of.len(), "top": first(of), "deciles": show(&deciles), "random": first(&any)})
+            // Where it stands among all rows, if somebody said it; else among the samples.
+            let said = |place: usize| self.firing_at(of[place]).above.map(f64::from);
+            let known = (0..of.len()).all(|place| said(place).is_some());
+            let share = |place: usize| place as f64 / of.len() as f64;
+            let above = |place: usize| said(place).filter(|_| known).unwrap_or_else(|| share(place));
+            let gallery = Gallery::of(latent, of.len(), above);
+            let show = |places: &[usize]| {
+                places.iter().map(|&place| self.shown(of[place], above(place))).collect::<Vec<Value>>()
+            };
+            json!({
+                "name": name, "fired": of.len(), "top": show(&gallery.strongest), "deciles": show(&gallery.tenths),
+                "random": show(&gallery.any),
+            })
         };
         let sets: Vec<Value> = by_set.iter().map(set).collect();
         // Everything it fires on, by place in the list of samples: what a coalition fires on follows from these.
         let on: Vec<usize> = firing.iter().map(|&(sample, _)| sample).collect();
-        let values: Vec<f64> = firing.iter().map(|&(s, place)| self.samples[s].activations[place].value).collect();
+        let values: Vec<f64> = firing.iter().map(|&one| self.firing_at(one).value).collect();
         Some(json!({
             "latent": latent, "fired": firing.len(), "sets": sets, "partners": self.partners(latent), "on": on, "values": values,
         }))
+    }
+
+    fn firing_at(&self, (sample, place): (usize, usize)) -> &Firing {
+        &self.samples[sample].activations[place]
     }
 
     /// A sample without its activations.
@@ -273,12 +280,13 @@ impl Content {
         })
     }
 
-    fn shown(&self, (sample, place): (usize, usize)) -> Value {
-        let (about, firing) = (&self.samples[sample], &self.samples[sample].activations[place]);
+    fn shown(&self, (sample, place): (usize, usize), above: f64) -> Value {
+        let (about, firing) = (&self.samples[sample], self.firing_at((sample, place)));
         let image = about.image.as_ref().filter(|hash| self.pictures.contains_key(*hash));
         json!({
             "id": about.id, "value": firing.value, "text": about.text, "words": about.words, "caption": about.caption,
-            "image": image, "tokens": firing.tokens, "grid": firing.grid, "boxes": about.boxes, "sample": sample,
+            "image": image, "tokens": firing.tokens, "grid": firing.grid, "columns": about.columns, "boxes": about.boxes,
+            "above": above, "sample": sample,
         })
     }
 

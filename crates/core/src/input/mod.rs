@@ -43,6 +43,7 @@ pub use file::open_regular;
 pub use finite::{Census, Finite};
 pub use layout::{Layout as PointLayout, read_layout};
 pub use picture::{LARGEST_PICTURE, picture_ending, read_picture};
+pub(crate) use samples::LONGEST_SAMPLE;
 pub use samples::{Firing, Region, Sample, read_samples};
 pub use shape::Shape;
 pub use source::Source;

@@ -5,7 +5,9 @@
 //! {"id": "s2", "set": "sd15", "image": "<hash>", "caption": "a feeder", "activations": [{"latent": 17, "value": 0.4, "grid": [0, 0.4, 0, 0]}]}
 //! ```
 //!
-//! `tokens` has a value per word of the text (per entry of `words`, if that is given), `grid` one per patch, row by row of a square.
+//! `tokens` has a value per word of the text (per entry of `words`, if that is given), `grid` one per patch, row by row of a square
+//! (of lines of `columns` patches, if that is given). Where not all rows of the data are here, `above` says which share of the
+//! rows with this latent fires more strongly.
 //! `row` is its row of the data; `concepts` are those that it has by the labels, and `unknown` those of which nobody knows;
 //! `boxes` say where in the image something is; `codes` in the first line says of which codes all activations are, so that
 //! numbers of another dictionary are not taken for theirs. `etalon samples` writes such files.
@@ -13,14 +15,15 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::file::{failed, open_regular};
 use crate::budget::Budget;
 use crate::error::{Complaint, Result};
 
 /// Longer lines than this are no sample.
-const LONGEST_LINE: u64 = 1 << 20;
+pub(crate) const LONGEST_SAMPLE: u64 = 1 << 22;
 
 /// One thing that was shown to a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +42,9 @@ pub struct Sample {
     /// The name of its image, which is the hash of the image's bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// Patches in a line of its image, where they do not make a square.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<u32>,
     /// What was said about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caption: Option<String>,
@@ -92,12 +98,24 @@ pub struct Firing {
     pub latent: u32,
     /// How strongly, all in all.
     pub value: f64,
+    /// The share of all rows with this latent that fire more strongly, where not all of them are samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above: Option<f32>,
     /// How strongly on each word.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "briefly")]
     pub tokens: Vec<f32>,
     /// How strongly on each patch of the image, row by row.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "briefly")]
     pub grid: Vec<f32>,
+}
+
+/// Most values are 0, and `0` is shorter than `0.0`.
+fn briefly<S: Serializer>(values: &[f32], serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    let mut list = serializer.serialize_seq(Some(values.len()))?;
+    for value in values {
+        if *value == 0.0 { list.serialize_element(&0u8)? } else { list.serialize_element(value)? }
+    }
+    list.end()
 }
 
 /// Reads all samples, in the order of the file.
@@ -110,7 +128,7 @@ pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
     loop {
         line.clear();
         number += 1;
-        let read = (&mut reader).take(LONGEST_LINE).read_line(&mut line).map_err(|error| failed(error, path))?;
+        let read = (&mut reader).take(LONGEST_SAMPLE).read_line(&mut line).map_err(|error| failed(error, path))?;
         if read == 0 {
             return Ok(samples);
         }
@@ -122,8 +140,8 @@ pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
                 .found(found)
                 .at(format!("line {number}"))
         };
-        if read as u64 == LONGEST_LINE && !line.ends_with('\n') {
-            return Err(wrong(format!("more than {LONGEST_LINE} bytes")).file(path).into());
+        if read as u64 == LONGEST_SAMPLE && !line.ends_with('\n') {
+            return Err(wrong(format!("more than {LONGEST_SAMPLE} bytes")).file(path).into());
         }
         if !line.trim().is_empty() {
             let sample: Sample = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()).file(path))?;
@@ -161,6 +179,10 @@ mod tests {
         .unwrap();
         assert_eq!(samples.len(), 2);
         assert_eq!((samples[0].activations[0].latent, samples[0].text.as_deref()), (3, Some("<b>")));
+        let firing = Firing { latent: 3, value: 1.5, above: Some(0.25), tokens: vec![0.0, 1.5], grid: Vec::new() };
+        let text = serde_json::to_string(&firing).unwrap();
+        assert_eq!(text, r#"{"latent":3,"value":1.5,"above":0.25,"tokens":[0,1.5]}"#);
+        assert_eq!(serde_json::from_str::<Firing>(&text).unwrap(), firing);
     }
 
     #[test]
@@ -176,7 +198,7 @@ mod tests {
         let outside = r#"{"id": "a", "boxes": [{"name": "b", "x": 0.5, "y": 0, "width": 0.6, "height": 1}]}"#;
         assert!(read(outside).unwrap_err().to_string().contains("box"));
         assert_eq!(read(&outside.replace("0.6", "0.5")).unwrap()[0].boxes[0].name, "b");
-        let long = format!("{{\"id\": \"{}\"}}\n", "a".repeat(1 << 20));
+        let long = format!("{{\"id\": \"{}\"}}\n", "a".repeat(1 << 22));
         assert!(read(&long).unwrap_err().to_string().contains("more than"));
     }
 }

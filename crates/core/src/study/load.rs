@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::dictionary::Recognised;
 use super::generated::{generated_in, models};
 use super::rows;
+use super::tokens::TokensOfSets;
 use crate::budget::Budget;
 use crate::codes::{Codes, CodesBuilder};
 use crate::error::{Complaint, InFile, Result};
@@ -123,12 +124,38 @@ impl Paths {
         progress: &dyn Progress,
         cancel: &AtomicBool,
     ) -> Result<(Inputs, Option<Recognised>)> {
+        self.open_with_tokens(base, finite, budget, progress, cancel)
+            .map(|(inputs, recognised, _)| (inputs, recognised))
+    }
+
+    /// The same with the codes of all tokens, if there are any: what a sample is, token by token.
+    pub fn open_with_tokens(
+        &self,
+        base: &Path,
+        finite: Finite,
+        budget: &Budget,
+        progress: &dyn Progress,
+        cancel: &AtomicBool,
+    ) -> Result<(Inputs, Option<Recognised>, TokensOfSets)> {
+        self.open_all(base, finite, true, budget, progress, cancel)
+    }
+
+    fn open_all(
+        &self,
+        base: &Path,
+        finite: Finite,
+        keep_tokens: bool,
+        budget: &Budget,
+        progress: &dyn Progress,
+        cancel: &AtomicBool,
+    ) -> Result<(Inputs, Option<Recognised>, TokensOfSets)> {
         let mut inputs = self.load(base, finite, budget)?;
         let recognised = self.encode(base, &mut inputs, budget, progress, cancel)?;
+        let mut tokens = TokensOfSets::default();
         match (&self.pool, &self.samples) {
             (Some(pool), samples) => {
                 let samples = samples.as_ref().map(|text| load_samples(&base.join(text), budget)).transpose()?;
-                rows::pool(&mut inputs, pool.parse()?, samples)?;
+                tokens = rows::pool(&mut inputs, pool.parse()?, samples, keep_tokens)?;
             }
             (None, Some(_)) => {
                 return Err(Complaint::new("samples are given, and no way to pool them").expected("`pool`").into());
@@ -136,7 +163,7 @@ impl Paths {
             (None, None) => {}
         }
         inputs.check()?;
-        Ok((inputs, recognised))
+        Ok((inputs, recognised, tokens))
     }
 
     /// Reads everything that is named, as it is; checks that it fits together, unless tokens are to be pooled first.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::tokens::{Tokens, TokensOfSets};
 use crate::codes::{Codes, Pool};
 use crate::error::{Complaint, Result};
 use crate::run::{Inputs, Truth};
@@ -33,8 +34,9 @@ pub fn leave_out(inputs: &mut Inputs, dropped: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Makes one row per sample of codes, nulls, models and true codes; embeddings become their mean, or the first.
-pub fn pool(inputs: &mut Inputs, pool: Pool, samples: Option<Vec<u32>>) -> Result<()> {
+/// Makes one row per sample of codes, nulls, models and true codes; embeddings become their mean, or the first. Gives the
+/// codes as they were before, if they are to be kept: they are the larger part of the memory.
+pub fn pool(inputs: &mut Inputs, pool: Pool, samples: Option<Vec<u32>>, keep: bool) -> Result<TokensOfSets> {
     let of_store = inputs.embeddings.as_ref().and_then(|store| store.samples().map(<[u32]>::to_vec));
     let samples = samples.or(of_store).ok_or_else(|| {
         Complaint::new("nothing says which rows belong to one sample")
@@ -44,16 +46,20 @@ pub fn pool(inputs: &mut Inputs, pool: Pool, samples: Option<Vec<u32>>) -> Resul
     let largest = samples.iter().max().map_or(0, |&sample| sample as usize + 1);
     // Labels are per sample and may speak of samples that have no row.
     let count = inputs.labels.as_ref().map_or(largest, |labels| labels.rows().max(largest));
+    let samples: Arc<[u32]> = samples.into();
     let pooled = |codes: &Arc<Codes>| codes.pooled(&samples, count, pool).map(Arc::new);
-    inputs.codes = inputs.codes.as_ref().map(pooled).transpose()?;
+    let mut tokens = TokensOfSets::default();
+    let real = inputs.codes.take();
+    inputs.codes = real.as_ref().map(pooled).transpose()?;
+    tokens.real = real.filter(|_| keep).map(|codes| Tokens { codes, samples: samples.clone() });
     // Pooled codes are codes of no row, so that nothing can be decoded from them.
     inputs.dictionary = None;
     inputs.nulls = inputs.nulls.iter().map(pooled).collect::<Result<_>>()?;
     inputs.pooling = Some(pool);
     for model in &mut inputs.models {
         // A generator may make more or fewer tokens of a sample; if it does not say so, they are as the real ones.
-        let of_store = model.embeddings.as_ref().and_then(|store| store.samples().map(<[u32]>::to_vec));
-        let mine = of_store.as_deref().unwrap_or(&samples);
+        let of_store = model.embeddings.as_ref().and_then(|store| store.samples().map(Arc::from));
+        let mine: Arc<[u32]> = of_store.unwrap_or_else(|| samples.clone());
         if mine.len() != model.codes.rows() || mine.iter().any(|&sample| sample as usize >= count) {
             return Err(Complaint::new(format!("the tokens of the model `{}` cannot be pooled", model.name))
                 .expected(format!(
@@ -63,10 +69,12 @@ pub fn pool(inputs: &mut Inputs, pool: Pool, samples: Option<Vec<u32>>) -> Resul
                 .found(format!("{} rows", model.codes.rows()))
                 .into());
         }
-        model.codes = Arc::new(model.codes.pooled(mine, count, pool)?);
+        let pooled = Arc::new(model.codes.pooled(&mine, count, pool)?);
         if let Some(store) = &model.embeddings {
-            model.embeddings = Some(Arc::new(one_row_each(store, mine, count, pool)?));
+            model.embeddings = Some(Arc::new(one_row_each(store, &mine, count, pool)?));
         }
+        let codes = std::mem::replace(&mut model.codes, pooled);
+        tokens.models.extend(keep.then_some(Tokens { codes, samples: mine }));
     }
     if let Some(truth) = &inputs.truth {
         let (codes, directions) = (pooled(&truth.codes)?, truth.directions.clone());
@@ -74,7 +82,7 @@ pub fn pool(inputs: &mut Inputs, pool: Pool, samples: Option<Vec<u32>>) -> Resul
     }
     inputs.embeddings =
         inputs.embeddings.as_ref().map(|store| one_row_each(store, &samples, count, pool).map(Arc::new)).transpose()?;
-    Ok(())
+    Ok(tokens)
 }
 
 /// The mean row of every sample, or its first if codes take that; a sample without rows is zero.
@@ -136,21 +144,24 @@ mod tests {
     fn tokens_become_samples() {
         // Rows 0 and 2 are sample 0; sample 1 is row 1; sample 2 has a label and no row.
         let mut inputs = inputs();
-        pool(&mut inputs, Pool::Max, Some(vec![0, 1, 0])).unwrap();
+        let tokens = pool(&mut inputs, Pool::Max, Some(vec![0, 1, 0]), true).unwrap();
+        let real = tokens.real.unwrap();
+        assert_eq!((real.codes.rows(), &*real.samples, tokens.models.len()), (3, &[0u32, 1, 0][..], 1));
         let codes = inputs.codes.unwrap();
         assert_eq!(codes.rows(), 3);
         assert_eq!(codes.all().unwrap().row(0), (&[0u32, 1][..], &[1.0f32, 3.0][..]));
         assert_eq!(&*inputs.embeddings.unwrap().tile(0..3).unwrap().values, &[3.0, 3.0, 0.0]);
-        assert!(pool(&mut self::inputs(), Pool::Max, None).is_err());
+        assert!(pool(&mut self::inputs(), Pool::Max, None, true).is_err());
         assert_eq!(inputs.models[0].codes.all().unwrap().row(0), (&[0u32, 1][..], &[6.0f32, 4.0][..]));
         assert_eq!(inputs.pooling, Some(Pool::Max));
         let mut first = self::inputs();
-        pool(&mut first, Pool::First, Some(vec![0, 1, 0])).unwrap();
+        let none = pool(&mut first, Pool::First, Some(vec![0, 1, 0]), false).unwrap();
+        assert!(none.real.is_none() && none.models.is_empty());
         assert_eq!(first.models[0].codes.all().unwrap().row(0), (&[1u32][..], &[4.0f32][..]));
         assert_eq!(&*first.embeddings.unwrap().tile(0..3).unwrap().values, &[1.0, 3.0, 0.0]);
         let mut short = self::inputs();
         short.models[0].codes = Codes::from_dense(&[1.0, 1.0], 2).unwrap().into();
-        let error = pool(&mut short, Pool::Max, Some(vec![0, 1, 0])).unwrap_err().to_string();
+        let error = pool(&mut short, Pool::Max, Some(vec![0, 1, 0]), true).unwrap_err().to_string();
         assert!(error.contains("tokens of the model `a`"), "{error}");
     }
 }

@@ -1,86 +1,110 @@
 //! Samples for people to look at: some rows of the data with what they show, what is known about them, and which latents
-//! fire there.
+//! fire there, and where.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::sample_tables::{REAL, boxes, described, empty};
+use super::standing::{Chosen, Standing};
+use super::tokens::{Arrangement, PatchGrid, Tokens, TokensOfSets};
 use crate::budget::Budget;
-use crate::codes::{Codes, Latent};
-use crate::error::{Complaint, Error, InFile, Result};
-use crate::input::{Firing, Region, Sample, TextTable, read_picture, read_table};
+use crate::codes::Codes;
+use crate::error::{Complaint, Error, Result};
+use crate::input::{Firing, LONGEST_SAMPLE, Sample, read_picture};
 use crate::labels::{Annotations, Concept, Label};
 use crate::run::Inputs;
 use crate::store::disk;
 
-/// Tables that say what rows are.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SampleTables<'a> {
-    /// Columns `image` (a file, from where the table is), `text`, `caption`, `id`; `row`, if lines are not rows in order;
-    /// `set`, the generator, if it is not the real row.
+/// Values per token that a sample keeps at most: 64 latents on 16 × 16 patches.
+const MOST_VALUES: usize = 1 << 14;
+
+/// What to write.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleSettings<'a> {
+    /// A table with columns `image` (a file, from where the table is), `text`, `words`, `caption`, `id`; `row`, if lines are
+    /// not rows in order; `set`, the generator, if it is not the real row.
     pub rows: Option<&'a Path>,
-    /// Columns `row`, `concept`, `x`, `y`, `width`, `height`, as shares of the image.
+    /// A table with columns `row`, `concept`, `x`, `y`, `width`, `height`, as shares of the image.
     pub boxes: Option<&'a Path>,
+    /// How the last tokens of an image lie, where they do not make a square.
+    pub grid: Option<PatchGrid>,
+    /// Rows to write, real and generated.
+    pub most: usize,
 }
 
 /// What was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenSamples {
     /// Lines of `samples.jsonl`.
     pub samples: usize,
     /// Images, each once.
     pub images: usize,
+    /// Firings with a value for every patch or word.
+    pub maps: usize,
+    /// Samples with an image or a text of which nobody can know how their tokens lie in it.
+    pub unplaced: usize,
 }
 
-/// The name of the real rows where there are generators beside them.
-const REAL: &str = "real";
+/// One set of rows: the real ones, or what a generator made.
+struct Side<'a> {
+    /// As tables name it: nothing for the real rows.
+    key: String,
+    /// As samples name it: nothing where there are real rows only.
+    set: Option<String>,
+    codes: &'a Codes,
+    tokens: Option<&'a Tokens>,
+}
 
-/// A set ("" for the real rows) and a row.
-type Place = (String, usize);
-
-/// Writes `samples.jsonl` and `images/` into a directory: `most` rows, real and generated.
+/// Writes `samples.jsonl` and `images/` into a directory. Tokens are those that were pooled to the rows of the inputs.
 pub fn write_samples(
     inputs: &Inputs,
-    tables: &SampleTables<'_>,
-    most: usize,
+    tokens: &TokensOfSets,
+    settings: &SampleSettings<'_>,
     out: &Path,
     budget: &Budget,
 ) -> Result<WrittenSamples> {
     let codes = inputs.codes.as_deref().ok_or_else(|| Complaint::new("samples need codes").advice("give --codes"))?;
-    let sets: Vec<&str> = inputs.models.iter().map(|model| model.name.as_str()).collect();
+    let names: Vec<&str> = inputs.models.iter().map(|model| model.name.as_str()).collect();
     let described =
-        tables.rows.map(|path| described(path, codes.rows(), &sets, budget)).transpose()?.unwrap_or_default();
-    let boxes = tables.boxes.map(|path| boxes(path, codes.rows(), budget)).transpose()?.unwrap_or_default();
+        settings.rows.map(|path| described(path, codes.rows(), &names, budget)).transpose()?.unwrap_or_default();
+    let boxes = settings.boxes.map(|path| boxes(path, codes.rows(), budget)).transpose()?.unwrap_or_default();
+    let real = (!names.is_empty()).then(|| REAL.to_string());
+    let mut sides = vec![Side { key: String::new(), set: real, codes, tokens: tokens.real.as_ref() }];
+    for (place, model) in inputs.models.iter().enumerate() {
+        let (key, set) = (model.name.clone(), Some(model.name.clone()));
+        sides.push(Side { key, set, codes: &model.codes, tokens: tokens.models.get(place) });
+    }
     // Rows of which a table says what they show come before others: there is something to see.
     let seen: BTreeSet<usize> = described.keys().map(|(_, row)| *row).collect();
-    let rows = chosen(codes, most, &seen)?;
-    let (mut count, mut images) = (0, BTreeSet::new());
+    let chosen = Chosen::of(&sides.iter().map(|side| side.codes).collect::<Vec<_>>(), settings.most, &seen)?;
+    let (mut written, mut images) = (WrittenSamples::default(), BTreeSet::new());
     let mut file = disk::NewFile::create(&out.join("samples.jsonl"))?;
-    let real = (!sets.is_empty()).then(|| REAL.to_string());
-    let sides = [(String::new(), real, codes)].into_iter();
-    let sides = sides.chain(inputs.models.iter().map(|m| (m.name.clone(), Some(m.name.clone()), m.codes.as_ref())));
-    for (key, set, codes) in sides {
-        let all = codes.all()?;
-        for &row in rows.iter().filter(|&&row| row < codes.rows()) {
-            let (latents, values) = all.row(row);
-            let firing = latents.iter().zip(values).map(|(&latent, &value)| Firing {
-                latent,
-                value: f64::from(value),
-                tokens: Vec::new(),
-                grid: Vec::new(),
-            });
-            let mut sample = described.get(&(key.clone(), row)).cloned().unwrap_or_else(|| empty(row));
-            if key.is_empty() {
+    for side in &sides {
+        let standings = chosen.standings(side.codes)?;
+        let token_rows = side.tokens.map_or_else(Vec::new, |tokens| tokens.of(&chosen.rows));
+        for (place, &row) in chosen.rows.iter().enumerate() {
+            let mut sample = described.get(&(side.key.clone(), row)).cloned().unwrap_or_else(|| empty(row));
+            if side.key.is_empty() {
                 sample.boxes = boxes.get(&row).cloned().unwrap_or_default();
                 if let Some(labels) = inputs.labels.as_deref() {
                     let with = |wanted| named(labels, row, wanted);
                     (sample.concepts, sample.unknown) = (Some(with(Label::Yes)), with(Label::Unknown));
                 }
             } else if sample.id == row.to_string() {
-                sample.id = format!("{key} {row}");
+                sample.id = format!("{} {row}", side.key);
             }
-            (sample.set, sample.activations) = (set.clone(), firing.collect());
-            sample.codes = (count == 0).then(|| codes.id()).transpose()?;
-            if let (Some(image), Some(table)) = (&sample.image, tables.rows) {
+            sample.set.clone_from(&side.set);
+            sample.activations = firings(side.codes, row, &standings[place], chosen.all)?;
+            if let (Some(tokens), Some(rows)) = (side.tokens, token_rows.get(place)) {
+                match Arrangement::of(&sample, rows.len(), settings.grid)? {
+                    Some(arrangement) => {
+                        written.maps += lay_out(&mut sample, &standings[place], tokens, rows, arrangement)?;
+                    }
+                    None => written.unplaced += usize::from(sample.image.is_some() || sample.text.is_some()),
+                }
+            }
+            sample.codes = (written.samples == 0).then(|| side.codes.id()).transpose()?;
+            if let (Some(image), Some(table)) = (&sample.image, settings.rows) {
                 let (bytes, ending) = read_picture(&table.parent().unwrap_or(Path::new("")).join(image))?;
                 let hash = blake3::hash(&bytes).to_hex().to_string();
                 if images.insert(hash.clone()) {
@@ -89,137 +113,75 @@ pub fn write_samples(
                 sample.image = Some(hash);
             }
             let line = serde_json::to_string(&sample).map_err(|error| Error::Bug(format!("a sample: {error}")))?;
+            if line.len() as u64 >= LONGEST_SAMPLE {
+                return Err(Complaint::new("a sample is too long to be shown")
+                    .expected(format!("fewer than {LONGEST_SAMPLE} bytes"))
+                    .found(format!("{} bytes, {} latents that fire", line.len(), sample.activations.len()))
+                    .at(format!("row {row}"))
+                    .advice("take codes with fewer active latents")
+                    .into());
+            }
             file.write(format!("{line}\n").as_bytes())?;
-            count += 1;
+            written.samples += 1;
         }
     }
     file.finish()?;
-    Ok(WrittenSamples { samples: count, images: images.len() })
+    written.images = images.len();
+    Ok(written)
 }
 
-fn empty(row: usize) -> Sample {
-    Sample {
-        id: row.to_string(),
-        set: None,
-        text: None,
-        words: None,
-        image: None,
-        caption: None,
-        row: Some(row as u64),
-        concepts: None,
-        unknown: Vec::new(),
-        boxes: Vec::new(),
-        codes: None,
-        activations: Vec::new(),
+/// The latents that fire on a row; where they stand, unless all rows are here and everybody can see it.
+fn firings(codes: &Codes, row: usize, standings: &[Standing], all: bool) -> Result<Vec<Firing>> {
+    let (latents, values) = codes.view(row..row + 1)?.row(0);
+    let firing = |((&latent, value), standing): ((&u32, &f32), &Standing)| Firing {
+        latent,
+        // The shortest digits that mean this number.
+        value: value.to_string().parse().unwrap_or(f64::from(*value)),
+        above: (!all).then_some(standing.above),
+        tokens: Vec::new(),
+        grid: Vec::new(),
+    };
+    Ok(latents.iter().zip(values).zip(standings).map(firing).collect())
+}
+
+/// Gives firings their values per patch or word; says how many. They are kept where the sample is among those that people
+/// see of a latent, and if these are too many, where its turn comes first.
+fn lay_out(
+    sample: &mut Sample,
+    standings: &[Standing],
+    tokens: &Tokens,
+    rows: &[usize],
+    arrangement: Arrangement,
+) -> Result<usize> {
+    let rows = &rows[arrangement.first()..];
+    let mut wanted: Vec<(u16, u32)> = sample
+        .activations
+        .iter()
+        .zip(standings)
+        .filter_map(|(firing, standing)| Some((standing.turn?, firing.latent)))
+        .collect();
+    wanted.sort_unstable();
+    wanted.truncate(MOST_VALUES / rows.len().max(1));
+    let mut latents: Vec<u32> = wanted.into_iter().map(|(_, latent)| latent).collect();
+    latents.sort_unstable();
+    let mut found: BTreeMap<u32, Vec<f32>> = tokens.values(rows, &latents)?;
+    let maps = found.len();
+    for firing in &mut sample.activations {
+        let Some(values) = found.remove(&firing.latent) else { continue };
+        match arrangement {
+            Arrangement::Patches { .. } => firing.grid = values,
+            Arrangement::Words { .. } => firing.tokens = values,
+        }
     }
+    if let Arrangement::Patches { columns, .. } = arrangement {
+        sample.columns = columns.filter(|_| maps > 0);
+    }
+    Ok(maps)
 }
 
 fn named(labels: &Annotations, row: usize, wanted: Label) -> Vec<String> {
     let has = |concept: &usize| labels.label(row, Concept(*concept as u32)) == wanted;
     (0..labels.concepts()).filter(has).map(|concept| labels.names()[concept].clone()).collect()
-}
-
-/// All rows (of `seen`, unless it is empty), ascending; or, if there are more than `most`, the strongest of every latent, then
-/// the second strongest, and so on.
-fn chosen(codes: &Codes, most: usize, seen: &BTreeSet<usize>) -> Result<Vec<usize>> {
-    let all: BTreeSet<usize> = if seen.is_empty() { (0..codes.rows()).collect() } else { seen.clone() };
-    if all.len() <= most {
-        return Ok(all.into_iter().collect());
-    }
-    let columns = codes.columns()?;
-    let strongest = |latent: usize| {
-        let (rows, values) = columns.latent(Latent(latent as u32));
-        let entries = values.iter().copied().zip(rows.iter().copied());
-        let mut order: Vec<(f32, u32)> = entries.filter(|(_, row)| all.contains(&(*row as usize))).collect();
-        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        // No more than this many of one latent can be among them.
-        order.truncate(most);
-        order
-    };
-    let lists: Vec<Vec<(f32, u32)>> = (0..codes.latents()).map(strongest).collect();
-    let mut found = BTreeSet::new();
-    for round in 0..lists.iter().map(Vec::len).max().unwrap_or(0) {
-        for (_, row) in lists.iter().filter_map(|list| list.get(round)) {
-            if found.len() >= most {
-                return Ok(found.into_iter().collect());
-            }
-            found.insert(*row as usize);
-        }
-    }
-    Ok(found.into_iter().collect())
-}
-
-fn described(path: &Path, rows: usize, sets: &[&str], budget: &Budget) -> Result<BTreeMap<Place, Sample>> {
-    let table = read_table(path, budget)?;
-    let read = || -> Result<BTreeMap<Place, Sample>> {
-        if !["image", "text", "caption"].iter().any(|name| table.column(name).is_some()) {
-            return Err(Complaint::new("this table does not say what rows show")
-                .expected("a column `image`, `text` or `caption`")
-                .found(table.header.join(", "))
-                .into());
-        }
-        let mut found = BTreeMap::new();
-        for (line, cells) in table.cells.iter().enumerate() {
-            let cell = |name: &str| {
-                let text = table.column(name).map(|column| cells[column].trim()).filter(|text| !text.is_empty());
-                text.map(String::from)
-            };
-            let row = row_of(&table, line, rows)?;
-            let set = cell("set").filter(|set| set != REAL).unwrap_or_default();
-            if !set.is_empty() && !sets.contains(&set.as_str()) {
-                return Err(Complaint::new("a set is no generator")
-                    .expected(format!("`{REAL}` or one of {sets:?}"))
-                    .found(format!("`{}`", set.escape_debug()))
-                    .at(table.place(line))
-                    .into());
-            }
-            let mut sample = empty(row);
-            sample.id = cell("id").unwrap_or(sample.id);
-            (sample.image, sample.text, sample.caption) = (cell("image"), cell("text"), cell("caption"));
-            found.insert((set, row), sample);
-        }
-        Ok(found)
-    };
-    read().in_file(path)
-}
-
-fn boxes(path: &Path, rows: usize, budget: &Budget) -> Result<BTreeMap<usize, Vec<Region>>> {
-    let table = read_table(path, budget)?;
-    let read = || -> Result<BTreeMap<usize, Vec<Region>>> {
-        let mut found: BTreeMap<usize, Vec<Region>> = BTreeMap::new();
-        for (line, cells) in table.cells.iter().enumerate() {
-            let wrong = |found: String| {
-                Complaint::new("a line is no box")
-                    .expected("row, concept, x, y, width and height, the last four as shares of the image")
-                    .found(found)
-                    .at(table.place(line))
-            };
-            let cell = |name: &str| table.column(name).map(|column| cells[column].trim());
-            let number = |name: &str| cell(name).and_then(|text| text.parse::<f32>().ok());
-            let region = (|| {
-                let (name, x, y) = (cell("concept")?.to_string(), number("x")?, number("y")?);
-                Some(Region { name, x, y, width: number("width")?, height: number("height")? })
-            })();
-            let region = region.filter(Region::is_inside).ok_or_else(|| wrong(format!("`{}`", cells.join(","))))?;
-            found.entry(row_of(&table, line, rows)?).or_default().push(region);
-        }
-        Ok(found)
-    };
-    read().in_file(path)
-}
-
-/// The column `row`, or the place of the line.
-fn row_of(table: &TextTable, line: usize, rows: usize) -> Result<usize> {
-    let row = match table.column("row") {
-        Some(column) => table.cells[line][column].trim().parse().ok(),
-        None => Some(line),
-    };
-    row.filter(|&row| row < rows).ok_or_else(|| {
-        Complaint::new("a line is of no row of the codes")
-            .expected(format!("a row from 0 to {}", rows.saturating_sub(1)))
-            .at(table.place(line))
-            .into()
-    })
 }
 
 #[cfg(test)]
@@ -228,7 +190,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::codes::Pool;
     use crate::input::read_samples;
+    use crate::run::Model;
+    use crate::study::rows;
 
     /// Rows × latents: 1 0 | 3 2 | 0 4.
     fn inputs() -> Inputs {
@@ -246,10 +211,10 @@ mod tests {
         fs::write(&rows, "row,image,caption\n1,bird.png,a bird\n2,bird.png,another\n").unwrap();
         fs::write(&boxes, "row,concept,x,y,width,height\n1,striped,0.1,0.2,0.3,0.4\n").unwrap();
         let (out, budget) = (room.path().join("out"), Budget::of_machine());
-        let tables = SampleTables { rows: Some(&rows), boxes: Some(&boxes) };
-        let written = write_samples(&inputs(), &tables, 10, &out, &budget).unwrap();
+        let settings = SampleSettings { rows: Some(&rows), boxes: Some(&boxes), grid: None, most: 10 };
+        let written = write_samples(&inputs(), &TokensOfSets::default(), &settings, &out, &budget).unwrap();
         // Two rows share one image.
-        assert_eq!(written, WrittenSamples { samples: 2, images: 1 });
+        assert_eq!(written, WrittenSamples { samples: 2, images: 1, ..WrittenSamples::default() });
         let samples = read_samples(&out.join("samples.jsonl"), &budget).unwrap();
         assert_eq!(samples[0].codes, inputs().codes.map(|codes| codes.id().unwrap()));
         assert_eq!((samples[0].caption.as_deref(), &samples[1].codes), (Some("a bird"), &None));
@@ -260,36 +225,111 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_are_the_strongest_of_every_latent() {
-        // Latent 0 is strongest in row 1, latent 1 in row 2.
-        let inputs = inputs();
-        let codes = inputs.codes.as_deref().unwrap();
-        let none = BTreeSet::new();
-        assert_eq!(chosen(codes, 2, &none).unwrap(), [1, 2]);
-        assert_eq!(chosen(codes, 3, &none).unwrap(), [0, 1, 2]);
-        assert_eq!(chosen(codes, 0, &none).unwrap(), [0usize; 0]);
-        // Only rows that can be seen, if there are any: of 0 and 2 latent 0 is strongest in row 0.
-        assert_eq!(chosen(codes, 9, &BTreeSet::from([0, 2])).unwrap(), [0, 2]);
-        assert_eq!(chosen(codes, 1, &BTreeSet::from([0, 2])).unwrap(), [0]);
-    }
-
-    #[test]
     fn wrong_tables_are_named() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("rows.csv");
-        for text in ["row,width\n0,3\n", "row,text\n3,a\n", "set,text\nother,a\n", "image\nnowhere.png\n"] {
+        let write = |rows, boxes| {
+            let settings = SampleSettings { rows, boxes, grid: None, most: 9 };
+            let out = room.path().join("o");
+            write_samples(&inputs(), &TokensOfSets::default(), &settings, &out, &Budget::of_machine()).unwrap_err()
+        };
+        for text in [
+            "row,width\n0,3\n",
+            "row,text\n3,a\n",
+            "set,text\nother,a\n",
+            "image\nnowhere.png\n",
+            "words\na bird\n",
+            "words\n\"[1]\"\n",
+        ] {
             fs::write(&path, text).unwrap();
-            let tables = SampleTables { rows: Some(&path), boxes: None };
-            let error =
-                write_samples(&inputs(), &tables, 9, &room.path().join("o"), &Budget::of_machine()).unwrap_err();
+            let error = write(Some(&path), None);
             assert!(error.is_input(), "{text}: {error}");
         }
         for text in ["row,concept,x,y,width,height\n0,a,0.9,0,0.9,1\n", "row,concept\n0,a\n"] {
             fs::write(&path, text).unwrap();
-            let tables = SampleTables { rows: None, boxes: Some(&path) };
-            let error =
-                write_samples(&inputs(), &tables, 9, &room.path().join("o"), &Budget::of_machine()).unwrap_err();
+            let error = write(None, Some(&path));
             assert!(error.to_string().contains("box"), "{error}");
         }
+    }
+
+    /// Two samples of five tokens (the first for the whole) and two latents; a generator that swaps the latents.
+    fn pooled() -> (Inputs, TokensOfSets) {
+        // Latent 0 fires on tokens 0, 1 and 4 of sample 0 and on token 2 of sample 1; latent 1 on token 3 of sample 0.
+        let values =
+            [9.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.54321, 0.0, 0.0, 0.0, 0.0, 0.0];
+        let swapped: Vec<f32> = values.chunks_exact(2).flat_map(|pair| [pair[1], pair[0]]).collect();
+        let codes = |values: &[f32]| Arc::new(Codes::from_dense(values, 2).unwrap());
+        let model = Model { name: "sd".into(), codes: codes(&swapped), embeddings: None };
+        let mut inputs = Inputs { codes: Some(codes(&values)), models: vec![model], ..Inputs::default() };
+        let samples = (0..10).map(|row| row / 5).collect();
+        let tokens = rows::pool(&mut inputs, Pool::Mean, Some(samples), true).unwrap();
+        (inputs, tokens)
+    }
+
+    fn maps(table: &str, grid: Option<&str>) -> Result<(WrittenSamples, Vec<Sample>)> {
+        let room = tempfile::tempdir().unwrap();
+        fs::write(room.path().join("bird.png"), b"\x89PNG\r\n\x1a\n0000").unwrap();
+        let rows = room.path().join("rows.csv");
+        fs::write(&rows, table).unwrap();
+        let grid = grid.map(|grid| grid.parse()).transpose()?;
+        let settings = SampleSettings { rows: Some(&rows), boxes: None, grid, most: 10 };
+        let ((inputs, tokens), budget) = (pooled(), Budget::of_machine());
+        let written = write_samples(&inputs, &tokens, &settings, room.path(), &budget)?;
+        Ok((written, read_samples(&room.path().join("samples.jsonl"), &budget)?))
+    }
+
+    #[test]
+    fn images_get_a_value_per_patch() {
+        let table = "row,set,image\n0,real,bird.png\n1,real,bird.png\n0,sd,bird.png\n1,sd,bird.png\n";
+        let (written, samples) = maps(table, None).unwrap();
+        // Three firings of the real rows and three of the generator, each with a map.
+        assert_eq!(written, WrittenSamples { samples: 4, images: 1, maps: 6, unplaced: 0 });
+        // Five tokens are one for the whole image and 2 × 2 patches; the mean of all five is the value.
+        let firing = &samples[0].activations;
+        assert_eq!((firing[0].value, &firing[0].grid[..]), (2.6, &[1.0, 0.0, 0.0, 3.0][..]));
+        assert_eq!((firing[1].value, &firing[1].grid[..]), (0.4, &[0.0, 0.0, 2.0, 0.0][..]));
+        assert_eq!(samples[1].activations[0].grid, [0.0, 0.543, 0.0, 0.0]);
+        assert!(samples[0].columns.is_none() && firing[0].tokens.is_empty() && firing[0].above.is_none());
+        // What the generator made is the same with the latents swapped.
+        assert_eq!(samples[2].set.as_deref(), Some("sd"));
+        assert_eq!(samples[2].activations[1].grid, firing[0].grid);
+        // A grid that somebody names takes the last tokens.
+        let (_, wide) = maps(table, Some("1x3")).unwrap();
+        assert_eq!((wide[0].columns, &wide[0].activations[0].grid[..]), (Some(3), &[0.0, 0.0, 3.0][..]));
+        assert!(maps(table, Some("2x3")).unwrap_err().to_string().contains("too few tokens"));
+    }
+
+    #[test]
+    fn texts_get_a_value_per_word() {
+        let table = "row,words\n0,\"[\"\"a\"\",\"\" bird,\"\",\"\" a\"\",\"\" wall\"\"]\"\n";
+        let (written, samples) = maps(table, None).unwrap();
+        assert_eq!((written.maps, written.unplaced), (2, 0));
+        assert_eq!(samples[0].text.as_deref(), Some("a bird, a wall"));
+        assert_eq!(samples[0].words.as_ref().unwrap()[1], " bird,");
+        assert_eq!(samples[0].activations[0].tokens, [1.0, 0.0, 0.0, 3.0]);
+        assert!(samples[0].activations[0].grid.is_empty());
+        // Five words between spaces take the first token along; three are nobody knows which.
+        let (_, samples) = maps("row,text\n0,a bird on a wall\n", None).unwrap();
+        assert_eq!(samples[0].activations[0].tokens, [9.0, 1.0, 0.0, 0.0, 3.0]);
+        let (written, samples) = maps("row,text\n0,on a wall\n", None).unwrap();
+        assert_eq!((written.maps, written.unplaced, samples[0].activations[0].tokens.len()), (0, 1, 0));
+        let error = maps("row,words\n0,\"[\"\"a\"\"]\"\n", None).unwrap_err().to_string();
+        assert!(error.contains("other words than tokens"), "{error}");
+    }
+
+    #[test]
+    fn a_sample_keeps_a_bounded_number_of_values() {
+        // Three latents fire on all of 8,192 patches: two of them are what a sample keeps.
+        let codes = Arc::new(Codes::from_dense(&vec![1.0; 3 * 8192], 3).unwrap());
+        let tokens = Tokens { codes, samples: vec![0; 8192].into() };
+        let mut sample = empty(0);
+        let standing = Standing { above: 0.0, turn: Some(0) };
+        let standings = [Standing { turn: Some(4), ..standing }, standing, Standing { turn: Some(1), ..standing }];
+        sample.activations = firings(&tokens.codes, 0, &standings, true).unwrap();
+        let rows: Vec<usize> = (0..8192).collect();
+        let patches = Arrangement::Patches { first: 0, columns: Some(64) };
+        assert_eq!(lay_out(&mut sample, &standings, &tokens, &rows, patches).unwrap(), 2);
+        let lengths: Vec<usize> = sample.activations.iter().map(|firing| firing.grid.len()).collect();
+        assert_eq!((lengths, sample.columns), (vec![0, 8192, 8192], Some(64)));
     }
 }
