@@ -157,7 +157,8 @@ mod tests {
     #[test]
     fn ranges_cover_all_latents_and_are_small() {
         assert_eq!(ranges(&[3, 3, 3, 9, 1, 0], 6), [0..2, 2..3, 3..4, 4..6]);
-        assert_eq!((ranges(&[], 5), ranges(&[0, 0], 0)), (vec![], vec![0..2]));
+        assert!(ranges(&[], 5).is_empty());
+        assert_eq!(ranges(&[0, 0, 1], 0), [0..2, 2..3]);
     }
 
     #[test]
