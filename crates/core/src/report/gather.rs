@@ -242,7 +242,8 @@ fn input_set(of: &[&Stored]) -> InputSet {
     InputSet {
         label: name.clone(),
         name,
-        group: text_of(about, "group"),
+        // Dictionaries that nobody put into groups are in that of their architecture.
+        group: text_of(about, "group").or_else(|| text_of(about, "architecture")),
         description: text_of(about, "description"),
         numbers: lists.iter().map(|(name, list)| (name.clone(), mean(list))).collect(),
     }

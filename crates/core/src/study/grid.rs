@@ -33,6 +33,7 @@ impl Set {
         if let Some(dictionary) = &inputs.dictionary {
             about.insert("architecture".into(), json!(dictionary.card().arch));
             about.insert("width".into(), json!(dictionary.card().width));
+            about.extend(dictionary.card().k.map(|k| ("k".into(), json!(k))));
         }
         Set { name: name.into(), inputs, about }
     }
