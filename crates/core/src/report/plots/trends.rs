@@ -74,6 +74,17 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
 /// Numbers that are chosen, and not measured: along a line only the one that it runs against may change.
 const CHOSEN: [&str; 2] = ["latents", "k"];
 
+/// A name without what differs in numbers alone: without its parts that have digits (`topk-512-k16-seed0` is `topk`), or
+/// without digits where every part has some.
+fn letters(name: &str) -> String {
+    const BETWEEN: [char; 3] = ['-', '_', ' '];
+    let has_digit = |part: &str| part.contains(|c: char| c.is_ascii_digit());
+    let parts: String = name.split_inclusive(BETWEEN).filter(|part| !has_digit(part)).collect();
+    let bare = name.replace(|c: char| c.is_ascii_digit(), "");
+    let kept = if parts.is_empty() { bare } else { parts };
+    kept.trim_matches(BETWEEN).to_string()
+}
+
 /// Input sets that belong on one line: those of one name if names repeat, else those of one group, else those whose
 /// names differ in numbers alone, and in each case those that agree in what else was chosen. Others have nothing in
 /// common that a line could follow.
@@ -100,7 +111,6 @@ fn families(gathered: &Gathered<'_>, field: &str) -> Vec<(String, Vec<usize>)> {
     let several = |families: &Vec<(String, String, Vec<usize>)>| families.iter().any(|family| family.2.len() > 1);
     let by_name = by(&|set| Some(gathered.sets[set].name.clone()));
     let by_group = by(&|set| gathered.sets[set].group.clone());
-    let letters = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "").trim_matches(['-', '_', ' ']).to_string();
     let by_letters = by(&|set| Some(letters(&gathered.sets[set].name)));
     let mut families = [by_name, by_group, by_letters].into_iter().find(several).unwrap_or_default();
     // Beside a line of its own name, a lone point is the end of another comparison.
@@ -113,4 +123,22 @@ fn families(gathered: &Gathered<'_>, field: &str) -> Vec<(String, Vec<usize>)> {
         .map(|(name, fixed, _)| if twice(name) { format!("{name}{fixed}") } else { name.clone() })
         .collect();
     labels.into_iter().zip(families).map(|(label, (_, _, members))| (label, members)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::letters;
+
+    #[test]
+    fn what_is_left_of_names() {
+        for (name, left) in [
+            ("topk-512-k16-seed0", "topk"),
+            ("batch_topk-2048-k64", "batch_topk"),
+            ("gpt-2-relu-512", "gpt-relu"),
+            ("run12", "run"),
+            ("trained", "trained"),
+        ] {
+            assert_eq!(letters(name), left);
+        }
+    }
 }
