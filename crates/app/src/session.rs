@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use etalon::budget::Budget;
 use etalon::error::{Complaint, Error, Result};
-use etalon::progress::Progress;
+use etalon::progress::{Progress, Watch};
 use etalon::run::Engine;
 use serde_json::{Value, json};
 
@@ -61,6 +61,11 @@ impl Session {
     /// An engine with this session's threads, memory and progress bar.
     pub fn engine(&self) -> Result<Engine<'_>> {
         Engine::new(self.threads, self.budget.clone(), &self.bar, &self.cancel)
+    }
+
+    /// The progress bar and the way to stop, for what takes both.
+    pub fn watch(&self) -> Watch<'_> {
+        Watch { progress: &self.bar, cancel: &self.cancel }
     }
 
     /// The progress bar.

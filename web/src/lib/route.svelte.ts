@@ -40,6 +40,13 @@ export function set(change: Record<string, string | number | boolean | null | un
   history.replaceState(null, '', write(route));
 }
 
+/** The keys `[` and `]` go to the model before and after, around the ends; not while somebody types. */
+export function step(event: KeyboardEvent, models: string[]) {
+  if ((event.target as HTMLElement).matches('input, select, textarea') || event.ctrlKey || event.metaKey || !['[', ']'].includes(event.key) || !models.length) return;
+  const here = Math.max(0, models.indexOf(route.query.model ?? ''));
+  set({ model: models[(here + (event.key === ']' ? 1 : -1) + models.length) % models.length] });
+}
+
 export function link(page: string, rest: (string | number)[] = [], query: Record<string, string> = {}): string {
   return write({ page, rest: rest.map(String), query });
 }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use etalon::error::{Complaint, Result};
-use etalon::progress::Watch;
 use etalon::sae::baseline::{self, Wish};
 use etalon::sae::{Dictionary, checkpoint};
 use etalon::store::ActivationStore;
@@ -56,7 +55,7 @@ pub fn make(
         Some(path) if !wanted.is_empty() => Some(checkpoint::load(path, &session.budget)?.dictionary),
         _ => None,
     };
-    let watch = Watch { progress: session.progress(), cancel: &session.cancel };
+    let watch = session.watch();
     let mut made = Vec::new();
     for Wanted { name, latents, k, seed, out } in wanted {
         let baseline = baseline::find(name)

@@ -58,7 +58,7 @@ fn find_metric(name: &str) -> Result<&'static dyn Metric> {
 
 /// Reads the inputs that are named, and encodes them if a dictionary is.
 fn load_inputs(paths: &Paths, finite: Finite, engine: &Engine<'_>, session: &Session) -> Result<Inputs> {
-    let open = || paths.open(Path::new(""), finite, &session.budget, session.progress(), &session.cancel);
+    let open = || paths.open(Path::new(""), finite, &session.budget, &session.watch());
     let (inputs, recognised) = engine.install(open)?;
     say_recognised(recognised.as_ref(), session);
     Ok(inputs)

@@ -19,7 +19,7 @@ pub fn run(args: &cli::Samples, session: &Session) -> Result<ExitCode> {
     let grid = args.grid.as_deref().map(str::parse).transpose()?;
     let settings = SampleSettings { rows, boxes, grid, most: args.most };
     let (paths, budget) = (args.inputs.paths(), &session.budget);
-    let open = || paths.open_with_tokens(Path::new(""), Finite::Refuse, budget, session.progress(), &session.cancel);
+    let open = || paths.open_keeping(true, Path::new(""), Finite::Refuse, budget, &session.watch());
     let (inputs, recognised, tokens) = engine.install(open)?;
     say_recognised(recognised.as_ref(), session);
     let written = engine.install(|| write_samples(&inputs, &tokens, &settings, &args.out, budget))?;

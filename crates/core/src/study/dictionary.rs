@@ -75,7 +75,7 @@ impl Paths {
 mod tests {
     use super::*;
     use crate::codes::Latent;
-    use crate::progress::Silent;
+    use crate::progress::{Silent, Watch};
     use crate::sae::untrained;
     use crate::store::write_npy;
 
@@ -121,7 +121,9 @@ mod tests {
         // To be compared with another, a dictionary needs no rows; the other may be an array.
         let compared =
             Paths { sae: Some("sae".into()), others: vec!["sae".into(), "x.npy".into()], ..Paths::default() };
-        let (alone, _) = compared.open(scratch.path(), Finite::Refuse, &budget, &Silent, &cancel).unwrap();
+        let (alone, _) = compared
+            .open(scratch.path(), Finite::Refuse, &budget, &Watch { progress: &Silent, cancel: &cancel })
+            .unwrap();
         assert_eq!(alone.others.iter().map(|other| other.rows()).collect::<Vec<_>>(), [9, 20]);
         assert!(alone.codes.is_none() && alone.directions.is_some());
 

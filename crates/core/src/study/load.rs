@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
 
@@ -15,7 +14,7 @@ use crate::codes::{Codes, CodesBuilder};
 use crate::error::{Complaint, InFile, Result};
 use crate::input::{self, Finite, Source};
 use crate::labels::{Annotations, PairSet};
-use crate::progress::Progress;
+use crate::progress::Watch;
 use crate::run::{Inputs, Truth};
 use crate::sae::{Dictionary, checkpoint};
 use crate::store::ActivationStore;
@@ -121,36 +120,24 @@ impl Paths {
         base: &Path,
         finite: Finite,
         budget: &Budget,
-        progress: &dyn Progress,
-        cancel: &AtomicBool,
+        watch: &Watch<'_>,
     ) -> Result<(Inputs, Option<Recognised>)> {
-        self.open_with_tokens(base, finite, budget, progress, cancel)
-            .map(|(inputs, recognised, _)| (inputs, recognised))
+        let (inputs, recognised, _) = self.open_keeping(false, base, finite, budget, watch)?;
+        Ok((inputs, recognised))
     }
 
-    /// The same with the codes of all tokens, if there are any: what a sample is, token by token.
-    pub fn open_with_tokens(
+    /// The same; codes of tokens that are pooled are kept on request: what a sample is, token by token. They are the larger
+    /// part of the memory.
+    pub fn open_keeping(
         &self,
-        base: &Path,
-        finite: Finite,
-        budget: &Budget,
-        progress: &dyn Progress,
-        cancel: &AtomicBool,
-    ) -> Result<(Inputs, Option<Recognised>, TokensOfSets)> {
-        self.open_all(base, finite, true, budget, progress, cancel)
-    }
-
-    fn open_all(
-        &self,
-        base: &Path,
-        finite: Finite,
         keep_tokens: bool,
+        base: &Path,
+        finite: Finite,
         budget: &Budget,
-        progress: &dyn Progress,
-        cancel: &AtomicBool,
+        watch: &Watch<'_>,
     ) -> Result<(Inputs, Option<Recognised>, TokensOfSets)> {
         let mut inputs = self.load(base, finite, budget)?;
-        let recognised = self.encode(base, &mut inputs, budget, progress, cancel)?;
+        let recognised = self.encode(base, &mut inputs, budget, watch.progress, watch.cancel)?;
         let mut tokens = TokensOfSets::default();
         match (&self.pool, &self.samples) {
             (Some(pool), samples) => {

@@ -15,7 +15,7 @@ use crate::budget::Budget;
 use crate::error::{Complaint, Error, InFile, Result};
 use crate::input::{self, Finite};
 use crate::metrics::{self, METRICS, Metric};
-use crate::progress::Progress;
+use crate::progress::{Progress, Watch};
 use crate::results::Profile;
 
 /// Far more bytes than anybody writes by hand.
@@ -178,7 +178,7 @@ impl Study {
         cancel: &AtomicBool,
     ) -> Result<(Set, Option<Recognised>)> {
         let (name, paths, about) = self.sets.get(place).ok_or_else(|| Error::Bug(format!("no set number {place}")))?;
-        let (inputs, recognised) = paths.open(&self.base, Finite::Refuse, budget, progress, cancel)?;
+        let (inputs, recognised) = paths.open(&self.base, Finite::Refuse, budget, &Watch { progress, cancel })?;
         let mut set = Set::new(name, inputs);
         set.about.extend(about.clone());
         Ok((set, recognised))

@@ -200,7 +200,7 @@ pub fn convert_data_set(name: &str, from: &Path, out: &Path, seed: u64, budget: 
 mod tests {
     use super::*;
     use crate::input::Finite;
-    use crate::progress::Silent;
+    use crate::progress::{Silent, Watch};
     use crate::sae::{checkpoint, untrained};
     use crate::study::{Paths, verify};
 
@@ -224,13 +224,15 @@ mod tests {
             generated: vec!["a=world/generated/model_2/codes".into()],
             ..Paths::default()
         };
-        let (inputs, _) = paths.open(scratch.path(), Finite::Refuse, &budget, &Silent, &cancel).unwrap();
+        let (inputs, _) =
+            paths.open(scratch.path(), Finite::Refuse, &budget, &Watch { progress: &Silent, cancel: &cancel }).unwrap();
         assert_eq!(inputs.models[0].codes.id().unwrap(), world.generated[1].codes.id().unwrap());
         // With a dictionary the world brings the activations of all of them.
         let dictionary = untrained(&world.activations, 20, 3, 0).unwrap();
         checkpoint::save(&dictionary, &serde_json::Map::new(), "etalon", &scratch.path().join("sae")).unwrap();
         let paths = Paths { sae: Some("sae".into()), world: Some("world".into()), ..Paths::default() };
-        let (inputs, _) = paths.open(scratch.path(), Finite::Refuse, &budget, &Silent, &cancel).unwrap();
+        let (inputs, _) =
+            paths.open(scratch.path(), Finite::Refuse, &budget, &Watch { progress: &Silent, cancel: &cancel }).unwrap();
         let names: Vec<&str> = inputs.models.iter().map(|model| model.name.as_str()).collect();
         assert_eq!(names, ["model_1", "model_2"]);
         assert_eq!((inputs.models[0].codes.rows(), inputs.models[0].codes.latents()), (40, 20));
