@@ -79,15 +79,21 @@ fn sums(inputs: &Inputs, budget: &Budget) -> Result<(f64, f64)> {
     Ok((seconds, sums.iter().step_by(3).sum()))
 }
 
-/// The processor seconds of all lines of co-occurrence.
+/// The processor seconds of all lines of co-occurrence and of the numbers of partners; not of spectra.
 fn lines(inputs: &Inputs, budget: &Budget) -> Result<f64> {
     let metric = find("cooccurrence").ok_or_else(|| Error::Bug("no metric".into()))?;
     let recipe = recipe(metric, inputs, &Default::default(), Profile::Paper, 0)?;
     let job = Job { inputs, params: &recipe.params, profile: Profile::Paper, seed: 0, budget };
     let before = processor_seconds();
-    let Next::Blocks(blocks) = metric.start(&job)? else { return Err(Error::Bug("no blocks".into())) };
-    for block in 0..blocks.count() {
-        blocks.run(block, &job)?;
+    let Next::Blocks(mut blocks) = metric.start(&job)? else { return Err(Error::Bug("no blocks".into())) };
+    while blocks.unit() != "spectra" {
+        let mut tally = Tally::default();
+        for block in 0..blocks.count() {
+            let found = blocks.run(block, &job)?;
+            if block == 0 { tally = found } else { tally.merge(found)? }
+        }
+        let Next::Blocks(next) = blocks.finish(tally, &job)? else { return Err(Error::Bug("no spectra".into())) };
+        blocks = next;
     }
     Ok(processor_seconds() - before)
 }

@@ -62,6 +62,11 @@ impl<'a> CodesView<'a> {
         (&self.indices[range.clone()], &self.values[range])
     }
 
+    /// The latents of all rows, one row after the other.
+    pub fn latents(&self) -> &'a [u32] {
+        self.indices
+    }
+
     /// The smallest and the largest value, 0 among them.
     pub fn extremes(&self) -> (f32, f32) {
         self.values.iter().fold((0.0, 0.0), |(low, high), &value| (low.min(value), high.max(value)))

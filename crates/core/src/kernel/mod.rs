@@ -1,5 +1,6 @@
 //! Mathematics on plain slices: nothing here knows about files, concepts or dictionaries.
 
+pub mod ahead;
 pub mod aligned;
 pub mod assignment;
 pub mod bits;
@@ -10,6 +11,7 @@ pub mod eight;
 pub mod integer;
 pub mod kmeans;
 pub mod lanczos;
+pub mod large;
 pub mod neighbours;
 pub mod nnls;
 pub mod panels;

@@ -149,7 +149,7 @@ impl Column {
             Column::Count(values) => 8 * values.len(),
             Column::Sum(values) => 8 * values.len(),
             Column::Min(values) | Column::Max(values) => 4 * values.len(),
-            Column::Top(leaders) => 4 * leaders.things() + 8 * leaders.parts().1.len(),
+            Column::Top(leaders) => 4 * leaders.things() + 8 * leaders.places().len(),
             Column::Pairs(pairs) => 16 * pairs.len(),
             Column::Lists(lists) => lists.iter().map(|(_, list)| 32 + 8 * list.len()).sum(),
         };
@@ -163,11 +163,10 @@ impl Column {
             Column::Min(values) => out.tag(2).floats(values),
             Column::Max(values) => out.tag(3).floats(values),
             Column::Top(leaders) => {
-                let (keep, entries) = leaders.parts();
                 out.tag(4).word(leaders.things() as u64);
-                out.word(keep as u64);
-                out.floats(&entries.iter().map(|entry| entry.0).collect::<Vec<_>>());
-                out.words(&entries.iter().map(|entry| u64::from(entry.1)).collect::<Vec<_>>());
+                out.word(leaders.keep() as u64);
+                out.floats(&leaders.places().map(|entry| entry.0).collect::<Vec<_>>());
+                out.words(&leaders.places().map(|entry| u64::from(entry.1)).collect::<Vec<_>>());
             }
             Column::Pairs(pairs) => {
                 out.tag(5).words(&pairs.iter().flat_map(|pair| [pair.0, pair.1]).collect::<Vec<_>>());
@@ -191,8 +190,8 @@ impl Column {
             4 => {
                 let (things, keep) = (from.word()? as usize, from.word()? as usize);
                 let (values, rows) = (from.floats()?, from.words()?);
-                let entries = values.into_iter().zip(rows).map(|(value, row)| (value, row as u32)).collect();
-                Column::Top(Leaders::from_parts(things, keep, entries)?)
+                let places = values.into_iter().zip(rows).map(|(value, row)| (value, row as u32));
+                Column::Top(Leaders::from_places(things, keep, places)?)
             }
             5 => Column::Pairs(from.words()?.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()),
             6 => {

@@ -304,6 +304,6 @@ fn latent_table(measured: &Measured) -> Table {
         )
 }
 
-fn rows_of(list: &[(f32, u32)]) -> Vec<i64> {
-    list.iter().map(|entry| i64::from(entry.1)).collect()
+fn rows_of(list: impl Iterator<Item = (f32, u32)>) -> Vec<i64> {
+    list.map(|entry| i64::from(entry.1)).collect()
 }

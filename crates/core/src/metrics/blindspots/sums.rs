@@ -1,11 +1,11 @@
 //! One pass over real and generated rows: everything that means, gaps and paired deviations are made of.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::halves::Halves;
 use crate::codes::{Codes, CodesView};
 use crate::error::{Complaint, Error, Result};
+use crate::kernel::ahead::{AHEAD, fetch};
 use crate::run::{Column, Job, Leaders, Rows, Tally};
 
 /// What is kept of a latent in the real rows, next to each other so that one entry touches one line of memory:
@@ -115,37 +115,36 @@ impl Sums {
             return Err(layout());
         };
         let (made, top) = rest.split_at_mut_checked(self.models.len()).ok_or_else(layout)?;
+        let mut top = top.iter_mut();
+        let mut leaders = || match top.next() {
+            Some(Column::Top(leaders)) => Ok(Some(leaders)),
+            None if self.keep == 0 => Ok(None),
+            _ => Err(layout()),
+        };
         counts[0] += range.len() as u64;
-        counts[1] += self.add_real(&real, range, sums);
+        counts[1] += self.add_real(&real, sums, leaders()?);
         for (view, column) in models.iter().zip(made) {
             let Column::Sum(sums) = column else { return Err(layout()) };
-            add_made(&real, view, sums);
+            add_made(&real, view, sums, leaders()?);
         }
         for view in std::iter::once(&real).chain(&models) {
             let (low, high) = view.extremes();
             (least[0], most[0]) = (least[0].min(low), most[0].max(high));
         }
-        for (view, column) in std::iter::once(&real).chain(&models).zip(top) {
-            let Column::Top(leaders) = column else { return Err(layout()) };
-            for (row, latents, values) in view.iter() {
-                // Values that are not positive are evidence of nothing.
-                for (&latent, &value) in latents.iter().zip(values).filter(|(_, value)| **value > 0.0) {
-                    leaders.offer(latent as usize, value, row as u32);
-                }
-            }
-        }
         Ok(())
     }
 
     /// Adds real rows; how many of them are in the first half.
-    fn add_real(&self, view: &CodesView<'_>, range: Range<usize>, sums: &mut [f64]) -> u64 {
+    fn add_real(&self, view: &CodesView<'_>, sums: &mut [f64], mut leaders: Option<&mut Leaders>) -> u64 {
         let mut inside = 0;
-        for (place, row) in range.enumerate() {
+        let mut coming = coming(view);
+        for (row, latents, values) in view.iter() {
             let first = self.halves.first(row);
             inside += u64::from(first);
             let from = if first { 0 } else { REAL / 2 };
-            let (latents, values) = view.row(place);
             for (&latent, &value) in latents.iter().zip(values) {
+                expect(coming.next(), sums, REAL, leaders.as_deref());
+                offer(&mut leaders, latent, value, row);
                 let value = f64::from(value);
                 let into = &mut sums[latent as usize * REAL + from..][..REAL / 2];
                 into[0] += 1.0;
@@ -188,12 +187,40 @@ impl Sums {
     }
 }
 
+/// The latents of a view, some entries ahead.
+fn coming<'a>(view: &CodesView<'a>) -> impl Iterator<Item = u32> + use<'a> {
+    view.latents().iter().skip(AHEAD).copied()
+}
+
+/// Asks for the memory of a latent that is soon to come.
+#[inline(always)]
+fn expect(latent: Option<u32>, sums: &[f64], width: usize, leaders: Option<&Leaders>) {
+    let Some(latent) = latent else { return };
+    fetch(sums, latent as usize * width);
+    fetch(sums, latent as usize * width + width - 1);
+    if let Some(leaders) = leaders {
+        leaders.expect(latent as usize);
+    }
+}
+
+/// Values that are not positive are evidence of nothing.
+#[inline(always)]
+fn offer(leaders: &mut Option<&mut Leaders>, latent: u32, value: f32, row: usize) {
+    if let Some(leaders) = leaders
+        && value > 0.0
+    {
+        leaders.offer(latent as usize, value, row as u32);
+    }
+}
+
 /// Adds the rows of a model, walking the real rows beside them.
-fn add_made(real: &CodesView<'_>, view: &CodesView<'_>, sums: &mut [f64]) {
-    for place in 0..view.rows() {
-        let ((latents, values), (real_latents, real_values)) = (view.row(place), real.row(place));
+fn add_made(real: &CodesView<'_>, view: &CodesView<'_>, sums: &mut [f64], mut leaders: Option<&mut Leaders>) {
+    let mut coming = coming(view);
+    for ((row, latents, values), (_, real_latents, real_values)) in view.iter().zip(real.iter()) {
         let mut beside = 0;
         for (&latent, &value) in latents.iter().zip(values) {
+            expect(coming.next(), sums, MADE, leaders.as_deref());
+            offer(&mut leaders, latent, value, row);
             let value = f64::from(value);
             let into = &mut sums[latent as usize * MADE..][..MADE];
             into[0] += 1.0;

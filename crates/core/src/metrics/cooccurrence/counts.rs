@@ -21,52 +21,51 @@ pub(super) fn place_of(value: f64) -> usize {
     (0..THRESHOLDS).rev().find(|&place| threshold(place) <= value).unwrap_or(0)
 }
 
-/// All thresholds, and from which on to look for a value by its exponent: an octave has at most two of them.
-struct Ladder {
-    thresholds: [f64; THRESHOLDS],
+/// All thresholds, and how many are below the smallest double that begins with certain bits: those that share a beginning
+/// have at most one threshold between them.
+pub(super) struct Ladder {
+    /// One more than there are: nothing is above the last.
+    thresholds: [f64; THRESHOLDS + 1],
     first: Vec<u8>,
 }
 
-/// Exponents of doubles.
-const EXPONENTS: u64 = 1 << 11;
+/// Bits of a double behind its beginning: sign, exponent and the first two of the fraction.
+const REST: u32 = 50;
 
-fn ladder() -> &'static Ladder {
+pub(super) fn ladder() -> &'static Ladder {
     static LADDER: OnceLock<Ladder> = OnceLock::new();
     LADDER.get_or_init(|| {
-        let thresholds: [f64; THRESHOLDS] = std::array::from_fn(threshold);
-        let first = |exponent: u64| {
-            let least = f64::from_bits(exponent << 52);
-            thresholds.partition_point(|&threshold| threshold < least) as u8
+        let thresholds: [f64; THRESHOLDS + 1] =
+            std::array::from_fn(|place| if place < THRESHOLDS { threshold(place) } else { f64::INFINITY });
+        let first = |beginning: u64| {
+            let least = f64::from_bits(beginning << REST);
+            // What begins with a sign is above nothing.
+            if least.is_sign_negative() { 0 } else { thresholds.partition_point(|&threshold| threshold < least) as u8 }
         };
-        Ladder { first: (0..EXPONENTS).map(first).collect(), thresholds }
+        Ladder { first: (0..1 << (64 - REST)).map(first).collect(), thresholds }
     })
 }
 
 impl Ladder {
-    /// How many thresholds are below a value.
-    fn below(&self, value: f64) -> usize {
-        if value <= 0.0 {
-            return 0;
-        }
-        let first = usize::from(self.first[((value.to_bits() >> 52) % EXPONENTS) as usize]);
-        let above = self.thresholds[first..].iter().take_while(|&&threshold| threshold < value).count();
-        first + above
+    /// How many thresholds are below a value that is a number.
+    #[inline]
+    pub fn below(&self, value: f64) -> u8 {
+        let first = self.first[(value.to_bits() >> REST) as usize];
+        first + u8::from(self.thresholds[usize::from(first)] < value)
     }
 }
 
-/// Counts entries of two matrices, A and B.
+/// Counts entries of two matrices, A and B, by how many thresholds each exceeds.
 #[derive(Clone)]
 pub(super) struct Comparison {
-    ladder: &'static Ladder,
-    /// Per threshold and one more: entries of A and of B that exceed exactly so many thresholds; then where the stretch
-    /// begins and ends in which only B, or only A, is above.
+    /// A line of B for every A.
     counts: Vec<u64>,
 }
 
 const LINE: usize = THRESHOLDS + 1;
 
 /// What a comparison found at one threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct At {
     pub in_a: u64,
     pub in_b: u64,
@@ -76,36 +75,34 @@ pub(super) struct At {
 
 impl Comparison {
     pub fn new() -> Comparison {
-        Comparison { ladder: ladder(), counts: vec![0; 6 * LINE] }
+        Comparison { counts: vec![0; LINE * LINE] }
     }
 
     /// Takes up the counts of a tally.
     pub fn of(counts: &[u64]) -> Comparison {
-        Comparison { counts: counts.to_vec(), ..Comparison::new() }
+        Comparison { counts: counts.to_vec() }
     }
 
     pub fn into_counts(self) -> Vec<u64> {
         self.counts
     }
 
-    /// Adds an entry of both.
-    pub fn add(&mut self, a: f64, b: f64) {
-        let (a, b) = (self.ladder.below(a), self.ladder.below(b));
-        self.counts[a] += 1;
-        self.counts[LINE + b] += 1;
-        // Above in B only from where A ends to where B ends, and the other way round.
-        let (line, begin, end) = if a < b { (2, a, b) } else { (4, b, a) };
-        if begin < end {
-            self.counts[line * LINE + begin] += 1;
-            self.counts[(line + 1) * LINE + end] += 1;
-        }
+    /// Adds an entry of both, by how many thresholds are below them.
+    #[inline]
+    pub fn add(&mut self, a: u8, b: u8) {
+        self.counts[usize::from(a) * LINE + usize::from(b)] += 1;
     }
 
     pub fn at(&self, place: usize) -> At {
-        let line = |line: usize| &self.counts[line * LINE..(line + 1) * LINE];
-        let above = |at: usize| line(at)[place + 1..].iter().sum::<u64>();
-        let within = |at: usize| line(at)[..=place].iter().sum::<u64>() - line(at + 1)[..=place].iter().sum::<u64>();
-        At { in_a: above(0), in_b: above(1), only_b: within(2), only_a: within(4) }
+        let mut at = At::default();
+        for (cell, count) in self.counts.iter().enumerate() {
+            let (in_a, in_b) = (cell / LINE > place, cell % LINE > place);
+            at.in_a += u64::from(in_a) * count;
+            at.in_b += u64::from(in_b) * count;
+            at.only_b += u64::from(in_b && !in_a) * count;
+            at.only_a += u64::from(in_a && !in_b) * count;
+        }
+        at
     }
 }
 
@@ -115,36 +112,68 @@ pub(super) const ALL: u32 = (1 << GROUPS) - 1;
 /// How many entries exceed the threshold in B, only in B, in A, only in A, without each group of rows.
 #[derive(Clone)]
 pub(super) struct WithoutGroup {
-    /// What is counted for all groups.
-    every: [u64; 4],
-    /// And what is to be added for one.
-    one: [[i64; 4]; GROUPS],
+    /// Entries by the cases of A and B, a line of B for every A.
+    cases: Vec<u64>,
+    /// Other entries, by group.
+    others: [[u64; 4]; GROUPS],
+}
+
+/// Nearly all entries are above never (case 0), without any group but one (the cases after it) or without any group:
+/// they are counted by case.
+const CASES: usize = GROUPS + 2;
+
+/// The case of all other entries.
+const OTHER: u8 = CASES as u8;
+
+/// The case of an entry: without which groups is it above, as bits?
+#[inline]
+pub(super) fn case(groups: u32) -> u8 {
+    let missing = ALL & !groups;
+    // 32 where none is missing.
+    let place = (missing.trailing_zeros() as u8).min(GROUPS as u8) + 1;
+    let of_some = if missing & missing.wrapping_sub(1) == 0 { place } else { OTHER };
+    if groups == 0 { 0 } else { of_some }
+}
+
+/// Without which groups an entry of a case is above, as bits.
+fn groups_of(case: usize) -> u32 {
+    match case {
+        0 => 0,
+        _ if case <= GROUPS => ALL & !(1 << (case - 1)),
+        _ => ALL,
+    }
 }
 
 impl WithoutGroup {
     pub fn new() -> WithoutGroup {
-        WithoutGroup { every: [0; 4], one: [[0; 4]; GROUPS] }
+        WithoutGroup { cases: vec![0; CASES * CASES], others: [[0; 4]; GROUPS] }
     }
 
-    /// Adds an entry of both: without which groups is it above, as bits?
-    pub fn add(&mut self, in_a: u32, in_b: u32) {
-        for (which, groups) in [in_b, in_b & !in_a, in_a, in_a & !in_b].into_iter().enumerate() {
-            // Nearly all entries are above without any group, or without any but one: only the exceptions are written.
-            let is_most = groups.count_ones() as usize > GROUPS / 2;
-            self.every[which] += u64::from(is_most);
-            let (mut few, step) = if is_most { (ALL & !groups, -1) } else { (groups, 1) };
-            while few != 0 {
-                self.one[few.trailing_zeros() as usize][which] += step;
-                few &= few - 1;
-            }
+    /// Adds an entry of both by their cases; `groups` says more where they do not: without which groups it is above in A
+    /// and in B, as bits.
+    #[inline]
+    pub fn add(&mut self, a: u8, b: u8, groups: impl FnOnce() -> [u32; 2]) {
+        if a.max(b) < OTHER {
+            self.cases[usize::from(a) * CASES + usize::from(b)] += 1;
+        } else {
+            add_times(&mut self.others, groups(), 1);
         }
     }
 
     /// Four counts per group.
-    pub fn into_counts(self) -> Vec<u64> {
-        let of_group =
-            |one: &[i64; 4]| std::array::from_fn::<u64, 4, _>(|at| self.every[at].wrapping_add_signed(one[at]));
-        self.one.iter().flat_map(of_group).collect()
+    pub fn into_counts(mut self) -> Vec<u64> {
+        for (place, &count) in self.cases.iter().enumerate() {
+            add_times(&mut self.others, [groups_of(place / CASES), groups_of(place % CASES)], count);
+        }
+        self.others.concat()
+    }
+}
+
+fn add_times(counts: &mut [[u64; 4]; GROUPS], [in_a, in_b]: [u32; 2], times: u64) {
+    for (which, groups) in [in_b, in_b & !in_a, in_a, in_a & !in_b].into_iter().enumerate() {
+        for (group, counts) in counts.iter_mut().enumerate() {
+            counts[which] += u64::from(groups >> group & 1) * times;
+        }
     }
 }
 
@@ -174,7 +203,7 @@ mod tests {
         // A has 1, B has 2, only B 2, only A 1. Above 10⁶: nothing.
         let mut counts = Comparison::new();
         for (a, b) in [(0.0, 2.0), (3.0, 0.0), (0.5, 2.0)] {
-            counts.add(a, b);
+            counts.add(ladder().below(a), ladder().below(b));
         }
         assert!((threshold(25) - 1.0).abs() < 1e-12 && threshold(0) == 0.0);
         assert_eq!((place_of(0.0), place_of(1.1), place_of(f64::MAX)), (0, 25, THRESHOLDS - 1));
@@ -190,16 +219,18 @@ mod tests {
         let far = [-1.0, f64::MIN_POSITIVE / 2.0, 1e-300, 1e300, f64::INFINITY];
         for value in near.chain(far) {
             let expected = (0..THRESHOLDS).filter(|&place| threshold(place) < value).count();
-            assert_eq!(ladder().below(value), expected, "{value}");
+            assert_eq!(usize::from(ladder().below(value)), expected, "{value}");
         }
     }
 
     #[test]
-    fn exceptions_are_counted_for_their_group() {
+    fn every_case_is_counted_for_its_groups() {
         // Two entries: A above without any group but 3, B above without 0 and 1 only; A never, B always.
         let mut counts = WithoutGroup::new();
-        counts.add(ALL & !8, 3);
-        counts.add(0, ALL);
+        for [a, b] in [[ALL & !8, 3], [0, ALL]] {
+            counts.add(case(a), case(b), || [a, b]);
+        }
+        assert_eq!([0, ALL & !1, ALL & !8, ALL, 3].map(case), [0, 1, 4, CASES as u8 - 1, OTHER]);
         let counts = counts.into_counts();
         let of = |group: usize| counts[4 * group..4 * group + 4].to_vec();
         assert_eq!((of(0), of(2), of(3)), (vec![2, 1, 1, 0], vec![1, 1, 1, 1], vec![1, 1, 0, 0]));

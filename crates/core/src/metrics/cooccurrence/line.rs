@@ -1,8 +1,7 @@
 //! One line of a co-occurrence matrix.
 
-use super::counts::{ALL, GROUPS, sums_without};
+use super::counts::{ALL, GROUPS, case, ladder, sums_without};
 use super::partners::Together;
-use crate::codes::Latent;
 use crate::kernel::top::truncate_to_largest;
 
 /// How a latent goes with the latent of the line.
@@ -16,10 +15,30 @@ struct Cell {
     both: u32,
 }
 
+/// An entry as comparisons see it.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(super) struct Rank {
+    /// How many thresholds are below it.
+    pub whole: u8,
+    /// How many are below it in the rows of each half.
+    pub halves: [u8; 2],
+    /// Without which groups of rows it is above the threshold.
+    pub case: u8,
+}
+
+/// What sums of products are multiplied with before they are compared with thresholds.
+pub(super) struct Scale {
+    pub whole: f64,
+    pub halves: [f64; 2],
+    /// What the sum without each group has to exceed.
+    pub without: [f64; GROUPS],
+}
+
 /// The line of one latent at a time; memory is that of one line.
 #[derive(PartialEq)]
 pub(super) struct Line {
     cells: Vec<Cell>,
+    ranks: Vec<Rank>,
     /// Which cells are not empty, as bits.
     touched: Vec<u64>,
     /// Sums of products by group, where bits do not say enough.
@@ -31,12 +50,17 @@ impl Line {
     /// not negative only.
     pub fn new(latents: usize, by_group: bool) -> Line {
         let parts = vec![0.0; if by_group { latents * GROUPS } else { 0 }];
-        Line { cells: vec![Cell::default(); latents], touched: vec![0; latents.div_ceil(64)], parts }
+        Line {
+            cells: vec![Cell::default(); latents],
+            ranks: vec![Rank::default(); latents],
+            touched: vec![0; latents.div_ceil(64)],
+            parts,
+        }
     }
 
     /// Bytes of a line.
     pub fn bytes(latents: usize, by_group: bool) -> u64 {
-        let cell = size_of::<Cell>() + if by_group { 8 * GROUPS } else { 0 };
+        let cell = size_of::<Cell>() + size_of::<Rank>() + if by_group { 8 * GROUPS } else { 0 };
         latents as u64 * cell as u64 + latents as u64 / 8
     }
 
@@ -56,76 +80,79 @@ impl Line {
 
     /// Forgets everything, for the next latent.
     pub fn clear(&mut self) {
-        for (word, bits) in self.touched.iter_mut().enumerate() {
-            for place in places(word, std::mem::take(bits)) {
-                self.cells[place as usize] = Cell::default();
-                if let Some(parts) = self.parts.get_mut(place as usize * GROUPS..(place as usize + 1) * GROUPS) {
-                    parts.fill(0.0);
-                }
+        let Line { cells, ranks, touched, parts } = self;
+        each_place(touched.iter_mut().map(std::mem::take), |place| {
+            (cells[place], ranks[place]) = (Cell::default(), Rank::default());
+            if let Some(parts) = parts.get_mut(place * GROUPS..(place + 1) * GROUPS) {
+                parts.fill(0.0);
             }
-        }
+        });
     }
 
-    /// The latents after one that fire together with that of this line or of another, ascending.
-    pub fn either_after<'a>(&'a self, other: &'a Line, latent: Latent) -> impl Iterator<Item = u32> + 'a {
-        let first = (latent.0 + 1) as usize;
-        let after = move |word: usize| if word == first / 64 { u64::MAX << (first % 64) } else { u64::MAX };
-        let words = self.touched.iter().zip(&other.touched).enumerate().skip(first / 64);
-        words.flat_map(move |(word, (mine, theirs))| places(word, (mine | theirs) & after(word)))
+    /// Ranks all entries. Calls with the other latent, the rank and the sum of products over all rows.
+    pub fn rank(&mut self, scale: &Scale, mut take: impl FnMut(usize, Rank, f64)) {
+        let ladder = ladder();
+        let mut ranks = std::mem::take(&mut self.ranks);
+        each_place(self.touched.iter().copied(), |place| {
+            let [first, second] = self.cells[place].halves;
+            let rank = Rank {
+                whole: ladder.below((first + second) * scale.whole),
+                halves: [ladder.below(first * scale.halves[0]), ladder.below(second * scale.halves[1])],
+                case: case(self.above_without(place, scale)),
+            };
+            ranks[place] = rank;
+            take(place, rank, first + second);
+        });
+        self.ranks = ranks;
     }
 
-    /// Sums of products, over the rows of each half.
-    pub fn halves(&self, other: u32) -> [f64; 2] {
-        self.cells[other as usize].halves
+    /// Calls with every latent that fires together with that of this line or of another, and its ranks in both.
+    pub fn compare(&self, other: &Line, mut take: impl FnMut(usize, Rank, Rank)) {
+        let words = self.touched.iter().zip(&other.touched).map(|(mine, theirs)| mine | theirs);
+        each_place(words, |place| take(place, self.ranks[place], other.ranks[place]));
     }
 
     /// The sum of products over all rows.
-    pub fn product(&self, other: u32) -> f64 {
-        let [first, second] = self.halves(other);
+    pub fn product(&self, other: usize) -> f64 {
+        let [first, second] = self.cells[other].halves;
         first + second
     }
 
     /// Is the sum of products above the threshold without each group of rows? One bit per group.
-    pub fn above_without(&self, other: u32, thresholds: &[f64; GROUPS]) -> u32 {
-        if let Some(parts) = self.parts.get(other as usize * GROUPS..(other as usize + 1) * GROUPS) {
-            let without = sums_without(parts).into_iter().zip(thresholds).enumerate();
+    #[inline]
+    pub fn above_without(&self, other: usize, scale: &Scale) -> u32 {
+        if let Some(parts) = self.parts.get(other * GROUPS..(other + 1) * GROUPS) {
+            let without = sums_without(parts).into_iter().zip(&scale.without).enumerate();
             return without.fold(0, |bits, (group, (sum, least))| bits | u32::from(sum > *least) << group);
         }
         // Without its only group nothing is left, and without one of several something is.
-        match self.cells[other as usize].groups {
-            0 => 0,
-            groups if groups.is_power_of_two() => ALL & !groups,
-            _ => ALL,
-        }
+        let groups = self.cells[other].groups;
+        let without = if groups & groups.wrapping_sub(1) == 0 { ALL & !groups } else { ALL };
+        if groups == 0 { 0 } else { without }
     }
 
     /// The columns with the largest positive entries.
     pub fn best(&self, keep: usize) -> Vec<u32> {
-        let touched = self.touched.iter().enumerate().flat_map(|(word, &bits)| places(word, bits));
-        let mut list: Vec<(f32, u32)> =
-            touched.map(|other| (self.product(other) as f32, other)).filter(|entry| entry.0 > 0.0).collect();
+        let mut list: Vec<(f32, u32)> = Vec::new();
+        each_place(self.touched.iter().copied(), |other| list.push((self.product(other) as f32, other as u32)));
+        list.retain(|entry| entry.0 > 0.0);
         truncate_to_largest(&mut list, keep);
         list.into_iter().map(|entry| entry.1).collect()
     }
 
     /// How another latent goes with that of the line; `mine` and `theirs` are the rows in which each fires.
     pub fn together(&self, other: u32, mine: u64, theirs: u64, rows: usize) -> Together {
-        let both = u64::from(self.cells[other as usize].both);
-        let either = mine + theirs - both;
-        let pmi = || libm::log(both as f64 * rows as f64 / (mine as f64 * theirs as f64));
-        Together {
-            product: self.product(other),
-            jaccard: (either > 0).then(|| both as f64 / either as f64),
-            pmi: (both > 0).then(pmi),
-        }
+        Together::new(self.product(other as usize), u64::from(self.cells[other as usize].both), [mine, theirs], rows)
     }
 }
 
-/// The places of the bits of a word.
-fn places(word: usize, mut bits: u64) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let next = (bits != 0).then(|| word as u32 * 64 + bits.trailing_zeros());
-        bits &= bits.wrapping_sub(1);
-        next
-    })
+/// Calls with the place of every bit.
+#[inline(always)]
+fn each_place(words: impl Iterator<Item = u64>, mut take: impl FnMut(usize)) {
+    for (word, mut bits) in words.enumerate() {
+        while bits != 0 {
+            take(word * 64 + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+        }
+    }
 }

@@ -1,21 +1,19 @@
 //! Line by line of the co-occurrence matrices: never more than one line of each in a thread's memory.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
 use super::counts::{Comparison, GROUPS, WithoutGroup, threshold};
-use super::line::Line;
-use super::pairs::{Counts, Pairs, fill_alone, ranges};
-use super::partners::Together;
-use super::{Sets, spectrum};
-use crate::codes::{Codes, Latent};
+use super::line::{Line, Scale};
+use super::pairs::{Counts, Note, Pairs, fill_alone, ranges};
+use super::{Sets, numbers};
+use crate::codes::Codes;
 use crate::error::Result;
-use crate::run::{Blocks, Column, Job, Next, Tally};
+use crate::kernel::large::Large;
+use crate::run::{Blocks, Column, Job, Leaders, Next, Tally};
 
 /// Pairs of a block, all sets together. Every block walks over all rows: many pairs make few walks.
-const PAIRS: u64 = 1 << 24;
-
-/// Numbers of a partner: its latent, then product, Jaccard and PMI among the real rows and in every model.
-pub(super) const PER_SET: usize = 3;
+const PAIRS: u64 = 1 << 25;
 
 pub(super) struct Lines {
     pub sets: Sets,
@@ -25,11 +23,15 @@ pub(super) struct Lines {
     /// Whether lines need sums by group of rows.
     by_group: bool,
     /// The real rows, then those of every model.
-    counts: Vec<Counts>,
+    pub counts: Vec<Counts>,
     /// The latents of every block.
     blocks: Vec<Range<usize>>,
     /// How many rows every group has.
     group_rows: [usize; GROUPS],
+    /// The pairs of one set in the largest block of several latents.
+    most: usize,
+    /// Memory of blocks that are done: new memory costs as much as what is written into it.
+    spare: Mutex<Vec<Large<Note>>>,
 }
 
 impl Lines {
@@ -37,22 +39,41 @@ impl Lines {
         let counts = sets.all().map(|codes| Counts::of(codes)).collect::<Result<Vec<_>>>()?;
         let mut pairs = vec![0; sets.real.latents()];
         for counts in &counts {
-            pairs.iter_mut().zip(&counts.others).for_each(|(pairs, others)| *pairs += others);
+            pairs.iter_mut().zip(&counts.after).for_each(|(pairs, after)| *pairs += after);
         }
         let mut group_rows = [0; GROUPS];
         sets.groups.iter().for_each(|&group| group_rows[usize::from(group)] += 1);
         let by_group = place > 0 || counts.iter().any(|counts| counts.is_signed);
-        Ok(Lines { by_group, sets, place, partners, counts, blocks: ranges(&pairs, PAIRS), group_rows })
+        let blocks = ranges(&pairs, PAIRS);
+        let pairs_of = |block: &Range<usize>| {
+            let of = |counts: &Counts| counts.after[block.clone()].iter().sum::<u64>() as usize;
+            counts.iter().map(of).max().unwrap_or(0)
+        };
+        let most = blocks.iter().filter(|block| block.len() > 1).map(pairs_of).max().unwrap_or(0);
+        Ok(Lines { by_group, sets, place, partners, counts, blocks, group_rows, most, spare: Mutex::default() })
     }
 
     /// Bytes that a thread takes.
     pub fn bytes(&self) -> u64 {
-        let total: u64 = self.counts.iter().flat_map(|counts| &counts.others).sum();
-        self.counts.len() as u64 * Line::bytes(self.latents(), self.by_group) + total.min(PAIRS) * Pairs::BYTES
+        let total: u64 = self.counts.iter().flat_map(|counts| &counts.after).sum();
+        let lines = self.counts.len() as u64 * Line::bytes(self.latents(), self.by_group);
+        lines + total.min(PAIRS) * Pairs::BYTES + Leaders::bytes(self.latents(), self.partners)
     }
 
     pub fn latents(&self) -> usize {
         self.sets.real.latents()
+    }
+
+    /// Entries are means over rows (or sums), and so are the thresholds they are compared with.
+    fn scale(&self) -> Scale {
+        let of = |rows: usize| if self.sets.sums { 1.0 } else { 1.0 / (rows as f64).max(1.0) };
+        let rows = self.sets.real.rows();
+        let half = |half: usize| of(self.group_rows[half * GROUPS / 2..(half + 1) * GROUPS / 2].iter().sum());
+        Scale {
+            whole: of(rows),
+            halves: [half(0), half(1)],
+            without: self.group_rows.map(|group| threshold(self.place) / of(rows - group)),
+        }
     }
 
     /// What fills the lines of a block. One latent alone may have more pairs than fit into memory, and needs no sorting.
@@ -62,7 +83,11 @@ impl Lines {
         for (codes, counts) in self.sets.all().zip(&self.counts) {
             fillers.push(match block.len() {
                 1 => Filler::Walk(codes, groups),
-                _ => Filler::Sorted(Pairs::of(codes, groups, block.clone(), &counts.others)?),
+                _ => {
+                    let spare = self.spare.lock().ok().and_then(|mut spare| spare.pop());
+                    let memory = spare.unwrap_or_else(|| Large::zeros(self.most));
+                    Filler::Sorted(Pairs::of(codes, groups, block.clone(), &counts.after, memory)?)
+                }
             });
         }
         Ok(fillers)
@@ -76,6 +101,13 @@ enum Filler<'a> {
 }
 
 impl Filler<'_> {
+    fn into_memory(self) -> Option<Large<Note>> {
+        match self {
+            Filler::Sorted(pairs) => Some(pairs.into_memory()),
+            Filler::Walk(..) => None,
+        }
+    }
+
     fn fill(&self, latent: usize, line: &mut Line) -> Result<()> {
         line.clear();
         match self {
@@ -101,60 +133,47 @@ impl Blocks for Lines {
     }
 
     fn run(&self, block: usize, _: &Job<'_>) -> Result<Tally> {
-        let (latents, rows) = (self.latents(), self.sets.real.rows());
+        let latents = self.latents();
         let block = self.blocks[block].clone();
         let fillers = self.fillers(&block)?;
-        // Entries are means over rows (or sums), and so are the thresholds they are compared with.
-        let scale = |rows: usize| if self.sets.sums { 1.0 } else { 1.0 / (rows as f64).max(1.0) };
-        let whole = scale(rows);
-        let half = |half: usize| scale(self.group_rows[half * GROUPS / 2..(half + 1) * GROUPS / 2].iter().sum());
-        let halves = [half(0), half(1)];
-        let thresholds = self.group_rows.map(|group| threshold(self.place) / scale(rows - group));
-
+        let scale = self.scale();
         let mut lines: Vec<Line> = fillers.iter().map(|_| Line::new(latents, self.by_group)).collect();
         let mut null = Comparison::new();
         let mut found: Vec<(Comparison, Comparison, WithoutGroup)> =
             vec![(Comparison::new(), Comparison::new(), WithoutGroup::new()); fillers.len() - 1];
-        let mut lists = Vec::new();
+        let mut leaders = Leaders::new(latents, self.partners);
         for latent in block {
             lines.iter_mut().zip(&fillers).try_for_each(|(line, filler)| filler.fill(latent, line))?;
-            let latent = Latent(latent as u32);
-            let (mine, models) = (&lines[0], &lines[1..]);
-            for other in mine.either_after(mine, latent) {
-                let [first, second] = mine.halves(other);
-                null.add(first * halves[0], second * halves[1]);
-            }
-            for (theirs, (all, half, without)) in models.iter().zip(&mut found) {
-                for other in mine.either_after(theirs, latent) {
-                    let (a, b) = (mine.halves(other), theirs.halves(other));
-                    all.add((a[0] + a[1]) * whole, (b[0] + b[1]) * whole);
-                    half.add(a[0] * halves[0], b[1] * halves[1]);
-                    without.add(mine.above_without(other, &thresholds), theirs.above_without(other, &thresholds));
+            let Some((mine, models)) = lines.split_first_mut() else { continue };
+            mine.rank(&scale, |other, rank, product| {
+                null.add(rank.halves[0], rank.halves[1]);
+                let product = (product as f32).min(f32::MAX);
+                if product > 0.0 {
+                    leaders.offer(latent, product, other as u32);
+                    leaders.offer(other, product, latent as u32);
                 }
+            });
+            for (theirs, (all, half, without)) in models.iter_mut().zip(&mut found) {
+                theirs.rank(&scale, |_, _, _| {});
+                mine.compare(theirs, |other, a, b| {
+                    all.add(a.whole, b.whole);
+                    half.add(a.halves[0], b.halves[1]);
+                    without.add(a.case, b.case, || [&*mine, &*theirs].map(|line| line.above_without(other, &scale)));
+                });
             }
-            let mut list = Vec::new();
-            for other in mine.best(self.partners) {
-                list.push(f64::from(other));
-                for (line, Counts { fired, .. }) in lines.iter().zip(&self.counts) {
-                    let (mine, theirs) = (fired[latent.0 as usize], fired[other as usize]);
-                    list.extend(numbers(line.together(other, mine, theirs, rows)));
-                }
-            }
-            lists.push((u64::from(latent.0), list));
+        }
+        if let Ok(mut spare) = self.spare.lock() {
+            spare.extend(fillers.into_iter().filter_map(Filler::into_memory));
         }
         let mut columns = vec![Column::Count(null.into_counts())];
         for (all, half, without) in found {
             columns.extend([all.into_counts(), half.into_counts(), without.into_counts()].map(Column::Count));
         }
-        columns.push(Column::Lists(lists));
+        columns.push(Column::Top(leaders));
         Ok(Tally { columns })
     }
 
     fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        spectrum::Spectra::start(self, tally, job)
+        numbers::Numbers::start(self, tally, job)
     }
-}
-
-fn numbers(together: Together) -> [f64; PER_SET] {
-    [together.product, together.jaccard.unwrap_or(f64::NAN), together.pmi.unwrap_or(f64::NAN)]
 }

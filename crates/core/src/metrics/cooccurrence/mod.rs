@@ -4,6 +4,7 @@ mod card;
 mod counts;
 mod line;
 mod lines;
+mod numbers;
 mod pairs;
 mod partners;
 mod spectrum;

@@ -1,14 +1,15 @@
 //! Which latents fire together with those of a range, found in one walk over all rows.
 //!
 //! Looking up the rows of one latent after the other would jump through memory; this walk reads rows in their order and
-//! sorts what it finds by latent.
+//! sorts what it finds by latent. A pair is found once, with the lower of its latents.
 
 use std::ops::Range;
 
 use super::counts::GROUPS;
 use super::line::Line;
 use crate::codes::Codes;
-use crate::error::{Complaint, Result};
+use crate::error::{Complaint, Error, Result};
+use crate::kernel::large::Large;
 
 /// Rows that are read at a time.
 const ROWS: usize = 1 << 16;
@@ -20,8 +21,8 @@ const OTHER: u32 = 26;
 pub(super) struct Counts {
     /// In how many rows it fires: above 0.
     pub fired: Vec<u64>,
-    /// How many other entries there are in its rows.
-    pub others: Vec<u64>,
+    /// How many entries there are after it in its rows.
+    pub after: Vec<u64>,
     /// Is any value negative?
     pub is_signed: bool,
 }
@@ -35,11 +36,11 @@ impl Counts {
                 .found(latents)
                 .into());
         }
-        let mut counts = Counts { fired: vec![0; latents], others: vec![0; latents], is_signed: false };
-        each_row(codes, |_, latents, values| {
-            for (&latent, &value) in latents.iter().zip(values) {
+        let mut counts = Counts { fired: vec![0; latents], after: vec![0; latents], is_signed: false };
+        each_row(codes, 0..codes.rows(), |_, latents, values| {
+            for (place, (&latent, &value)) in latents.iter().zip(values).enumerate() {
                 counts.fired[latent as usize] += u64::from(value > 0.0);
-                counts.others[latent as usize] += latents.len() as u64 - 1;
+                counts.after[latent as usize] += (latents.len() - 1 - place) as u64;
                 counts.is_signed |= value < 0.0;
             }
         })?;
@@ -47,26 +48,26 @@ impl Counts {
     }
 }
 
-/// Calls for every row, in order.
-fn each_row(codes: &Codes, mut take: impl FnMut(usize, &[u32], &[f32])) -> Result<()> {
-    for first in (0..codes.rows()).step_by(ROWS) {
-        let view = codes.view(first..(first + ROWS).min(codes.rows()))?;
+/// Calls for every row of a range, in order.
+pub(super) fn each_row(codes: &Codes, rows: Range<usize>, mut take: impl FnMut(usize, &[u32], &[f32])) -> Result<()> {
+    for first in rows.clone().step_by(ROWS) {
+        let view = codes.view(first..(first + ROWS).min(rows.end))?;
         view.iter().for_each(|(row, latents, values)| take(row, latents, values));
     }
     Ok(())
 }
 
-/// The other entries in the rows of every latent of a range.
+/// The entries after every latent of a range in its rows.
 pub(super) struct Pairs {
     range: Range<usize>,
     /// Where the notes of every latent begin, and where the last end.
     starts: Vec<usize>,
-    notes: Vec<Note>,
+    notes: Large<Note>,
 }
 
 /// One pair in one row: the other latent with the row's group and whether both fire, and the two halves of the product.
 /// They lie together, so that every latent has one place where it writes.
-type Note = [u32; 3];
+pub(super) type Note = [u32; 3];
 
 #[inline]
 fn note(other: u32, group: u32, mine: f32, value: f32) -> Note {
@@ -78,37 +79,43 @@ impl Pairs {
     /// Bytes of a pair.
     pub const BYTES: u64 = size_of::<Note>() as u64;
 
-    pub fn of(codes: &Codes, groups: &[u8], range: Range<usize>, others: &[u64]) -> Result<Pairs> {
+    /// `memory` must have room for the notes.
+    pub fn of(
+        codes: &Codes,
+        groups: &[u8],
+        range: Range<usize>,
+        after: &[u64],
+        mut memory: Large<Note>,
+    ) -> Result<Pairs> {
         let mut starts = Vec::with_capacity(range.len() + 1);
         let mut total = 0;
-        for count in others[range.clone()].iter().copied() {
+        for count in after[range.clone()].iter().copied() {
             starts.push(total);
             total += count as usize;
         }
         let mut next = starts.clone();
         starts.push(total);
-        let mut notes: Vec<Note> = vec![[0; 3]; total];
-        let (low, length) = (range.start as u32, range.len() as u32);
-        each_row(codes, |row, latents, values| {
-            for (place, &latent) in latents.iter().enumerate() {
-                let inside = latent.wrapping_sub(low);
-                if inside >= length {
-                    continue;
-                }
-                let (mine, group) = (values[place], u32::from(groups[row]));
-                let from = next[inside as usize];
-                next[inside as usize] += latents.len() - 1;
-                // Those before it and those after it, without asking at each whether it is the one itself.
-                let (before, after) = notes[from..next[inside as usize]].split_at_mut(place);
-                for (notes, part) in [(before, 0..place), (after, place + 1..latents.len())] {
-                    let others = latents[part.clone()].iter().zip(&values[part]);
-                    notes.iter_mut().zip(others).for_each(|(into, (&other, &value))| {
-                        *into = note(other, group, mine, value);
-                    });
-                }
+        let notes = memory.get_mut(..total).ok_or_else(|| Error::Bug("no room for pairs".into()))?;
+        let bounds = range.start as u32..range.end as u32;
+        each_row(codes, 0..codes.rows(), |row, latents, values| {
+            let below = |bound: u32| latents.iter().filter(|&&latent| latent < bound).count();
+            let group = u32::from(groups[row]);
+            for place in below(bounds.start)..below(bounds.end) {
+                let (others, mine) = (&latents[place + 1..], values[place]);
+                let next = &mut next[(latents[place] - bounds.start) as usize];
+                let notes = &mut notes[*next..*next + others.len()];
+                *next += others.len();
+                notes.iter_mut().zip(others.iter().zip(&values[place + 1..])).for_each(|(into, (&other, &value))| {
+                    *into = note(other, group, mine, value);
+                });
             }
         })?;
-        Ok(Pairs { range, starts, notes })
+        Ok(Pairs { range, starts, notes: memory })
+    }
+
+    /// The memory, to be used again.
+    pub fn into_memory(self) -> Large<Note> {
+        self.notes
     }
 
     /// Writes the pairs of a latent into a line.
@@ -124,10 +131,10 @@ impl Pairs {
 
 /// Writes the pairs of one latent straight into a line: for a latent with so many that they would not fit elsewhere.
 pub(super) fn fill_alone(codes: &Codes, groups: &[u8], latent: u32, line: &mut Line) -> Result<()> {
-    each_row(codes, |row, latents, values| {
+    each_row(codes, 0..codes.rows(), |row, latents, values| {
         let Some(place) = latents.iter().position(|&other| other == latent) else { return };
-        for (&other, &value) in latents.iter().zip(values).filter(|(other, _)| **other != latent) {
-            let mine = values[place];
+        let mine = values[place];
+        for (&other, &value) in latents.iter().zip(values).skip(place + 1) {
             let both = mine > 0.0 && value > 0.0;
             line.add(other, f64::from(mine) * f64::from(value), usize::from(groups[row]), both);
         }
@@ -168,20 +175,22 @@ mod tests {
         let codes = Codes::from_dense(&values, 4).unwrap();
         let groups = [0, 3, 19, 7];
         let counts = Counts::of(&codes).unwrap();
-        assert_eq!((&counts.fired[..], &counts.others[..]), (&[3, 2, 2, 1][..], &[4, 4, 4, 6][..]));
+        assert_eq!((&counts.fired[..], &counts.after[..]), (&[3, 2, 2, 1][..], &[4, 3, 2, 0][..]));
         assert!(counts.is_signed);
+        let mut memory = Large::zeros(9);
         for range in [0..4, 1..3, 3..4] {
-            let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.others).unwrap();
+            let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.after, memory).unwrap();
             for latent in range {
                 let (mut one, mut other) = (Line::new(4, true), Line::new(4, true));
                 pairs.fill(latent, &mut one);
                 fill_alone(&codes, &groups, latent as u32, &mut other).unwrap();
                 assert!(one == other);
             }
+            memory = pairs.into_memory();
         }
-        // Latent 1 has 2 · 1 and 2 · −1 in the first row, 3 · 4 and 3 · 1/2 in the second.
+        // After latent 1 come 2 · −1 in the first row, 3 · 4 and 3 · 1/2 in the second.
         let mut line = Line::new(4, false);
         fill_alone(&codes, &groups, 1, &mut line).unwrap();
-        assert_eq!([0, 2, 3].map(|other| line.product(other)), [2.0, 12.0, -0.5]);
+        assert_eq!([0, 2, 3].map(|other| line.product(other)), [0.0, 12.0, -0.5]);
     }
 }

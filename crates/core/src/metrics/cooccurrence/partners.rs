@@ -15,6 +15,15 @@ pub struct Together {
     pub pmi: Option<f64>,
 }
 
+impl Together {
+    /// From the sum of products, in how many rows both fire, in how many each does, and how many rows there are.
+    pub(super) fn new(product: f64, both: u64, fired: [u64; 2], rows: usize) -> Together {
+        let either = fired[0] + fired[1] - both;
+        let pmi = || libm::log(both as f64 * rows as f64 / (fired[0] as f64 * fired[1] as f64));
+        Together { product, jaccard: (either > 0).then(|| both as f64 / either as f64), pmi: (both > 0).then(pmi) }
+    }
+}
+
 /// A latent that fires together with the one in question.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Partner {

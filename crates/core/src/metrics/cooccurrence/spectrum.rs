@@ -2,7 +2,6 @@
 
 use rayon::prelude::*;
 
-use super::lines::Lines;
 use super::{Sets, summary};
 use crate::codes::{Codes, Latent};
 use crate::error::{Error, Result};
@@ -36,10 +35,10 @@ pub(super) struct Spectrum {
 }
 
 impl Spectra {
-    pub fn start(lines: &Lines, tally: Tally, job: &Job<'_>) -> Result<Next> {
+    /// `lines` is what the lines gave, `place` the number of the threshold of the headline.
+    pub fn start(sets: Sets, lines: Tally, place: usize, job: &Job<'_>) -> Result<Next> {
         let (top, eigenvalues) = (job.whole("top")?, job.whole("eigenvalues")?);
-        let sets = lines.sets.clone();
-        Ok(Next::Blocks(Box::new(Spectra { sets, lines: tally, top, eigenvalues, place: lines.place })))
+        Ok(Next::Blocks(Box::new(Spectra { sets, lines, top, eigenvalues, place })))
     }
 
     /// The codes of a block, and how many eigenvalues it wants.

@@ -2,7 +2,8 @@
 
 use super::Sets;
 use super::counts::{At, Comparison, GROUPS, THRESHOLDS, threshold};
-use super::lines::{PER_SET, column_of_model};
+use super::lines::column_of_model;
+use super::numbers::PER_SET;
 use super::spectrum::Spectrum;
 use crate::error::{Error, Result};
 use crate::kernel::eigen::symmetric;

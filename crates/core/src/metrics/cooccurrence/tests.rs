@@ -9,7 +9,7 @@ use crate::kernel::eigen::symmetric;
 use crate::kernel::random::unit;
 use crate::metrics::{evaluate, recipe};
 use crate::progress::Silent;
-use crate::results::Scores;
+use crate::results::{Cells, Scores};
 use crate::run::{Engine, Inputs, Model};
 use crate::store::ActivationStore;
 
@@ -134,6 +134,40 @@ fn many_latents_go_by_lanczos_and_threads_do_not_matter() {
     let given = [("top", "8"), ("eigenvalues", "12")];
     let one = run(&inputs, &given, Profile::Paper, 1);
     assert!(one == run(&inputs, &given, Profile::Paper, 2) && one == run(&inputs, &given, Profile::Paper, 7));
+}
+
+#[test]
+fn every_latent_has_the_partners_that_it_has_alone() {
+    let (rows, latents) = (300, 30);
+    let (real, generated) = (made(rows, latents, 11), made(rows, latents, 12));
+    let scores = run(&inputs(&real, &generated, latents), &[("partners", "6"), ("top", "2")], Profile::Paper, 2);
+    let table = scores.table("latent").unwrap();
+    let [real, generated] = [real, generated].map(|values| Codes::from_dense(&values, latents).unwrap());
+    for latent in 0..latents {
+        let alone = partners(&real, Latent(latent as u32), 6).unwrap();
+        let Cells::WholeLists(ids) = table.column("partners").unwrap() else { panic!() };
+        assert_eq!(ids[latent], alone.iter().map(|partner| i64::from(partner.latent.0)).collect::<Vec<_>>());
+        let theirs = partners(&generated, Latent(latent as u32), latents).unwrap();
+        for (what, pick) in [
+            ("product", (|together| Some(together.product)) as fn(Together) -> Option<f64>),
+            ("jaccard", |together| together.jaccard),
+            ("pmi", |together| together.pmi),
+        ] {
+            let list = |name: &str| match table.column(name) {
+                Some(Cells::NumberLists(lists)) => lists[latent].clone(),
+                _ => panic!(),
+            };
+            let (found, changes) = (list(what), list(&format!("{what} change: painter")));
+            for (place, partner) in alone.iter().enumerate() {
+                let expected = pick(partner.together);
+                assert!((found[place].unwrap() - expected.unwrap()).abs() < 1e-12);
+                if let Some(other) = theirs.iter().find(|other| other.latent == partner.latent) {
+                    let change = pick(other.together).unwrap() - expected.unwrap();
+                    assert!((changes[place].unwrap() - change).abs() < 1e-12);
+                }
+            }
+        }
+    }
 }
 
 #[test]
