@@ -8,12 +8,16 @@ import scipy
 import scipy.sparse as sparse
 
 latents, active, rows, times, keep = 32_000, 5, 1_000_000, 4, 10
+together_rows, concepts = 256, 24  # tokens of an image, and the concepts they have
 
 
 def tokens(seed):
     random = np.random.default_rng(seed)
-    below = np.where(random.random((rows, active)) < 0.5, latents // 10, latents)
-    columns = np.sort((random.random((rows, active)) * below).astype(np.int32), axis=1)
+    images = -(-rows // together_rows)
+    below = np.where(random.random((images, concepts)) < 0.5, latents // 10, latents)
+    image = (random.random((images, concepts)) * below).astype(np.int32)
+    places = random.random((rows, concepts), dtype=np.float32).argpartition(active, axis=1)[:, :active]
+    columns = np.sort(np.take_along_axis(image[np.arange(rows) // together_rows], places, axis=1), axis=1)
     values = (0.1 + random.random((rows, active))).astype(np.float32)
     codes = sparse.csr_matrix((values.ravel(), columns.ravel(), np.arange(rows + 1) * active), shape=(rows, latents))
     codes.sum_duplicates()

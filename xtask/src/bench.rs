@@ -119,7 +119,7 @@ const QUESTIONS: [Question; 9] = [
     Question {
         name: "blindspots",
         asks: "Sums, counts, strongest rows and co-occurrences of 8,000,000 tokens (half real, half generated), 32,000 latents, 5\n\
-               active, from stored codes, on one core: seconds of the processor, and tokens per second",
+               active of the 24 of an image, from stored codes, on one core: seconds of the processor, and tokens per second",
         ratio: 1.0,
         memory: None,
         packages: Packages::Plain,
@@ -320,9 +320,10 @@ fn answer(question: &Question, python: &Path) -> Result<Report> {
     };
     let promise = if also.is_empty() { promise } else { format!("{promise}; {also}") };
     let text = format!(
-        "{}\n\netalon   {mine:>12.3} s   peak memory {:.2} GB\npeer     {other:>12.3} s   {}\nratio    {ratio:>12.1}\npromise  {promise}: {}\n\ncpu      {}\n",
+        "{}\n\netalon   {mine:>12.3} s   peak memory {:.2} GB{}\npeer     {other:>12.3} s   {}\nratio    {ratio:>12.1}\npromise  {promise}: {}\n\ncpu      {}\n",
         question.asks,
         memory as f64 / 1e9,
+        ours["how"].as_str().map_or_else(String::new, |how| format!("; {how}")),
         theirs["how"].as_str().unwrap_or(""),
         if kept { "kept" } else { "NOT KEPT" },
         processor(),

@@ -57,14 +57,24 @@ impl<'a> CodesView<'a> {
 
     /// The latents (ascending) and values of the row at a place within this view; values are never zero.
     pub fn row(&self, place: usize) -> (&'a [u32], &'a [f32]) {
-        let base = self.offsets[0];
-        let range = (self.offsets[place] - base) as usize..(self.offsets[place + 1] - base) as usize;
+        let range = self.entries(place);
         (&self.indices[range.clone()], &self.values[range])
+    }
+
+    /// Where the entries of a row lie among those of all rows.
+    pub fn entries(&self, place: usize) -> Range<usize> {
+        let base = self.offsets[0];
+        (self.offsets[place] - base) as usize..(self.offsets[place + 1] - base) as usize
     }
 
     /// The latents of all rows, one row after the other.
     pub fn latents(&self) -> &'a [u32] {
         self.indices
+    }
+
+    /// The values of all rows, one row after the other.
+    pub fn values(&self) -> &'a [f32] {
+        self.values
     }
 
     /// The smallest and the largest value, 0 among them.

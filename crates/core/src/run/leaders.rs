@@ -62,6 +62,12 @@ impl Leaders {
         things as u64 * (8 * keep as u64 + 4)
     }
 
+    /// Whether a value may be among the largest of a thing.
+    #[inline]
+    pub fn takes(&self, thing: usize, value: f32) -> bool {
+        value >= self.floors[thing]
+    }
+
     /// Says that something will soon be offered for a thing.
     #[inline]
     pub fn expect(&self, thing: usize) {
@@ -74,7 +80,7 @@ impl Leaders {
     /// Keeps a finite value if it is among the largest of a thing.
     #[inline]
     pub fn offer(&mut self, thing: usize, value: f32, row: u32) {
-        if value < self.floors[thing] {
+        if !self.takes(thing, value) {
             return;
         }
         let list = &mut self.keys[thing * self.keep..][..self.keep];

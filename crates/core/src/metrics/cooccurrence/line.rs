@@ -9,9 +9,9 @@ use crate::kernel::top::truncate_to_largest;
 struct Cell {
     /// Sums of products, over the rows of each half.
     halves: [f64; 2],
-    /// The groups of rows in which the product is not 0, as bits.
+    /// The groups of rows in which both have a value, as bits.
     groups: u32,
-    /// In how many rows both fire.
+    /// In how many rows both fire; counted for [`Line::together`] only.
     both: u32,
 }
 
@@ -70,7 +70,7 @@ impl Line {
         let place = other as usize;
         let cell = &mut self.cells[place];
         cell.halves[usize::from(group >= GROUPS / 2)] += product;
-        cell.groups |= u32::from(product != 0.0) << group;
+        cell.groups |= 1 << group;
         cell.both += u32::from(both);
         self.touched[place / 64] |= 1 << (place % 64);
         if let Some(part) = self.parts.get_mut(place * GROUPS + group) {

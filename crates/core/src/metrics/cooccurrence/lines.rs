@@ -9,11 +9,12 @@ use super::pairs::{Counts, Note, Pairs, fill_alone, ranges};
 use super::{Sets, numbers};
 use crate::codes::Codes;
 use crate::error::Result;
+use crate::kernel::ahead::AHEAD;
 use crate::kernel::large::Large;
 use crate::run::{Blocks, Column, Job, Leaders, Next, Tally};
 
 /// Pairs of a block, all sets together. Every block walks over all rows: many pairs make few walks.
-const PAIRS: u64 = 1 << 25;
+const PAIRS: u64 = 1 << 24;
 
 pub(super) struct Lines {
     pub sets: Sets,
@@ -28,7 +29,7 @@ pub(super) struct Lines {
     blocks: Vec<Range<usize>>,
     /// How many rows every group has.
     group_rows: [usize; GROUPS],
-    /// The pairs of one set in the largest block of several latents.
+    /// The room that one set needs in the largest block of several latents.
     most: usize,
     /// Memory of blocks that are done: new memory costs as much as what is written into it.
     spare: Mutex<Vec<Large<Note>>>,
@@ -45,11 +46,8 @@ impl Lines {
         sets.groups.iter().for_each(|&group| group_rows[usize::from(group)] += 1);
         let by_group = place > 0 || counts.iter().any(|counts| counts.is_signed);
         let blocks = ranges(&pairs, PAIRS);
-        let pairs_of = |block: &Range<usize>| {
-            let of = |counts: &Counts| counts.after[block.clone()].iter().sum::<u64>() as usize;
-            counts.iter().map(of).max().unwrap_or(0)
-        };
-        let most = blocks.iter().filter(|block| block.len() > 1).map(pairs_of).max().unwrap_or(0);
+        let room = |block| counts.iter().map(|counts| Pairs::room(block, &counts.after)).max().unwrap_or(0);
+        let most = blocks.iter().filter(|block| block.len() > 1).map(room).max().unwrap_or(0);
         Ok(Lines { by_group, sets, place, partners, counts, blocks, group_rows, most, spare: Mutex::default() })
     }
 
@@ -142,6 +140,7 @@ impl Blocks for Lines {
         let mut found: Vec<(Comparison, Comparison, WithoutGroup)> =
             vec![(Comparison::new(), Comparison::new(), WithoutGroup::new()); fillers.len() - 1];
         let mut leaders = Leaders::new(latents, self.partners);
+        let mut offers: Vec<(f32, usize)> = Vec::new();
         for latent in block {
             lines.iter_mut().zip(&fillers).try_for_each(|(line, filler)| filler.fill(latent, line))?;
             let Some((mine, models)) = lines.split_first_mut() else { continue };
@@ -150,9 +149,19 @@ impl Blocks for Lines {
                 let product = (product as f32).min(f32::MAX);
                 if product > 0.0 {
                     leaders.offer(latent, product, other as u32);
-                    leaders.offer(other, product, latent as u32);
+                    // The lists of other latents lie far apart: those that are needed are asked for ahead.
+                    if leaders.takes(other, product) {
+                        offers.push((product, other));
+                    }
                 }
             });
+            for (place, &(product, other)) in offers.iter().enumerate() {
+                if let Some(&(_, coming)) = offers.get(place + AHEAD) {
+                    leaders.expect(coming);
+                }
+                leaders.offer(other, product, latent as u32);
+            }
+            offers.clear();
             for (theirs, (all, half, without)) in models.iter_mut().zip(&mut found) {
                 theirs.rank(&scale, |_, _, _| {});
                 mine.compare(theirs, |other, a, b| {

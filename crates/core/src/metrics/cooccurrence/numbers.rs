@@ -124,7 +124,7 @@ impl Chosen {
         pairs.sort_unstable();
         pairs.dedup();
         let starts = (0..=latents).map(|latent| pairs.partition_point(|pair| (pair.0 as usize) < latent)).collect();
-        let mut filter = Bits::empty((16 * pairs.len()).next_power_of_two());
+        let mut filter = Bits::empty((8 * pairs.len()).next_power_of_two());
         pairs.iter().for_each(|&(low, high)| filter.insert(spot(low, high, filter.len())));
         Chosen { starts, others: pairs.into_iter().map(|pair| pair.1).collect(), filter }
     }

@@ -5,16 +5,15 @@
 
 use std::ops::Range;
 
-use super::counts::GROUPS;
 use super::line::Line;
-use crate::codes::Codes;
+use crate::codes::{Codes, CodesView};
 use crate::error::{Complaint, Error, Result};
 use crate::kernel::large::Large;
 
 /// Rows that are read at a time.
 const ROWS: usize = 1 << 16;
 
-/// Bits of a note that name the other latent; then come five for the group and one for whether both fire.
+/// Bits of a note that name the other latent; then come those of the group.
 const OTHER: u32 = 26;
 
 /// What a walk over all rows says of every latent.
@@ -60,26 +59,47 @@ pub(super) fn each_row(codes: &Codes, rows: Range<usize>, mut take: impl FnMut(u
 /// The entries after every latent of a range in its rows.
 pub(super) struct Pairs {
     range: Range<usize>,
-    /// Where the notes of every latent begin, and where the last end.
+    /// Where the notes of every latent begin and end.
     starts: Vec<usize>,
+    ends: Vec<usize>,
     notes: Large<Note>,
 }
 
-/// One pair in one row: the other latent with the row's group and whether both fire, and the two halves of the product.
+/// Rows that are searched for latents of the range before any is noted.
+const TOGETHER: usize = 1024;
+
+/// An entry of the range: its place, where its row ends, and the row's group.
+#[derive(Clone, Copy, Default)]
+struct Hit {
+    entry: u32,
+    end: u32,
+    group: u32,
+}
+
+/// Notes are written so many at a time, even where fewer are left: what is too much is overwritten, or lies in the room
+/// between two latents. To ask how many are left would cost more than to write them.
+const FOUR: usize = 4;
+
+/// One pair in one row: the other latent with the row's group, and the two halves of the product.
 /// They lie together, so that every latent has one place where it writes.
 pub(super) type Note = [u32; 3];
 
 #[inline]
 fn note(other: u32, group: u32, mine: f32, value: f32) -> Note {
     let product = (f64::from(mine) * f64::from(value)).to_bits();
-    [other | group << OTHER | u32::from(mine > 0.0 && value > 0.0) << 31, product as u32, (product >> 32) as u32]
+    [other | group << OTHER, product as u32, (product >> 32) as u32]
 }
 
 impl Pairs {
     /// Bytes of a pair.
     pub const BYTES: u64 = size_of::<Note>() as u64;
 
-    /// `memory` must have room for the notes.
+    /// How many notes have room in the memory for a range.
+    pub fn room(range: &Range<usize>, after: &[u64]) -> usize {
+        after[range.clone()].iter().map(|&count| count as usize + FOUR - 1).sum()
+    }
+
+    /// `memory` must have [`Pairs::room`].
     pub fn of(
         codes: &Codes,
         groups: &[u8],
@@ -87,30 +107,24 @@ impl Pairs {
         after: &[u64],
         mut memory: Large<Note>,
     ) -> Result<Pairs> {
-        let mut starts = Vec::with_capacity(range.len() + 1);
+        let mut starts = Vec::with_capacity(range.len());
         let mut total = 0;
         for count in after[range.clone()].iter().copied() {
             starts.push(total);
-            total += count as usize;
+            total += count as usize + FOUR - 1;
         }
-        let mut next = starts.clone();
-        starts.push(total);
+        let mut ends = starts.clone();
         let notes = memory.get_mut(..total).ok_or_else(|| Error::Bug("no room for pairs".into()))?;
-        let bounds = range.start as u32..range.end as u32;
-        each_row(codes, 0..codes.rows(), |row, latents, values| {
-            let below = |bound: u32| latents.iter().filter(|&&latent| latent < bound).count();
-            let group = u32::from(groups[row]);
-            for place in below(bounds.start)..below(bounds.end) {
-                let (others, mine) = (&latents[place + 1..], values[place]);
-                let next = &mut next[(latents[place] - bounds.start) as usize];
-                let notes = &mut notes[*next..*next + others.len()];
-                *next += others.len();
-                notes.iter_mut().zip(others.iter().zip(&values[place + 1..])).for_each(|(into, (&other, &value))| {
-                    *into = note(other, group, mine, value);
-                });
+        let mut hits = Vec::new();
+        for first in (0..codes.rows()).step_by(ROWS) {
+            let view = codes.view(first..(first + ROWS).min(codes.rows()))?;
+            for part in (0..view.rows()).step_by(TOGETHER) {
+                let rows = part..(part + TOGETHER).min(view.rows());
+                let found = search(&view, rows, &groups[first..], &range, &mut hits);
+                write(&view, &hits[..found], range.start as u32, &mut ends, notes);
             }
-        })?;
-        Ok(Pairs { range, starts, notes: memory })
+        }
+        Ok(Pairs { range, starts, ends, notes: memory })
     }
 
     /// The memory, to be used again.
@@ -121,10 +135,56 @@ impl Pairs {
     /// Writes the pairs of a latent into a line.
     pub fn fill(&self, latent: usize, line: &mut Line) {
         let place = latent - self.range.start;
-        for &[what, low, high] in &self.notes[self.starts[place]..self.starts[place + 1]] {
-            let group = (what >> OTHER) as usize % GROUPS.next_power_of_two();
+        for &[what, low, high] in &self.notes[self.starts[place]..self.ends[place]] {
             let product = f64::from_bits(u64::from(high) << 32 | u64::from(low));
-            line.add(what & ((1 << OTHER) - 1), product, group, what >> 31 == 1);
+            line.add(what & ((1 << OTHER) - 1), product, (what >> OTHER) as usize, false);
+        }
+    }
+}
+
+/// Finds the entries of a range of latents that are not the last of their row; how many there are.
+fn search(view: &CodesView<'_>, rows: Range<usize>, groups: &[u8], range: &Range<usize>, hits: &mut Vec<Hit>) -> usize {
+    let (low, length) = (range.start as u32, range.len() as u32);
+    let most = view.entries(rows.end - 1).end - view.entries(rows.start).start;
+    hits.resize(hits.len().max(most), Hit::default());
+    let (latents, mut count) = (view.latents(), 0);
+    for row in rows {
+        let entries = view.entries(row);
+        let (group, end) = (u32::from(groups[row]), entries.end as u32);
+        let from = entries.start;
+        for (place, latent) in latents[from..entries.end.max(from + 1) - 1].iter().enumerate() {
+            // Written in any case, and kept if it is one.
+            hits[count] = Hit { entry: (from + place) as u32, end, group };
+            count += usize::from(latent.wrapping_sub(low) < length);
+        }
+    }
+    count
+}
+
+/// Writes the pairs of some entries.
+fn write(view: &CodesView<'_>, hits: &[Hit], low: u32, ends: &mut [usize], notes: &mut [Note]) {
+    let (latents, values) = (view.latents(), view.values());
+    for &Hit { entry, end, group } in hits {
+        let (entry, end) = (entry as usize, end as usize);
+        let mine = values[entry];
+        let next = &mut ends[(latents[entry] - low) as usize];
+        let (from, count) = (*next, end - entry - 1);
+        *next += count;
+        for step in (0..count).step_by(FOUR) {
+            let others = entry + 1 + step;
+            if let (Some(latents), Some(values)) =
+                (latents.get(others..others + FOUR), values.get(others..others + FOUR))
+            {
+                let into = &mut notes[from + step..from + step + FOUR];
+                for place in 0..FOUR {
+                    into[place] = note(latents[place], group, mine, values[place]);
+                }
+            } else {
+                for place in step..count {
+                    notes[from + place] = note(latents[entry + 1 + place], group, mine, values[entry + 1 + place]);
+                }
+                break;
+            }
         }
     }
 }
@@ -135,8 +195,7 @@ pub(super) fn fill_alone(codes: &Codes, groups: &[u8], latent: u32, line: &mut L
         let Some(place) = latents.iter().position(|&other| other == latent) else { return };
         let mine = values[place];
         for (&other, &value) in latents.iter().zip(values).skip(place + 1) {
-            let both = mine > 0.0 && value > 0.0;
-            line.add(other, f64::from(mine) * f64::from(value), usize::from(groups[row]), both);
+            line.add(other, f64::from(mine) * f64::from(value), usize::from(groups[row]), false);
         }
     })
 }
@@ -160,12 +219,41 @@ pub(super) fn ranges(pairs: &[u64], most: u64) -> Vec<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::random::{stream, unit};
 
     #[test]
     fn ranges_cover_all_latents_and_are_small() {
         assert_eq!(ranges(&[3, 3, 3, 9, 1, 0], 6), [0..2, 2..3, 3..4, 4..6]);
         assert!(ranges(&[], 5).is_empty());
         assert_eq!(ranges(&[0, 0, 1], 0), [0..2, 2..3]);
+    }
+
+    #[test]
+    fn long_rows_are_noted_whole() {
+        let mut random = stream(5, "pairs test", 0);
+        let latents = 60;
+        let values: Vec<f32> =
+            (0..400 * latents)
+                .map(|place| {
+                    if unit(&mut random) < [0.0, 0.1, 0.6][place / latents % 3] {
+                        unit(&mut random) as f32
+                    } else {
+                        0.0
+                    }
+                })
+                .collect();
+        let codes = Codes::from_dense(&values, latents).unwrap();
+        let groups: Vec<u8> = (0..400).map(|row| (row % 20) as u8).collect();
+        let counts = Counts::of(&codes).unwrap();
+        let range = 7..41;
+        let memory = Large::zeros(Pairs::room(&range, &counts.after));
+        let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.after, memory).unwrap();
+        for latent in range {
+            let (mut one, mut other) = (Line::new(latents, true), Line::new(latents, true));
+            pairs.fill(latent, &mut one);
+            fill_alone(&codes, &groups, latent as u32, &mut other).unwrap();
+            assert!(one == other, "{latent}");
+        }
     }
 
     #[test]
@@ -177,7 +265,7 @@ mod tests {
         let counts = Counts::of(&codes).unwrap();
         assert_eq!((&counts.fired[..], &counts.after[..]), (&[3, 2, 2, 1][..], &[4, 3, 2, 0][..]));
         assert!(counts.is_signed);
-        let mut memory = Large::zeros(9);
+        let mut memory = Large::zeros(Pairs::room(&(0..4), &counts.after));
         for range in [0..4, 1..3, 3..4] {
             let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.after, memory).unwrap();
             for latent in range {
