@@ -49,9 +49,29 @@ export async function open(address, { width = 1400, height = 900, dark = false, 
   return { page, wrong, context };
 }
 
+/** Goes to a page and waits until it stands: the address is read, nothing is being loaded or drawn any more. */
 export async function visit(page, hash) {
-  await page.evaluate((hash) => (location.hash = hash), hash);
-  await page.waitForFunction(() => document.querySelector('main h1') && !document.querySelector('[data-state=loading]'), null, { timeout: 30_000 });
+  await page.evaluate((hash) => new Promise((done) => {
+    const before = location.hash;
+    addEventListener('hashchange', () => done(), { once: true });
+    location.hash = hash;
+    if (location.hash === before) done();
+  }), hash);
+  await settled(page);
+}
+
+export async function settled(page) {
+  // Twice with frames between: what has come may ask for more.
+  await page.waitForFunction(() => {
+    const ready = () => document.querySelector('main h1') && !document.querySelector('[data-state=loading], [aria-busy=true]');
+    const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+    return (async () => {
+      await frame();
+      if (!ready()) return false;
+      await frame();
+      return Boolean(ready());
+    })();
+  }, null, { timeout: 60_000 });
 }
 
 export const number = (text) => Number(text.replaceAll(',', ''));
@@ -118,24 +138,36 @@ export async function takeAlong(page) {
   return figures.length;
 }
 
-/** Points and how many pixels of each kind a map has. */
+/** Points and how many pixels of each kind a map has, once two looks at it with frames between see the same. */
 export async function ink(page) {
-  await page.waitForTimeout(800);
-  return page.evaluate(() => {
-    const from = document.querySelector('canvas');
-    const copy = document.createElement('canvas');
-    [copy.width, copy.height] = [from.width, from.height];
-    const context = copy.getContext('2d');
-    context.drawImage(from, 0, 0);
-    const pixels = context.getImageData(0, 0, copy.width, copy.height).data;
-    let [all, blue, orange] = [0, 0, 0];
-    for (let i = 0; i < pixels.length; i += 4) {
-      if (pixels[i + 3] > 60) {
-        all++;
-        if (pixels[i + 2] > pixels[i] + 60) blue++;
-        if (pixels[i] > pixels[i + 2] + 60) orange++;
+  const seen = await page.waitForFunction(async () => {
+    const look = () => {
+      const from = document.querySelector('canvas');
+      const copy = document.createElement('canvas');
+      [copy.width, copy.height] = [from.width, from.height];
+      const context = copy.getContext('2d');
+      context.drawImage(from, 0, 0);
+      const pixels = context.getImageData(0, 0, copy.width, copy.height).data;
+      let [all, blue, orange] = [0, 0, 0];
+      for (let i = 0; i < pixels.length; i += 4) {
+        if (pixels[i + 3] > 60) {
+          all++;
+          if (pixels[i + 2] > pixels[i] + 60) blue++;
+          if (pixels[i] > pixels[i + 2] + 60) orange++;
+        }
       }
-    }
-    return { points: Number(from.dataset.points), all, blue, orange };
-  });
+      return { points: Number(from.dataset.points), all, blue, orange };
+    };
+    const before = look();
+    for (let i = 0; i < 3; i++) await new Promise((done) => requestAnimationFrame(done));
+    const after = look();
+    return after.all > 0 && JSON.stringify(before) === JSON.stringify(after) && after;
+  }, null, { timeout: 60_000 });
+  return seen.jsonValue();
+}
+
+/** The picture of a sample once it has come; what lies over it follows its size. */
+export async function decoded(image) {
+  await image.evaluate((one) => one.decode());
+  await image.evaluate((one) => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
 }
