@@ -12,6 +12,9 @@ const SYSTEM = '/usr/bin/chromium';
 const executablePath = process.env.CHROMIUM ?? (fs.existsSync(SYSTEM) ? SYSTEM : undefined);
 const FLAGS = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-gl=angle', '--use-angle=swiftshader', '--enable-unsafe-swiftshader'];
 
+/** How long a busy machine may take for a page: against hanging, not slowness. */
+const LONGEST = 60_000;
+
 let browser;
 export const running = [];
 
@@ -60,18 +63,17 @@ export async function visit(page, hash) {
   await settled(page);
 }
 
+/** Waits until a page has what it shows; twice with frames between, since what has come may ask for more. */
 export async function settled(page) {
-  // Twice with frames between: what has come may ask for more.
-  await page.waitForFunction(() => {
+  await page.evaluate(async (most) => {
     const ready = () => document.querySelector('main h1') && !document.querySelector('[data-state=loading], [aria-busy=true]');
     const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-    return (async () => {
+    const until = Date.now() + most;
+    for (let seen = 0; seen < 2; seen = ready() ? seen + 1 : 0) {
+      if (Date.now() > until) throw new Error(`still loading: ${document.querySelector('main').innerText.slice(0, 200)}`);
       await frame();
-      if (!ready()) return false;
-      await frame();
-      return Boolean(ready());
-    })();
-  }, null, { timeout: 60_000 });
+    }
+  }, LONGEST);
 }
 
 export const number = (text) => Number(text.replaceAll(',', ''));
@@ -140,7 +142,7 @@ export async function takeAlong(page) {
 
 /** Points and how many pixels of each kind a map has, once two looks at it with frames between see the same. */
 export async function ink(page) {
-  const seen = await page.waitForFunction(async () => {
+  return page.evaluate(async (most) => {
     const look = () => {
       const from = document.querySelector('canvas');
       const copy = document.createElement('canvas');
@@ -158,12 +160,13 @@ export async function ink(page) {
       }
       return { points: Number(from.dataset.points), all, blue, orange };
     };
-    const before = look();
-    for (let i = 0; i < 3; i++) await new Promise((done) => requestAnimationFrame(done));
-    const after = look();
-    return after.all > 0 && JSON.stringify(before) === JSON.stringify(after) && after;
-  }, null, { timeout: 60_000 });
-  return seen.jsonValue();
+    const until = Date.now() + most;
+    for (let before = look(), now; ; before = now) {
+      for (let i = 0; i < 3; i++) await new Promise((done) => requestAnimationFrame(done));
+      now = look();
+      if ((now.all > 0 && JSON.stringify(before) === JSON.stringify(now)) || Date.now() > until) return now;
+    }
+  }, LONGEST);
 }
 
 /** The picture of a sample once it has come; what lies over it follows its size. */
