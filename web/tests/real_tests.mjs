@@ -280,7 +280,13 @@ export async function realTests(test, room, program, accessible) {
     assert.ok((await spectrum.locator('.read').innerText()).includes(tables.eigenvalue.real[1] >= 10 ? '' : tables.eigenvalue.real[1].toFixed(3)));
   });
 
-  for (const hash of ['#/runs', '#/map', `#/concept/${some}`, '#/match', '#/models', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
+  await test('real: one input set is compared with nothing', async () => {
+    await visit(page, '#/runs');
+    assert.match(await page.locator('[data-state=empty]').innerText(), /one input set only/);
+    assert.deepEqual([await page.locator('main figure').count(), await page.locator('main tbody tr').count()], [0, 1]);
+  });
+
+  for (const hash of ['#/map', `#/concept/${some}`, '#/match', '#/models', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
     await test(`real: charts of ${hash} can be taken along`, async () => {
       await visit(page, hash);
       if (hash.startsWith('#/concept/')) await page.waitForSelector('aside figure');

@@ -7,7 +7,7 @@ import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 
-import { ink, launch, number, open, program, running, serve, stop, visit } from './browser.mjs';
+import { ink, launch, number, open, program, running, serve, stop, takeAlong, visit } from './browser.mjs';
 import { LATENTS, make } from './fixture.mjs';
 import { heatTests } from './heat_tests.mjs';
 import { realTests } from './real_tests.mjs';
@@ -263,6 +263,13 @@ async function browserTests() {
       }
     }
   });
+
+  for (const hash of ['#/runs?data=birds', '#/runs?data=birds&tab=small', '#/runs?data=birds&tab=agree']) {
+    await test(`charts of ${hash} can be taken along`, async () => {
+      await visit(page, hash);
+      assert.ok((await takeAlong(page)) > 0);
+    });
+  }
 
   await test('charts and tables can be kept', async () => {
     await visit(page, '#/runs?data=birds');

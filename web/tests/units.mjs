@@ -28,7 +28,7 @@ export async function units(test) {
   const { csv } = await load('save.ts');
   const { bilinear } = await load('heat.ts');
   const { changes, inOrder, keyOf, rowOf } = await load('pairs.ts');
-  const { plain, short } = await load('words.ts');
+  const { chance, counted, plain, short, within } = await load('words.ts');
   const inlined = (text) => text.replace(/^import \{ delta \}.*$/m, 'const delta = (gap: number, T: number) => 1 / (1 + Math.exp(-gap / T));');
   const { binsOf, pointsOf } = await load('frequency.ts', inlined);
   const { angles, modelsOf, sparsity, spectra, strange } = await load('cooccurrence.ts');
@@ -139,6 +139,11 @@ export async function units(test) {
     // In the very middle of four patches: their mean.
     assert.ok(Math.abs(bilinear([1, 2, 3, 6], 2, 101).values[(101 * 202) + 101] - 3) < 0.03);
   });
+  await test('counts, shares near their ends, and small probabilities in words', () => {
+    assert.deepEqual([counted(1, 'set'), counted(0, 'set'), counted(1200, 'box', 'boxes')], ['1 set', '0 sets', '1,200 boxes']);
+    assert.deepEqual([within(3e-19), within(0.25), within(0.99999), within(NaN)], ['<0.001', '0.250', '>0.999', '–']);
+    assert.deepEqual([chance(2e-237), chance(0.03), chance(null)], ['<0.0001', '0.030', '–']);
+  });
   await test('what models exaggerate is seen first in what they made', () => {
     const sets = [{ name: 'a' }, { name: 'b' }, { name: 'real' }];
     const gap = (model, value, half, is = false) => ({ id: model, model, gap: value, low: value - half, high: value + half, null: is });
@@ -149,7 +154,7 @@ export async function units(test) {
     assert.deepEqual(order([gap('a', 1, 0.5), gap('b', 2, 0.5)]), ['b a real', 'b']);
     assert.deepEqual(order([gap('a', 1, 0.5), gap('b', 2, 0.5)], 'a'), ['a b real', 'a']);
     // Noise exaggerates nothing, and neither does reality against itself.
-    assert.deepEqual(order([gap('b', 2, 3)]), ['real a b', null]);
+    assert.deepEqual(order([gap('b', 2, 3)]), ['real b a', null]);
     assert.deepEqual(order([gap('real against real', 2, 1, true)]), ['real a b', null]);
     // A model without samples cannot be shown.
     assert.deepEqual(order([gap('c', 2, 1)]), ['real a b', null]);

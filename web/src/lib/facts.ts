@@ -44,10 +44,14 @@ export async function facts(manifest: Manifest, boards: Board[], latent: number)
     const other = own && listed.codes ? listed.codes !== own : label.baseline !== null;
     for (const [column, cells] of Object.entries(table)) {
       const cell = cells[row];
-      if (column !== 'latent' && typeof cell === 'number') numbers.push({ metric: listed.metric, title: label.measure.title, set: label.set, column, value: cell, other });
+      // `index` is the number of the latent again.
+      if (!['latent', 'index'].includes(column) && typeof cell === 'number') numbers.push({ metric: listed.metric, title: label.measure.title, set: label.set, column, value: cell, other });
       if (column === 'names' && typeof cell === 'string' && cell) coalitions.push({ set: label.set, names: cell.split('; '), other });
     }
   }
+  // Numbers of one dictionary stand together.
+  const order = [...new Set(numbers.map((one) => one.set))];
+  numbers.sort((a, b) => order.indexOf(a.set) - order.indexOf(b.set));
   return { gaps, real, numbers, coalitions };
 }
 

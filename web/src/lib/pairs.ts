@@ -38,7 +38,7 @@ export function inOrder<S extends { name: string }>(sets: S[], gaps: Gap[], aske
     const gap = models.find((gap) => gap.model === set.name);
     if (set.name === first?.model) return -Infinity;
     if (first && gap && exaggerates(gap)) return -gap.gap;
-    return set.name === 'real' ? 1 : 2;
+    return set.name === 'real' ? 1 : set.name === lead?.model ? 2 : 3;
   };
   return { sets: sets.toSorted((a, b) => rank(a) - rank(b)), exaggerates: first?.model ?? null };
 }
