@@ -13,7 +13,7 @@ const executablePath = process.env.CHROMIUM ?? (fs.existsSync(SYSTEM) ? SYSTEM :
 const FLAGS = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-gl=angle', '--use-angle=swiftshader', '--enable-unsafe-swiftshader'];
 
 /** How long a busy machine may take for a page: against hanging, not slowness. */
-const LONGEST = 60_000;
+const LONGEST = 120_000;
 
 let browser;
 export const running = [];
@@ -41,6 +41,7 @@ export async function serve(directory, ...options) {
 /** A page that notes everything it should not do: errors in the console, and requests that leave its server. */
 export async function open(address, { width = 1400, height = 900, dark = false, scale = 1 } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', acceptDownloads: true, deviceScaleFactor: scale });
+  context.setDefaultTimeout(LONGEST);
   const page = await context.newPage();
   const wrong = [];
   const home = address.startsWith('file:') ? 'file:' : new URL(address).origin;

@@ -28,7 +28,7 @@ export async function units(test) {
   const { csv } = await load('save.ts');
   const { bilinear } = await load('heat.ts');
   const { changes, inOrder, keyOf, rowOf } = await load('pairs.ts');
-  const { chance, counted, plain, short, within } = await load('words.ts');
+  const { chance, counted, ends, plain, short, within } = await load('words.ts');
   const inlined = (text) => text.replace(/^import \{ delta \}.*$/m, 'const delta = (gap: number, T: number) => 1 / (1 + Math.exp(-gap / T));');
   const { binsOf, pointsOf } = await load('frequency.ts', inlined);
   const { angles, modelsOf, sparsity, spectra, strange } = await load('cooccurrence.ts');
@@ -142,6 +142,7 @@ export async function units(test) {
   await test('counts, shares near their ends, and small probabilities in words', () => {
     assert.deepEqual([counted(1, 'set'), counted(0, 'set'), counted(1200, 'box', 'boxes')], ['1 set', '0 sets', '1,200 boxes']);
     assert.deepEqual([within(3e-19), within(0.25), within(0.99999), within(NaN)], ['<0.001', '0.250', '>0.999', '–']);
+    assert.deepEqual([ends(1e-9, 1e-6), ends(1e-9, 0.25), ends(0.2, 0.2)], ['', '[<0.001, 0.250]', '[0.200, 0.200]']);
     assert.deepEqual([chance(2e-237), chance(0.03), chance(null)], ['<0.0001', '0.030', '–']);
   });
   await test('what models exaggerate is seen first in what they made', () => {

@@ -32,6 +32,12 @@ export function within(value: number): string {
   return !Number.isFinite(value) ? UNDEFINED : value < 0.0005 ? '<0.001' : value > 0.9995 ? '>0.999' : value.toFixed(3);
 }
 
+/** Both ends of an interval of such numbers; nothing where they are all but 0 or 1, and say no more than the number. */
+export function ends(low: number, high: number): string {
+  const both = [within(low), within(high)];
+  return both[0] === both[1] && /[<>]/.test(both[0]) ? '' : `[${both.join(', ')}]`;
+}
+
 /** A probability: below one in ten thousand nobody cares how far. */
 export function chance(value: number | null): string {
   return value !== null && value < 1e-4 ? '<0.0001' : short(value);
