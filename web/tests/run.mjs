@@ -311,8 +311,9 @@ async function browserTests() {
   });
 
   await test('an address that leads nowhere says so', async () => {
-    await visit(page, '#/nowhere').catch(() => {});
-    await page.waitForSelector('[data-state=error]');
+    await visit(page, '#/nowhere');
+    assert.match(await page.locator('[data-state=error]').innerText(), /no such page/);
+    assert.deepEqual(await accessible(page), []);
     await visit(page, '#/runs');
   });
 
