@@ -12,6 +12,9 @@ const SYSTEM = '/usr/bin/chromium';
 const executablePath = process.env.CHROMIUM ?? (fs.existsSync(SYSTEM) ? SYSTEM : undefined);
 const FLAGS = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-gl=angle', '--use-angle=swiftshader', '--enable-unsafe-swiftshader'];
 
+/** How long a busy machine may take for a page: against hanging, not slowness. */
+const LONGEST = 120_000;
+
 let browser;
 export const running = [];
 
@@ -38,6 +41,7 @@ export async function serve(directory, ...options) {
 /** A page that notes everything it should not do: errors in the console, and requests that leave its server. */
 export async function open(address, { width = 1400, height = 900, dark = false, scale = 1 } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', acceptDownloads: true, deviceScaleFactor: scale });
+  context.setDefaultTimeout(LONGEST);
   const page = await context.newPage();
   const wrong = [];
   const home = address.startsWith('file:') ? 'file:' : new URL(address).origin;
@@ -49,9 +53,28 @@ export async function open(address, { width = 1400, height = 900, dark = false, 
   return { page, wrong, context };
 }
 
+/** Goes to a page and waits until it stands: the address is read, nothing is being loaded or drawn any more. */
 export async function visit(page, hash) {
-  await page.evaluate((hash) => (location.hash = hash), hash);
-  await page.waitForFunction(() => document.querySelector('main h1') && !document.querySelector('[data-state=loading]'), null, { timeout: 30_000 });
+  await page.evaluate((hash) => new Promise((done) => {
+    const before = location.hash;
+    addEventListener('hashchange', () => done(), { once: true });
+    location.hash = hash;
+    if (location.hash === before) done();
+  }), hash);
+  await settled(page);
+}
+
+/** Waits until a page has what it shows; twice with frames between, since what has come may ask for more. */
+export async function settled(page) {
+  await page.evaluate(async (most) => {
+    const ready = () => document.querySelector('main h1') && !document.querySelector('[data-state=loading], [aria-busy=true]');
+    const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+    const until = Date.now() + most;
+    for (let seen = 0; seen < 2; seen = ready() ? seen + 1 : 0) {
+      if (Date.now() > until) throw new Error(`still loading: ${document.querySelector('main').innerText.slice(0, 200)}`);
+      await frame();
+    }
+  }, LONGEST);
 }
 
 export const number = (text) => Number(text.replaceAll(',', ''));
@@ -118,24 +141,37 @@ export async function takeAlong(page) {
   return figures.length;
 }
 
-/** Points and how many pixels of each kind a map has. */
+/** Points and how many pixels of each kind a map has, once two looks at it with frames between see the same. */
 export async function ink(page) {
-  await page.waitForTimeout(800);
-  return page.evaluate(() => {
-    const from = document.querySelector('canvas');
-    const copy = document.createElement('canvas');
-    [copy.width, copy.height] = [from.width, from.height];
-    const context = copy.getContext('2d');
-    context.drawImage(from, 0, 0);
-    const pixels = context.getImageData(0, 0, copy.width, copy.height).data;
-    let [all, blue, orange] = [0, 0, 0];
-    for (let i = 0; i < pixels.length; i += 4) {
-      if (pixels[i + 3] > 60) {
-        all++;
-        if (pixels[i + 2] > pixels[i] + 60) blue++;
-        if (pixels[i] > pixels[i + 2] + 60) orange++;
+  return page.evaluate(async (most) => {
+    const look = () => {
+      const from = document.querySelector('canvas');
+      const copy = document.createElement('canvas');
+      [copy.width, copy.height] = [from.width, from.height];
+      const context = copy.getContext('2d');
+      context.drawImage(from, 0, 0);
+      const pixels = context.getImageData(0, 0, copy.width, copy.height).data;
+      let [all, blue, orange] = [0, 0, 0];
+      for (let i = 0; i < pixels.length; i += 4) {
+        if (pixels[i + 3] > 60) {
+          all++;
+          if (pixels[i + 2] > pixels[i] + 60) blue++;
+          if (pixels[i] > pixels[i + 2] + 60) orange++;
+        }
       }
+      return { points: Number(from.dataset.points), all, blue, orange };
+    };
+    const until = Date.now() + most;
+    for (let before = look(), now; ; before = now) {
+      for (let i = 0; i < 3; i++) await new Promise((done) => requestAnimationFrame(done));
+      now = look();
+      if ((now.all > 0 && JSON.stringify(before) === JSON.stringify(now)) || Date.now() > until) return now;
     }
-    return { points: Number(from.dataset.points), all, blue, orange };
-  });
+  }, LONGEST);
+}
+
+/** The picture of a sample once it has come; what lies over it follows its size. */
+export async function decoded(image) {
+  await image.evaluate((one) => one.decode());
+  await image.evaluate((one) => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
 }

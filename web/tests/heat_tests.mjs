@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 
-import { open, serve, visit } from './browser.mjs';
+import { decoded, open, serve, visit } from './browser.mjs';
 import { COLOURS, colourAt, IMAGES, make, PATCHES, TEXTS, valueAt, WORDS } from './heat.mjs';
 
 export async function heatTests(test, room, program, accessible) {
@@ -39,7 +39,7 @@ export async function heatTests(test, room, program, accessible) {
       const [, image] = strongest[0];
       const first = set(made ? 'sd' : 'real').locator('li').first();
       assert.match(await first.innerText(), new RegExp(`patches ${image}\\b`));
-      await first.locator('img').evaluate((one) => one.decode());
+      await decoded(first.locator('img'));
       const cells = await first.locator('rect.heat').evaluateAll((all) => all.map((one) => ['x', 'y', 'width', 'height', 'fill-opacity'].map((name) => Number(one.getAttribute(name)))));
       const expected = Array.from({ length: PATCHES }, (_, patch) => patch).filter((patch) => colourAt(image, patch, made) === 3);
       assert.deepEqual(cells.map(([x, y, width, height]) => [x, y, width, height]), expected.map((patch) => [16 * (patch % 3), 16 * Math.floor(patch / 3), 16, 16]));
@@ -70,6 +70,84 @@ export async function heatTests(test, room, program, accessible) {
     assert.equal(await samples.locator('rect.heat').count(), 0);
     const veils = await samples.locator('li').first().locator('rect.veil').count();
     assert.ok(veils === PATCHES - 1 && page.url().includes('mask=1'), String(veils));
+  });
+
+  await test('heat: smooth between patches, and their own at their middles', async () => {
+    await visit(page, '#/concept/3');
+    const cells = await samples.locator('li').first().locator('rect.heat').evaluateAll((all) => all.map((one) => ['x', 'y', 'fill-opacity'].map((name) => Number(one.getAttribute(name)))));
+    const drawn = await samples.locator('li', { has: page.locator('rect.heat') }).count();
+    await page.getByRole('button', { name: 'smooth' }).click();
+    assert.ok(page.url().includes('smooth=1') && (await samples.locator('rect.heat').count()) === 0);
+    assert.equal(await samples.locator('image.heat').count(), drawn);
+    const opacities = await samples.locator('li').first().locator('image.heat').evaluate(async (one, cells) => {
+      const image = new Image();
+      image.src = one.getAttribute('href');
+      await image.decode();
+      const canvas = document.createElement('canvas');
+      [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+      const context = canvas.getContext('2d');
+      context.drawImage(image, 0, 0);
+      const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+      return cells.map(([x, y]) => data[4 * (Math.floor(((y + 8) / 48) * canvas.height) * canvas.width + Math.floor(((x + 8) / 48) * canvas.width)) + 3] / 255);
+    }, cells);
+    opacities.forEach((opacity, i) => assert.ok(Math.abs(opacity - cells[i][2]) < 0.03, `${opacity} for ${cells[i]}`));
+    assert.ok(opacities.length > 0);
+  });
+
+  await test('heat: a sample opens its row, real beside generated, both with heat', async () => {
+    await visit(page, '#/concept/3');
+    const dialog = page.locator('dialog');
+    const lines = fs.readFileSync(path.join(results, 'samples.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+    const at = (row, set) => lines.find((line) => line.row === row && line.set === set);
+    // What is shown of one set has its heat in the other set too.
+    for (const { sets } of [await page.evaluate(async () => (await fetch('api/v1/concepts/3.json')).json())]) for (const { name, top, deciles, random } of sets) for (const { row } of [...top, ...deciles, ...random]) {
+      for (const line of ['real', 'sd'].map((set) => row < IMAGES && at(row, set))) if (line) for (const one of line.activations) assert.ok(one.latent !== 3 || one.grid, `${name} ${row}`);
+    }
+    const opener = set('real').locator('button.open').nth(1);
+    await opener.click();
+    await dialog.locator('img').nth(3).waitFor();
+    const row = Number((await dialog.getAttribute('data-pair')).split(':')[1]);
+    assert.ok(decodeURIComponent(page.url()).includes(`pair=real:${row}`));
+    assert.deepEqual(await accessible(page), []);
+    assert.match(await dialog.innerText(), new RegExp(`patches ${row}\\b`));
+    const heats = await dialog.locator('figure').evaluateAll((all) => all.map((one) => one.querySelectorAll('rect.heat').length));
+    const patches = (made) => Array.from({ length: PATCHES }, (_, patch) => patch).filter((patch) => colourAt(row, patch, made) === 3).length;
+    assert.deepEqual(heats, [0, 0, patches(false), patches(true)]);
+    const [real, made] = ['real', 'sd'].map((set) => new Map(at(row, set).activations.map((one) => [one.latent, one.value])));
+    const far = [...new Set([...real.keys(), ...made.keys()])].map((latent) => [latent, (made.get(latent) ?? 0) - (real.get(latent) ?? 0)]).filter(([, by]) => by).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]) || a[0] - b[0]);
+    const shown = await dialog.locator('[data-testid=changed] a').allInnerTexts();
+    assert.deepEqual(shown.map((text) => Number(text.match(/#(\d+)/)[1])), far.map(([latent]) => latent));
+    // The address alone brings it back.
+    const second = await page.context().newPage();
+    await second.goto(page.url());
+    await second.locator('dialog img').nth(3).waitFor();
+    assert.equal(await second.locator('dialog').getAttribute('data-pair'), `real:${row}`);
+    await second.close();
+    // Keys: the next sample, back, and out, to where one came from.
+    await page.keyboard.press('ArrowRight');
+    await page.waitForFunction((row) => document.querySelector('dialog').dataset.pair !== `real:${row}`, row);
+    await page.keyboard.press('ArrowLeft');
+    await page.waitForFunction((row) => document.querySelector('dialog').dataset.pair === `real:${row}`, row);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    assert.ok(!page.url().includes('pair='));
+    assert.equal(await opener.evaluate((one) => one === document.activeElement), true, 'the focus comes back');
+    // Another concept of the same row.
+    await opener.click();
+    const other = dialog.locator('[data-testid=changed] a').last();
+    await other.click();
+    await page.waitForFunction(() => !location.hash.startsWith('#/concept/3') && document.querySelector('dialog img'));
+    assert.equal(await dialog.getAttribute('data-pair'), `real:${row}`);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    // A text, and by keys: j goes to the first sample, Enter opens it.
+    await visit(page, '#/concept/1');
+    const text = set('real').locator('button.open', { has: page.locator('.text') }).first();
+    await text.focus();
+    await page.keyboard.press('Enter');
+    await dialog.locator('mark').first().waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
   });
 
   await test('heat: words are marked by how strongly it fires on them', async () => {

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { cells, ink, number, open, saved, serve, takeAlong, visit } from './browser.mjs';
 import { make } from './real.mjs';
 
-const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/SOME', '#/concept/SOME?samples=deciles&heat=same', '#/match?cell=hits', '#/match?cell=others', '#/models', '#/models?kind=pearson', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/frequency', '#/frequency?model=model_2&y=delta&list=low', '#/frequency?model=real against real', '#/cooccurrence', '#/cooccurrence?model=model_2', '#/reports'];
+const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/SOME', '#/concept/SOME?samples=deciles&heat=same', '#/concept/SOME?pair=real:3&smooth=1&mask=1', '#/match?cell=hits', '#/match?cell=others', '#/models', '#/models?kind=pearson', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/frequency', '#/frequency?model=model_2&y=delta&list=low', '#/frequency?model=real against real', '#/cooccurrence', '#/cooccurrence?model=model_2', '#/reports'];
 
 export async function realTests(test, room, program, accessible) {
   const results = make(path.join(room, 'real'), program);
@@ -132,7 +132,33 @@ export async function realTests(test, room, program, accessible) {
     assert.ok((await page.locator('section[aria-label=Samples] rect.box').count()) > 3);
     await page.getByLabel('boxes').uncheck();
     assert.equal(await page.locator('section[aria-label=Samples] rect.box').count(), 0);
-    assert.equal(await page.locator('section[aria-label=Samples] h2').first().innerText().then((text) => text.split(/\s/)[0]), 'real');
+  });
+
+  await test('real: what a model exaggerates is shown first in what it made, what it suppresses in reality', async () => {
+    const of = tables.latent_model;
+    const rows = of.latent.map((_, row) => row).filter((row) => of.model[row] === 0 && manifest.concepts.includes(of.latent[row])).sort((a, b) => of.gap[a] - of.gap[b]);
+    for (const [row, first] of [[rows[0], 'real'], [rows.at(-1), 'model_1']]) {
+      assert.ok(first === 'real' ? of.gap_high[row] < 0 : of.gap_low[row] > 0);
+      await visit(page, `#/concept/${of.latent[row]}?a=model_1`);
+      assert.equal((await page.locator('section[aria-label=Samples] h2').first().innerText()).split(/[\s,]/)[0], first);
+    }
+  });
+
+  await test('real: a pair of a row with every model', async () => {
+    await visit(page, `#/concept/${some}`);
+    await page.locator('section[aria-label=Samples] button.open').first().click();
+    const dialog = page.locator('dialog');
+    await dialog.locator('img').nth(3).waitFor();
+    const models = await dialog.getByRole('group', { name: 'Model' }).getByRole('button').allInnerTexts();
+    assert.deepEqual(models.toSorted(), ['model_1', 'model_2']);
+    const pressed = () => dialog.getByRole('group', { name: 'Model' }).locator('[aria-pressed=true]').innerText();
+    const before = await pressed();
+    await page.keyboard.press(']');
+    await page.waitForFunction((before) => document.querySelector('dialog [aria-pressed=true]')?.textContent !== before, before);
+    assert.ok(models.includes(await pressed()));
+    assert.deepEqual(await accessible(page), []);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
   });
 
   await test('real: heat lies on the figure that the latent stands for', async () => {
@@ -254,7 +280,13 @@ export async function realTests(test, room, program, accessible) {
     assert.ok((await spectrum.locator('.read').innerText()).includes(tables.eigenvalue.real[1] >= 10 ? '' : tables.eigenvalue.real[1].toFixed(3)));
   });
 
-  for (const hash of ['#/runs', '#/map', `#/concept/${some}`, '#/match', '#/models', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
+  await test('real: one input set is compared with nothing', async () => {
+    await visit(page, '#/runs');
+    assert.match(await page.locator('[data-state=empty]').innerText(), /one input set only/);
+    assert.deepEqual([await page.locator('main figure').count(), await page.locator('main tbody tr').count()], [0, 1]);
+  });
+
+  for (const hash of ['#/map', `#/concept/${some}`, '#/match', '#/models', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
     await test(`real: charts of ${hash} can be taken along`, async () => {
       await visit(page, hash);
       if (hash.startsWith('#/concept/')) await page.waitForSelector('aside figure');

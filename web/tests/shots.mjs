@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import { launch, open, program, serve, stop, visit } from './browser.mjs';
+import { ink, launch, open, program, serve, stop, visit } from './browser.mjs';
 import { make } from './real.mjs';
 
 const out = process.env.SHOTS ?? fileURLToPath(new URL('../../docs/images/', import.meta.url));
@@ -19,7 +19,8 @@ const settings = {
 async function shoot(page, name, hash) {
   await visit(page, hash);
   await page.mouse.move(0, 0);
-  await page.waitForTimeout(1000);
+  await page.evaluate(() => Promise.all([...document.querySelectorAll('main img')].filter((image) => image.getBoundingClientRect().top < innerHeight).map((image) => image.decode())));
+  if (hash.startsWith('#/map')) await ink(page);
   const file = path.join(out, `${name}.png`);
   await page.screenshot({ path: file });
   const size = fs.statSync(file).size;

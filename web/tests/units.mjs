@@ -26,7 +26,9 @@ async function load(file, prepare = (text) => text) {
 export async function units(test) {
   const { delta, difference, frontiers, inside, pareto, ranks, spearman, summary, ticks } = await load('statistics.ts');
   const { csv } = await load('save.ts');
-  const { plain, short } = await load('words.ts');
+  const { bilinear } = await load('heat.ts');
+  const { changes, inOrder, keyOf, rowOf } = await load('pairs.ts');
+  const { chance, counted, ends, plain, short, within } = await load('words.ts');
   const inlined = (text) => text.replace(/^import \{ delta \}.*$/m, 'const delta = (gap: number, T: number) => 1 / (1 + Math.exp(-gap / T));');
   const { binsOf, pointsOf } = await load('frequency.ts', inlined);
   const { angles, modelsOf, sparsity, spectra, strange } = await load('cooccurrence.ts');
@@ -125,6 +127,44 @@ export async function units(test) {
     assert.deepEqual(angles({ tables }, ['a']).map((curve) => curve.points[0].y), [4, 2]);
     assert.deepEqual(spectra({ tables: { eigenvalue: { rank: [1, 2, 3], real: [3, 1, 1e-16] } } }, [])[0].points, [{ x: 1, y: 3 }, { x: 2, y: 1 }]);
     assert.deepEqual([modelsOf({ tables: {} }), sparsity({ tables: {} }, [])[0].points], [[], []]);
+  });
+  await test('heat between patches is bilinear, and at their middles their own', () => {
+    // Two patches side by side, four points each: middles lie at 1.5 and 5.5, so that points 2 to 5 are at 1/8, 3/8, 5/8 and 7/8 of the way.
+    const { values, width, height } = bilinear([0, 8], 2, 4);
+    assert.deepEqual([width, height], [8, 4]);
+    assert.deepEqual([...values.slice(0, 8)], [0, 0, 1, 3, 5, 7, 8, 8]);
+    const odd = bilinear([1, 2, 3, 4, 5, 6], 3, 3);
+    assert.deepEqual([[1, 1], [7, 1], [4, 4]].map(([x, y]) => odd.values[y * 9 + x]), [1, 3, 5]);
+    assert.deepEqual([...bilinear([1, 2, 3, 4], 2, 1).values], [1, 2, 3, 4]);
+    // In the very middle of four patches: their mean.
+    assert.ok(Math.abs(bilinear([1, 2, 3, 6], 2, 101).values[(101 * 202) + 101] - 3) < 0.03);
+  });
+  await test('counts, shares near their ends, and small probabilities in words', () => {
+    assert.deepEqual([counted(1, 'set'), counted(0, 'set'), counted(1200, 'box', 'boxes')], ['1 set', '0 sets', '1,200 boxes']);
+    assert.deepEqual([within(3e-19), within(0.25), within(0.99999), within(NaN)], ['<0.001', '0.250', '>0.999', '–']);
+    assert.deepEqual([ends(1e-9, 1e-6), ends(1e-9, 0.25), ends(0.2, 0.2)], ['', '[<0.001, 0.250]', '[0.200, 0.200]']);
+    assert.deepEqual([chance(2e-237), chance(0.03), chance(null)], ['<0.0001', '0.030', '–']);
+  });
+  await test('what models exaggerate is seen first in what they made', () => {
+    const sets = [{ name: 'a' }, { name: 'b' }, { name: 'real' }];
+    const gap = (model, value, half, is = false) => ({ id: model, model, gap: value, low: value - half, high: value + half, null: is });
+    const order = (gaps, asked) => { const { sets: found, exaggerates } = inOrder(sets, gaps, asked); return [found.map((set) => set.name).join(' '), exaggerates]; };
+    assert.deepEqual(order([]), ['real a b', null]);
+    assert.deepEqual(order([gap('a', -2, 1), gap('b', 1, 0.5)]), ['real a b', null]);
+    assert.deepEqual(order([gap('a', -2, 1), gap('b', 1, 0.5)], 'b'), ['b real a', 'b']);
+    assert.deepEqual(order([gap('a', 1, 0.5), gap('b', 2, 0.5)]), ['b a real', 'b']);
+    assert.deepEqual(order([gap('a', 1, 0.5), gap('b', 2, 0.5)], 'a'), ['a b real', 'a']);
+    // Noise exaggerates nothing, and neither does reality against itself.
+    assert.deepEqual(order([gap('b', 2, 3)]), ['real b a', null]);
+    assert.deepEqual(order([gap('real against real', 2, 1, true)]), ['real a b', null]);
+    // A model without samples cannot be shown.
+    assert.deepEqual(order([gap('c', 2, 1)]), ['real a b', null]);
+  });
+  await test('samples in the address, and what differs between two', () => {
+    assert.deepEqual([keyOf('sd', 3, 'x'), keyOf(null, 0, 'x'), keyOf('sd', null, 'x')], ['sd:3', 'real:0', 'x']);
+    assert.deepEqual([rowOf('a:b:12'), rowOf('x')], [{ set: 'a:b', row: 12 }, null]);
+    const of = (...all) => ({ activations: all.map(([latent, value]) => ({ latent, value })) });
+    assert.deepEqual(changes(of([1, 2], [2, 5], [3, 1]), of([2, 1], [3, 1], [4, 2])), [{ latent: 2, real: 5, made: 1 }, { latent: 1, real: 2, made: 0 }, { latent: 4, real: 0, made: 2 }]);
   });
   await test('the hashes of the fixture are those of the program', () => {
     assert.equal(blake3(Buffer.from('')), 'af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262');

@@ -1,7 +1,7 @@
 // What the (i) beside a number says.
 
-import { readable } from './words';
-import type { Card } from './types';
+import { plain, readable, short } from './words';
+import type { Card, Score } from './types';
 
 export interface Told { title: string; facts: [string, string][]; text: { heading: string; body: string }[]; id?: string }
 
@@ -20,6 +20,11 @@ export function hush() {
   told.now = null;
   told.from = null;
   from?.focus();
+}
+
+/** A number, its interval, and what it is an average of. */
+export function measured(score: Score, of = 'average of'): [string, string][] {
+  return [['value', short(score.value)], ['95 % interval', score.low === null ? 'none' : `${short(score.low)} to ${short(score.high)}`], [of, plain(score.n)]];
 }
 
 /** The definition of a headline number from the card of its metric. */

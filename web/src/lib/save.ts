@@ -29,7 +29,7 @@ export function keepText(name: string, text: string) {
   keep(name, new Blob([text], { type: name.endsWith('.csv') ? 'text/csv' : 'text/plain' }));
 }
 
-const PAINT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'stroke-opacity', 'fill-opacity', 'opacity', 'font-size', 'font-family', 'font-weight', 'text-anchor', 'dominant-baseline', 'image-rendering'];
+const PAINT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linecap', 'stroke-opacity', 'fill-opacity', 'opacity', 'font-size', 'font-family', 'font-weight', 'text-anchor', 'dominant-baseline', 'image-rendering', 'paint-order', 'stroke-linejoin'];
 
 /** The chart with everything that the page's style gave it. */
 export function svgText(svg: SVGSVGElement): string {

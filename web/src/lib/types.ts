@@ -48,7 +48,7 @@ export interface Region { name: string; x: number; y: number; width: number; hei
 /** `above`: the share of all rows with the latent that fire more strongly. `columns`: patches in a line, if they make no square. */
 export interface Shown {
   id: string; value: number; above: number; text: string | null; words: string[] | null; caption: string | null; image: string | null;
-  tokens: number[]; grid: number[]; columns: number | null; boxes: Region[]; sample: number;
+  tokens: number[]; grid: number[]; columns: number | null; boxes: Region[]; sample: number; row: number | null;
 }
 /** `on` and `values`: every sample it fires on, by place in the list of samples. */
 export interface Concept {
@@ -61,6 +61,10 @@ export interface Concept {
 export interface Sample {
   id: string; set: string | null; row: number | null; text: string | null; caption: string | null; image: string | null;
   concepts: string[] | null; unknown: string[]; boxes: Region[];
+}
+/** A sample with everything that fires on it. */
+export interface Whole extends Sample {
+  words: string[] | null; columns: number | null; activations: { latent: number; value: number; grid?: number[]; tokens?: number[] }[];
 }
 export interface Neighbours { latent: number; nearest: { latent: number; cosine: number }[]; opposite: { latent: number; cosine: number } | null }
 export interface Album { name: string; slug: string; figures: { name: string; title: string; description: string; svg: string }[] }

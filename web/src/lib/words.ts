@@ -22,6 +22,27 @@ export function plain(value: number | null | undefined): string {
   return short(value).replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
 }
 
+/** A number of things, with the word for one or for several. */
+export function counted(count: number, one: string, several = `${one}s`): string {
+  return `${plain(count)} ${count === 1 ? one : several}`;
+}
+
+/** A number between 0 and 1 of which only the middle has digits that say something. */
+export function within(value: number): string {
+  return !Number.isFinite(value) ? UNDEFINED : value < 0.0005 ? '<0.001' : value > 0.9995 ? '>0.999' : value.toFixed(3);
+}
+
+/** Both ends of an interval of such numbers; nothing where they are all but 0 or 1, and say no more than the number. */
+export function ends(low: number, high: number): string {
+  const both = [within(low), within(high)];
+  return both[0] === both[1] && /[<>]/.test(both[0]) ? '' : `[${both.join(', ')}]`;
+}
+
+/** A probability: below one in ten thousand nobody cares how far. */
+export function chance(value: number | null): string {
+  return value !== null && value < 1e-4 ? '<0.0001' : short(value);
+}
+
 export function signed(value: number): string {
   const text = short(value);
   return value > 0 && text !== UNDEFINED ? `+${text}` : text;

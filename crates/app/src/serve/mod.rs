@@ -13,6 +13,7 @@ mod guard;
 mod listen;
 mod pictures;
 mod request;
+mod samples;
 mod shelf;
 mod token;
 

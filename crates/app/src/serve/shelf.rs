@@ -8,23 +8,20 @@ use std::time::SystemTime;
 
 use etalon::budget::Budget;
 use etalon::error::{Error, Result};
-use etalon::input::{Firing, PointLayout, Sample, read_layout, read_samples};
+use etalon::input::{PointLayout, read_layout, read_samples};
 use etalon::metrics::METRICS;
 use etalon::report;
 use etalon::results::{Archive, Cells, Damaged, Stored};
-use etalon::study::Gallery;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::bundle;
 use super::directions::Directions;
-use super::pictures::{self, Pictures};
+use super::pictures;
+use super::samples::Samples;
 
 const JSON: &str = "application/json; charset=utf-8";
 const API: &str = "/api/v1";
-
-/// Partners shown of a concept.
-const PARTNERS: usize = 20;
 
 /// The results of a directory with everything beside them; looks again when the page is loaded and they have changed.
 pub struct Shelf {
@@ -43,10 +40,7 @@ struct Content {
     results: Vec<Stored>,
     damaged: Vec<Damaged>,
     layouts: BTreeMap<String, PointLayout>,
-    samples: Vec<Sample>,
-    /// By latent: samples and the place among their activations, strongest first.
-    firing: BTreeMap<u32, Vec<(usize, usize)>>,
-    pictures: Pictures,
+    samples: Samples,
     albums: BTreeMap<String, Value>,
     directions: Option<Directions>,
     /// What is there but cannot be used, in words.
@@ -87,7 +81,7 @@ impl Shelf {
             _ => {}
         }
         let content = self.content.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((file, kind)) = path.strip_prefix("/img/").and_then(|hash| content.pictures.get(hash)) {
+        if let Some((file, kind)) = path.strip_prefix("/img/").and_then(|hash| content.samples.pictures.get(hash)) {
             let mut answer = Answer::found(kind, pictures::read(file)?);
             answer.keep = "private, max-age=31536000, immutable";
             return Ok(Some(answer));
@@ -136,34 +130,26 @@ impl Content {
     fn read(directory: &Path, directions: Option<&Path>, budget: &Budget) -> Result<Content> {
         let stamp = stamp(directory);
         let (results, damaged) = Archive::open_existing(directory)?.read_all()?;
-        let mut content = Content { stamp, damaged, pictures: pictures::find(directory)?, ..Content::default() };
+        let mut content = Content { stamp, damaged, ..Content::default() };
         for (name, path) in layout_files(directory) {
             match read_layout(&path, budget) {
                 Ok(layout) => drop(content.layouts.insert(name, layout)),
                 Err(error) => content.problems.push(without_paths(&error)),
             }
         }
-        let samples = directory.join("samples.jsonl");
-        if samples.exists() {
-            match read_samples(&samples, budget) {
-                Ok(samples) => content.samples = samples,
+        let (file, mut samples) = (directory.join("samples.jsonl"), Vec::new());
+        if file.exists() {
+            match read_samples(&file, budget) {
+                Ok(found) => samples = found,
                 Err(error) => content.problems.push(without_paths(&error)),
             }
         }
+        content.samples = Samples::new(samples, pictures::find(directory)?);
         if let Some(path) = directions.map(PathBuf::from).or_else(|| Directions::beside(directory)) {
             match Directions::read(&path, budget) {
                 Ok(directions) => content.directions = Some(directions),
                 Err(error) => content.problems.push(without_paths(&error)),
             }
-        }
-        for (sample, about) in content.samples.iter().enumerate() {
-            for (place, firing) in about.activations.iter().enumerate() {
-                content.firing.entry(firing.latent).or_default().push((sample, place));
-            }
-        }
-        let value = |&(sample, place): &(usize, usize)| content.samples[sample].activations[place].value;
-        for firing in content.firing.values_mut() {
-            firing.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.cmp(b)));
         }
         content.albums = report::album(&results).into_iter().collect();
         content.results = results;
@@ -176,11 +162,12 @@ impl Content {
         all.extend(self.results.iter().map(|stored| format!("{API}/results/{}.json", stored.id)));
         all.extend(self.albums.keys().map(|slug| format!("{API}/figures/{slug}.json")));
         all.extend(self.layouts.keys().map(|name| format!("{API}/layouts/{name}.json")));
-        all.extend(self.firing.keys().map(|latent| format!("{API}/concepts/{latent}.json")));
+        all.extend(self.samples.latents().map(|latent| format!("{API}/concepts/{latent}.json")));
+        all.extend(self.samples.rows().map(|row| format!("{API}/rows/{row}.json")));
         // A server computes them for any latent; as files they are for those that have a card with samples.
-        let near = self.firing.keys().filter(|latent| (**latent as usize) < self.latents());
+        let near = self.samples.latents().filter(|latent| (**latent as usize) < self.latents());
         all.extend(near.map(|latent| format!("{API}/neighbours/{latent}.json")));
-        all.extend(self.pictures.keys().map(|hash| format!("/img/{hash}")));
+        all.extend(self.samples.pictures.keys().map(|hash| format!("/img/{hash}")));
         all
     }
 
@@ -192,14 +179,15 @@ impl Content {
             None if name == "manifest" => Some(self.manifest(title)),
             None if name == "metrics" => Some(METRICS.iter().map(|metric| metric.card().to_json()).collect()),
             None if name == "runs" => Some(report::board(&self.results)),
-            None if name == "samples" => Some(self.samples.iter().map(|sample| self.described(sample)).collect()),
+            None if name == "samples" => Some(self.samples.all()),
             Some(("results", id)) => {
                 let found = self.results.iter().find(|stored| stored.id == id);
                 found.map(result).transpose()?
             }
             Some(("figures", slug)) => self.albums.get(slug).cloned(),
             Some(("layouts", name)) => self.layouts.get(name).map(layout),
-            Some(("concepts", latent)) => latent.parse().ok().and_then(|latent| self.concept(latent)),
+            Some(("concepts", latent)) => latent.parse().ok().and_then(|latent| self.samples.concept(latent)),
+            Some(("rows", row)) => row.parse().ok().and_then(|row| self.samples.row(row)),
             Some(("neighbours", latent)) => {
                 latent.parse().ok().and_then(|latent| self.directions.as_ref()?.near(latent))
             }
@@ -226,86 +214,14 @@ impl Content {
             "results": results,
             "layouts": layouts,
             "samples": self.samples.len(),
-            "sample_codes": self.samples.iter().find_map(|sample| sample.codes.as_ref()),
-            "concepts": self.firing.keys().collect::<Vec<_>>(),
-            "images": self.pictures.len(),
+            "sample_codes": self.samples.codes(),
+            "concepts": self.samples.latents().collect::<Vec<_>>(),
+            "images": self.samples.pictures.len(),
             "directions": self.latents(),
             "albums": self.albums.iter().map(|(slug, album)| json!({"slug": slug, "name": album["name"]})).collect::<Vec<_>>(),
             "damaged": damaged,
             "problems": self.problems,
         })
-    }
-
-    /// The samples of a concept, by the set they are from: the strongest, one of each tenth, and any.
-    fn concept(&self, latent: u32) -> Option<Value> {
-        let firing = self.firing.get(&latent)?;
-        let mut by_set: BTreeMap<&str, Vec<(usize, usize)>> = BTreeMap::new();
-        for &(sample, place) in firing {
-            by_set.entry(self.samples[sample].set.as_deref().unwrap_or("samples")).or_default().push((sample, place));
-        }
-        let set = |(name, of): (&&str, &Vec<(usize, usize)>)| {
-            // Where it stands among all rows, if somebody said it; else among the samples.
-            let said = |place: usize| self.firing_at(of[place]).above.map(f64::from);
-            let known = (0..of.len()).all(|place| said(place).is_some());
-            let share = |place: usize| place as f64 / of.len() as f64;
-            let above = |place: usize| said(place).filter(|_| known).unwrap_or_else(|| share(place));
-            let gallery = Gallery::of(latent, of.len(), above);
-            let show = |places: &[usize]| {
-                places.iter().map(|&place| self.shown(of[place], above(place))).collect::<Vec<Value>>()
-            };
-            json!({
-                "name": name, "fired": of.len(), "top": show(&gallery.strongest), "deciles": show(&gallery.tenths),
-                "random": show(&gallery.any),
-            })
-        };
-        let sets: Vec<Value> = by_set.iter().map(set).collect();
-        // Everything it fires on, by place in the list of samples: what a coalition fires on follows from these.
-        let on: Vec<usize> = firing.iter().map(|&(sample, _)| sample).collect();
-        let values: Vec<f64> = firing.iter().map(|&one| self.firing_at(one).value).collect();
-        Some(json!({
-            "latent": latent, "fired": firing.len(), "sets": sets, "partners": self.partners(latent), "on": on, "values": values,
-        }))
-    }
-
-    fn firing_at(&self, (sample, place): (usize, usize)) -> &Firing {
-        &self.samples[sample].activations[place]
-    }
-
-    /// A sample without its activations.
-    fn described(&self, sample: &Sample) -> Value {
-        let image = sample.image.as_ref().filter(|hash| self.pictures.contains_key(*hash));
-        json!({
-            "id": sample.id, "set": sample.set, "row": sample.row, "text": sample.text, "caption": sample.caption,
-            "image": image, "concepts": sample.concepts, "unknown": sample.unknown, "boxes": sample.boxes,
-        })
-    }
-
-    fn shown(&self, (sample, place): (usize, usize), above: f64) -> Value {
-        let (about, firing) = (&self.samples[sample], self.firing_at((sample, place)));
-        let image = about.image.as_ref().filter(|hash| self.pictures.contains_key(*hash));
-        json!({
-            "id": about.id, "value": firing.value, "text": about.text, "words": about.words, "caption": about.caption,
-            "image": image, "tokens": firing.tokens, "grid": firing.grid, "columns": about.columns, "boxes": about.boxes,
-            "above": above, "sample": sample,
-        })
-    }
-
-    /// Other concepts that fire on the same samples, by the share of samples they have in common.
-    fn partners(&self, latent: u32) -> Vec<Value> {
-        let Some(own) = self.firing.get(&latent) else { return Vec::new() };
-        let mut together: BTreeMap<u32, usize> = BTreeMap::new();
-        for firing in own.iter().flat_map(|&(sample, _)| &self.samples[sample].activations) {
-            *together.entry(firing.latent).or_default() += 1;
-        }
-        let share = |(other, both): (&u32, &usize)| {
-            let either = own.len() + self.firing.get(other).map_or(0, Vec::len) - both;
-            (*both as f64 / either.max(1) as f64, *other, *both)
-        };
-        let mut partners: Vec<(f64, u32, usize)> =
-            together.iter().filter(|(other, _)| **other != latent).map(share).collect();
-        partners.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let partner = |&(jaccard, other, both): &(f64, u32, usize)| json!({"latent": other, "together": both, "jaccard": jaccard});
-        partners.iter().take(PARTNERS).map(partner).collect()
     }
 }
 

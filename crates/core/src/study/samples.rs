@@ -76,11 +76,11 @@ pub fn write_samples(
     }
     // Rows of which a table says what they show come before others: there is something to see.
     let seen: BTreeSet<usize> = described.keys().map(|(_, row)| *row).collect();
-    let chosen = Chosen::of(&sides.iter().map(|side| side.codes).collect::<Vec<_>>(), settings.most, &seen)?;
+    let sets: Vec<&Codes> = sides.iter().map(|side| side.codes).collect();
+    let chosen = Chosen::of(&sets, settings.most, &seen)?;
     let (mut written, mut images) = (WrittenSamples::default(), BTreeSet::new());
     let mut file = disk::NewFile::create(&out.join("samples.jsonl"))?;
-    for side in &sides {
-        let standings = chosen.standings(side.codes)?;
+    for (side, standings) in sides.iter().zip(chosen.standings(&sets)?) {
         let token_rows = side.tokens.map_or_else(Vec::new, |tokens| tokens.of(&chosen.rows));
         for (place, &row) in chosen.rows.iter().enumerate() {
             let mut sample = described.get(&(side.key.clone(), row)).cloned().unwrap_or_else(|| empty(row));
@@ -145,7 +145,7 @@ fn firings(codes: &Codes, row: usize, standings: &[Standing], all: bool) -> Resu
 }
 
 /// Gives firings their values per patch or word; says how many. They are kept where the sample is among those that people
-/// see of a latent, and if these are too many, where its turn comes first.
+/// see of a latent, or of the same row as one of those; and if these are too many, where its turn comes first.
 fn lay_out(
     sample: &mut Sample,
     standings: &[Standing],

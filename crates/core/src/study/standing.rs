@@ -1,13 +1,16 @@
 //! Which rows are written as samples, and where each of them stands among all rows on which a latent fires.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::gallery::Gallery;
+use super::gallery::{Gallery, SHOWN};
 use crate::codes::{Codes, Columns, Latent};
 use crate::error::Result;
 use crate::kernel::random::{permutation, stream};
+
+/// What a latent does on the row of another set that it shows comes after the three kinds that it shows of its own.
+const COUNTERPARTS: u16 = 3 * SHOWN as u16;
 
 /// The rows that are written.
 pub(super) struct Chosen {
@@ -64,8 +67,29 @@ impl Chosen {
         Ok(Chosen { rows: found.into_iter().collect(), eligible, all: false })
     }
 
-    /// By chosen row, and by latent of that row in their order.
-    pub fn standings(&self, codes: &Codes) -> Result<Vec<Vec<Standing>>> {
+    /// By set, by chosen row, and by latent of that row in their order. Whoever sees a row may ask for the same row of the
+    /// other sets, so what a latent does there is shown too, after all that it shows by itself.
+    pub fn standings(&self, sets: &[&Codes]) -> Result<Vec<Vec<Vec<Standing>>>> {
+        let mut all = sets.iter().map(|codes| self.of_set(codes)).collect::<Result<Vec<_>>>()?;
+        for (place, &row) in self.rows.iter().enumerate() {
+            let mut turns: BTreeMap<u32, u16> = BTreeMap::new();
+            for (codes, standings) in sets.iter().zip(&all) {
+                for (latent, standing) in codes.view(row..row + 1)?.row(0).0.iter().zip(&standings[place]) {
+                    if let Some(turn) = standing.turn {
+                        turns.entry(*latent).and_modify(|first| *first = turn.min(*first)).or_insert(turn);
+                    }
+                }
+            }
+            for (codes, standings) in sets.iter().zip(&mut all) {
+                for (latent, standing) in codes.view(row..row + 1)?.row(0).0.iter().zip(&mut standings[place]) {
+                    standing.turn = standing.turn.or_else(|| turns.get(latent).map(|turn| turn + COUNTERPARTS));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn of_set(&self, codes: &Codes) -> Result<Vec<Vec<Standing>>> {
         let mut place_of = vec![None; codes.rows()];
         self.rows.iter().enumerate().for_each(|(place, &row)| place_of[row] = Some(place));
         let columns = codes.columns()?;
@@ -145,7 +169,7 @@ mod tests {
         assert_eq!(tenths.len(), 10, "{:?}", chosen.rows);
         assert_eq!(chosen.rows[..16], (0..16).collect::<Vec<_>>());
         // They say where they stand among all rows, and all kinds are shown.
-        let standings = chosen.standings(&codes).unwrap();
+        let standings = chosen.standings(&[&codes]).unwrap().remove(0);
         let standing = |row: usize| standings[chosen.rows.binary_search(&row).unwrap()][0];
         assert_eq!(standing(0), Standing { above: 0.0, turn: Some(0) });
         assert_eq!(standing(550), Standing { above: 0.55, turn: Some(1) });
@@ -157,6 +181,27 @@ mod tests {
     }
 
     #[test]
+    fn the_same_row_of_another_set_comes_after_all_others() {
+        // One latent on 100 rows; in the other set it is strongest in the last row, which is weak here.
+        let ascending = Codes::from_dense(&(0..100).map(|row| 1.0 + row as f32).collect::<Vec<_>>(), 1).unwrap();
+        let flat = Codes::from_dense(
+            &(0..100).map(|row| if row == 42 { 0.0 } else { 200.0 - row as f32 }).collect::<Vec<_>>(),
+            1,
+        )
+        .unwrap();
+        let chosen = Chosen::of(&[&ascending, &flat], 100, &BTreeSet::new()).unwrap();
+        let alone = chosen.standings(&[&ascending]).unwrap().remove(0);
+        let both = chosen.standings(&[&ascending, &flat]).unwrap();
+        for row in 0..100 {
+            let other = both[1][row].first().and_then(|one| one.turn);
+            let expected =
+                alone[row][0].turn.or(other.filter(|&turn| turn < COUNTERPARTS).map(|turn| turn + COUNTERPARTS));
+            assert_eq!(both[0][row][0].turn, expected, "row {row}");
+        }
+        assert!(both[1][42].is_empty() && both[1][99][0].turn.is_some());
+    }
+
+    #[test]
     fn threads_change_nothing() {
         let value = |place: usize| if (place * 7919) % 13 < 3 { (place * 31 % 97) as f32 } else { 0.0 };
         let codes = Codes::from_dense(&(0..4000).map(value).collect::<Vec<_>>(), 20).unwrap();
@@ -164,7 +209,7 @@ mod tests {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let chosen = Chosen::of(&[&codes], 50, &BTreeSet::new()).unwrap();
-                let standings = chosen.standings(&codes).unwrap();
+                let standings = chosen.standings(&[&codes]).unwrap().remove(0);
                 (chosen.rows, standings)
             })
         };

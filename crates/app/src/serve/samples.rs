@@ -1,0 +1,181 @@
+//! Samples with their images, asked for by concept or by row.
+
+use std::collections::BTreeMap;
+
+use etalon::input::{Firing, Sample};
+use etalon::study::Gallery;
+use serde_json::{Value, json};
+
+use super::pictures::Pictures;
+
+/// Partners shown of a concept.
+const PARTNERS: usize = 20;
+
+/// What people can look at.
+#[derive(Default)]
+pub struct Samples {
+    list: Vec<Sample>,
+    /// By latent: samples and the place among their activations, strongest first.
+    firing: BTreeMap<u32, Vec<(usize, usize)>>,
+    /// By row of the data: the real sample and what generators made for its prompt.
+    by_row: BTreeMap<u64, Vec<usize>>,
+    /// Images by their name.
+    pub pictures: Pictures,
+}
+
+impl Samples {
+    pub fn new(list: Vec<Sample>, pictures: Pictures) -> Samples {
+        let mut firing: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
+        let mut by_row: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (sample, about) in list.iter().enumerate() {
+            if let Some(row) = about.row {
+                by_row.entry(row).or_default().push(sample);
+            }
+            for (place, one) in about.activations.iter().enumerate() {
+                firing.entry(one.latent).or_default().push((sample, place));
+            }
+        }
+        let value = |&(sample, place): &(usize, usize)| list[sample].activations[place].value;
+        for firing in firing.values_mut() {
+            firing.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.cmp(b)));
+        }
+        Samples { list, firing, by_row, pictures }
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The latents that fire on some sample.
+    pub fn latents(&self) -> impl Iterator<Item = &u32> {
+        self.firing.keys()
+    }
+
+    /// The rows that samples are of.
+    pub fn rows(&self) -> impl Iterator<Item = &u64> {
+        self.by_row.keys()
+    }
+
+    /// The content address of the codes that activations are of.
+    pub fn codes(&self) -> Option<&String> {
+        self.list.iter().find_map(|sample| sample.codes.as_ref())
+    }
+
+    /// All samples without their activations.
+    pub fn all(&self) -> Value {
+        self.list.iter().map(|sample| self.described(sample)).collect()
+    }
+
+    /// The samples of a row, each with everything that fires on it.
+    pub fn row(&self, row: u64) -> Option<Value> {
+        let whole = |&sample: &usize| {
+            let about = &self.list[sample];
+            let mut value = self.described(about);
+            value["words"] = json!(about.words);
+            value["columns"] = json!(about.columns);
+            value["activations"] = json!(about.activations);
+            value
+        };
+        self.by_row.get(&row).map(|samples| samples.iter().map(whole).collect())
+    }
+
+    /// The samples of a concept, by the set they are from: the strongest, one of each tenth, and any.
+    pub fn concept(&self, latent: u32) -> Option<Value> {
+        let firing = self.firing.get(&latent)?;
+        let mut by_set: BTreeMap<&str, Vec<(usize, usize)>> = BTreeMap::new();
+        for &(sample, place) in firing {
+            by_set.entry(self.list[sample].set.as_deref().unwrap_or("samples")).or_default().push((sample, place));
+        }
+        let set = |(name, of): (&&str, &Vec<(usize, usize)>)| {
+            // Where it stands among all rows, if somebody said it; else among the samples.
+            let said = |place: usize| self.firing_at(of[place]).above.map(f64::from);
+            let known = (0..of.len()).all(|place| said(place).is_some());
+            let share = |place: usize| place as f64 / of.len() as f64;
+            let above = |place: usize| said(place).filter(|_| known).unwrap_or_else(|| share(place));
+            let gallery = Gallery::of(latent, of.len(), above);
+            let show = |places: &[usize]| {
+                places.iter().map(|&place| self.shown(of[place], above(place))).collect::<Vec<Value>>()
+            };
+            json!({
+                "name": name, "fired": of.len(), "top": show(&gallery.strongest), "deciles": show(&gallery.tenths),
+                "random": show(&gallery.any),
+            })
+        };
+        let sets: Vec<Value> = by_set.iter().map(set).collect();
+        // Everything it fires on, by place in the list of samples: what a coalition fires on follows from these.
+        let on: Vec<usize> = firing.iter().map(|&(sample, _)| sample).collect();
+        let values: Vec<f64> = firing.iter().map(|&one| self.firing_at(one).value).collect();
+        Some(json!({
+            "latent": latent, "fired": firing.len(), "sets": sets, "partners": self.partners(latent), "on": on, "values": values,
+        }))
+    }
+
+    fn firing_at(&self, (sample, place): (usize, usize)) -> &Firing {
+        &self.list[sample].activations[place]
+    }
+
+    fn described(&self, sample: &Sample) -> Value {
+        json!({
+            "id": sample.id, "set": sample.set, "row": sample.row, "text": sample.text, "caption": sample.caption,
+            "image": self.image(sample), "concepts": sample.concepts, "unknown": sample.unknown, "boxes": sample.boxes,
+        })
+    }
+
+    fn shown(&self, (sample, place): (usize, usize), above: f64) -> Value {
+        let (about, firing) = (&self.list[sample], self.firing_at((sample, place)));
+        json!({
+            "id": about.id, "row": about.row, "value": firing.value, "text": about.text, "words": about.words,
+            "caption": about.caption, "image": self.image(about), "tokens": firing.tokens, "grid": firing.grid,
+            "columns": about.columns, "boxes": about.boxes, "above": above, "sample": sample,
+        })
+    }
+
+    /// The name of its image, if it is there.
+    fn image<'a>(&self, sample: &'a Sample) -> Option<&'a String> {
+        sample.image.as_ref().filter(|hash| self.pictures.contains_key(*hash))
+    }
+
+    /// Other concepts that fire on the same samples, by the share of samples they have in common.
+    fn partners(&self, latent: u32) -> Vec<Value> {
+        let Some(own) = self.firing.get(&latent) else { return Vec::new() };
+        let mut together: BTreeMap<u32, usize> = BTreeMap::new();
+        for firing in own.iter().flat_map(|&(sample, _)| &self.list[sample].activations) {
+            *together.entry(firing.latent).or_default() += 1;
+        }
+        let share = |(other, both): (&u32, &usize)| {
+            let either = own.len() + self.firing.get(other).map_or(0, Vec::len) - both;
+            (*both as f64 / either.max(1) as f64, *other, *both)
+        };
+        let mut partners: Vec<(f64, u32, usize)> =
+            together.iter().filter(|(other, _)| **other != latent).map(share).collect();
+        partners.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let partner = |&(jaccard, other, both): &(f64, u32, usize)| json!({"latent": other, "together": both, "jaccard": jaccard});
+        partners.iter().take(PARTNERS).map(partner).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_real_sample_and_what_was_made_for_it() {
+        let lines = [
+            r#"{"id": "a", "set": "real", "row": 7, "caption": "a bird", "activations": [{"latent": 3, "value": 2, "grid": [0, 1]}]}"#,
+            r#"{"id": "b", "set": "sd", "row": 7, "activations": [{"latent": 4, "value": 1}]}"#,
+            r#"{"id": "c", "activations": [{"latent": 3, "value": 1}]}"#,
+        ];
+        let list = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let samples = Samples::new(list, Pictures::default());
+        assert_eq!(samples.rows().collect::<Vec<_>>(), [&7]);
+        let row = samples.row(7).unwrap();
+        assert_eq!((&row[0]["caption"], &row[1]["set"]), (&json!("a bird"), &json!("sd")));
+        assert_eq!(row[0]["activations"], json!([{"latent": 3, "value": 2.0, "grid": [0, 1.0]}]));
+        assert!(samples.row(8).is_none());
+        let concept = samples.concept(3).unwrap();
+        assert_eq!(
+            (&concept["sets"][0]["top"][0]["row"], &concept["sets"][1]["top"][0]["row"]),
+            (&json!(7), &json!(null))
+        );
+    }
+}
