@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use pulp::Arch;
+
 /// Larger value first; among equal values the lower index first.
 pub fn by_value(a: &(f32, u32), b: &(f32, u32)) -> Ordering {
     b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
@@ -27,7 +29,7 @@ pub fn truncate_to_largest(list: &mut Vec<(f32, u32)>, keep: usize) {
 
 /// Keeps the `keep` best entries of a list whose indices ascend, in their order; returns the smallest value kept. `scratch`
 /// is reused between calls.
-pub fn keep_largest(list: &mut Vec<(f32, u32)>, keep: usize, scratch: &mut Vec<f32>) -> f32 {
+pub fn keep_largest(list: &mut Vec<(f32, u32)>, keep: usize, scratch: &mut Vec<i32>) -> f32 {
     if keep == 0 {
         list.clear();
         return f32::INFINITY;
@@ -43,31 +45,57 @@ pub fn keep_largest(list: &mut Vec<(f32, u32)>, keep: usize, scratch: &mut Vec<f
         return list[smallest(list)].0;
     }
     scratch.clear();
-    scratch.extend(list.iter().map(|entry| entry.0));
-    let floor = *scratch.select_nth_unstable_by(keep - 1, |a, b| b.total_cmp(a)).1;
-    // What is left of the list after the select is above the floor or equals it; of equals the first stay.
-    let mut equal = keep - scratch[..keep - 1].iter().filter(|value| value.total_cmp(&floor).is_gt()).count();
-    list.retain(|entry| match entry.0.total_cmp(&floor) {
-        Ordering::Less => false,
-        Ordering::Greater => true,
-        Ordering::Equal => {
-            let stays = equal > 0;
-            equal -= usize::from(stays);
-            stays
-        }
-    });
-    floor
+    scratch.extend(list.iter().map(|entry| key(entry.0)));
+    Arch::new().dispatch(|| keep_from(list, keep, scratch))
 }
 
 /// So few entries to drop are looked for one by one.
-const FEW: usize = 12;
+const FEW: usize = 3;
+
+/// Integers in the order of the numbers: negative ones have all other bits turned.
+#[inline(always)]
+fn key(value: f32) -> i32 {
+    let bits = value.to_bits() as i32;
+    bits ^ ((bits >> 31) as u32 >> 1) as i32
+}
 
 /// The last of the smallest entries.
 fn smallest(list: &[(f32, u32)]) -> usize {
-    // Integers in the order of the numbers: negative ones have all other bits turned.
-    let key = |value: f32| (value.to_bits() as i32) ^ (((value.to_bits() as i32) >> 31) as u32 >> 1) as i32;
     let least = list.iter().map(|entry| key(entry.0)).fold(i32::MAX, i32::min);
     list.iter().rposition(|entry| key(entry.0) == least).unwrap_or(0)
+}
+
+/// Keeps the best of more entries than that, by their keys. The least key that stays is searched by halving: a list is
+/// counted in a moment, and a dozen of counts tell the best from the others, without a guess that could be wrong.
+#[inline(always)]
+fn keep_from(list: &mut Vec<(f32, u32)>, keep: usize, keys: &[i32]) -> f32 {
+    let from = |least: i32| keys.iter().map(|&key| u32::from(key >= least)).sum::<u32>() as usize;
+    let extremes = keys.iter().fold((i32::MAX, i32::MIN), |(low, high), &key| (low.min(key), high.max(key)));
+    let (mut low, mut high) = (i64::from(extremes.0), i64::from(extremes.1));
+    // There are more than `keep` from `low` on, and fewer above `high`.
+    let mut equal = None;
+    while low < high {
+        let middle = low + (high - low + 1) / 2;
+        match from(middle as i32).cmp(&keep) {
+            Ordering::Equal => (low, high, equal) = (middle, middle, Some(keep)),
+            Ordering::Greater => low = middle,
+            Ordering::Less => high = middle - 1,
+        }
+    }
+    // Of equals that do not all have room, the first stay.
+    let least = low as i32;
+    let mut room = equal.unwrap_or_else(|| keep - keys.iter().filter(|&&key| key > least).count());
+    let (mut kept, mut floor) = (0, i32::MAX);
+    for (place, &key) in keys.iter().enumerate() {
+        let has_room = (key == least) & (room > 0);
+        let stays = (key > least) | has_room;
+        room -= usize::from(has_room);
+        list[kept] = list[place];
+        kept += usize::from(stays);
+        floor = if stays { floor.min(key) } else { floor };
+    }
+    list.truncate(keep);
+    f32::from_bits((floor ^ ((floor >> 31) as u32 >> 1) as i32) as u32)
 }
 
 /// A floor that nearly every one of some lists exceeded with its smallest value kept, in units of a scale per list: where to

@@ -20,7 +20,7 @@ pub(super) struct Sieve<'a> {
     rows: Vec<Kept>,
     latents: Vec<u32>,
     values: Vec<f32>,
-    scratch: Vec<f32>,
+    scratch: Vec<i32>,
     /// What values must exceed from the start, in units of the length of their row: a guess, which saves time.
     start: f32,
     /// The length of each row, and the smallest value that it kept in the last group.
@@ -237,7 +237,7 @@ impl Kept {
     }
 
     /// Drops what cannot be among the k best any more, every k entries or so.
-    fn tighten(&mut self, k: usize, scratch: &mut Vec<f32>) {
+    fn tighten(&mut self, k: usize, scratch: &mut Vec<i32>) {
         if self.entries.len() >= 2 * k + PANEL {
             self.above = keep_largest(&mut self.entries, k, scratch);
         }

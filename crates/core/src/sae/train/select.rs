@@ -158,7 +158,7 @@ impl Selector<'_> {
         } else {
             self.blocks(picks, |_| f32::NEG_INFINITY, cut);
         }
-        let finish = |scratch: &mut Vec<f32>, picks: &mut Picks| keep_largest(picks, keep, scratch);
+        let finish = |scratch: &mut Vec<i32>, picks: &mut Picks| keep_largest(picks, keep, scratch);
         let floors: Vec<f32> = picks.par_iter_mut().with_min_len(64).map_init(Vec::new, finish).collect();
         memory.guess = usual_floor(floors.into_iter().zip(lengths));
     }
