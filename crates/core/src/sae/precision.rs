@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::error::{Complaint, Result};
-use crate::kernel::integer;
+use crate::kernel::eight::Arithmetic;
 
 /// Which products say what may be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -35,7 +35,7 @@ impl Precision {
     /// Whether 8-bit integers propose.
     pub fn proposes(self) -> bool {
         match self {
-            Precision::Auto => integer::available(),
+            Precision::Auto => Arithmetic::fastest() != Arithmetic::Loops,
             Precision::F32 => false,
             Precision::Int8 => true,
         }
