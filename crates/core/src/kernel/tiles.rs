@@ -218,3 +218,64 @@ mod machine {
         super::multiply_plainly(panel, block, sums);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::random::{index, stream};
+
+    /// Bytes of all kinds, the extremes among them.
+    fn draw(count: usize, seed: u64) -> Vec<u32> {
+        let mut random = stream(seed, "bytes", 0);
+        let mut byte = || match index(8, &mut random) {
+            0 => 0,
+            1 => 127,
+            2 => 128,
+            3 => 255,
+            _ => index(256, &mut random) as u8,
+        };
+        (0..count).map(|_| u32::from_le_bytes([byte(), byte(), byte(), byte()])).collect()
+    }
+
+    #[test]
+    fn sums_by_hand() {
+        // Columns of 3, 200, 3, 200 and so on. A row of 1, −1 by turns: 32 · (3 − 200). A row with −128 in its last place.
+        let panel = [ColumnLine([u32::from_le_bytes([3, 200, 3, 200]); PANEL]); LINES];
+        let mut block = [RowLine::default(); BLOCK];
+        block[0] = RowLine([i32::from_le_bytes([1, 255, 1, 255]); LINES]);
+        block[17].0[LINES - 1] = i32::from_le_bytes([0, 0, 0, 128]);
+        let mut sums = Sums([[7; PANEL]; BLOCK]);
+        multiply_plainly(&panel, &block, &mut sums);
+        let mut expected = [[0; PANEL]; BLOCK];
+        (expected[0], expected[17]) = ([32 * (3 - 200); PANEL], [-128 * 200; PANEL]);
+        assert_eq!(sums.0, expected);
+    }
+
+    #[test]
+    fn tiles_give_the_sums_of_loops_on_every_thread() {
+        // Threads outnumber processors, so that they take turns while tiles are configured.
+        std::thread::scope(|scope| {
+            for thread in 0..5 {
+                scope.spawn(move || {
+                    for steps in [0, 1, 2, 12, 3, 300] {
+                        let seed = thread * 1000 + steps as u64;
+                        let (columns, rows) =
+                            (draw(steps * LINES * PANEL, seed), draw(steps * BLOCK * LINES, seed + 1));
+                        let panel: Vec<ColumnLine> =
+                            columns.as_chunks().0.iter().map(|line| ColumnLine(*line)).collect();
+                        let rows = rows.as_chunks().0.iter();
+                        let block: Vec<RowLine> = rows.map(|line| RowLine(line.map(|four| four as i32))).collect();
+                        let (mut sums, mut plain) = (Sums([[7; PANEL]; BLOCK]), Sums([[8; PANEL]; BLOCK]));
+                        multiply_plainly(&panel, &block, &mut plain);
+                        // Nothing to compare where there are no tiles.
+                        let Some(tiles) = Tiles::configure() else { return };
+                        for _ in 0..3 {
+                            tiles.multiply(&panel, &block, &mut sums);
+                            assert_eq!(sums.0, plain.0, "{steps} steps");
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
