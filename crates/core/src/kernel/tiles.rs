@@ -4,6 +4,9 @@
 //!
 //! Tiles are a state of the thread. They are configured for one panel and released after it, and nothing that runs in
 //! between gives the thread to other work, so that no other code meets them.
+//!
+//! Where there are no tiles, tests see only the loops that stand in for them; the instructions were checked under an
+//! emulator.
 
 #![allow(unsafe_code)]
 
@@ -38,31 +41,30 @@ pub fn available() -> bool {
     *AVAILABLE.get_or_init(|| integer::available() && machine::permitted())
 }
 
-/// The tiles of this thread, configured until this is dropped. A thread has them once.
-pub(super) struct Tiles {
-    /// Another thread has other tiles.
-    of_thread: PhantomData<*const ()>,
-}
+/// The tiles of this thread, configured until this is dropped. A thread has them once, and another thread has others.
+pub(super) struct Tiles(PhantomData<*const ()>);
 
 impl Tiles {
     /// Configures them, if there are any.
     pub fn configure() -> Option<Tiles> {
         available().then(|| {
-            machine::configure();
-            Tiles { of_thread: PhantomData }
+            // SAFETY: tiles are available.
+            unsafe { machine::configure() };
+            Tiles(PhantomData)
         })
     }
 
     /// A block of rows against a panel.
     pub fn multiply(&self, panel: &[ColumnLine], block: &[RowLine], sums: &mut Sums) {
-        let Tiles { of_thread: _ } = self;
-        machine::multiply(panel, block, sums);
+        // SAFETY: as long as there is `self`, tiles are configured.
+        unsafe { machine::multiply(panel, block, sums) };
     }
 }
 
 impl Drop for Tiles {
     fn drop(&mut self) {
-        machine::release();
+        // SAFETY: they were configured, so that they are available.
+        unsafe { machine::release() };
     }
 }
 
@@ -144,20 +146,20 @@ mod machine {
         lines: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
     };
 
-    /// To be called only where tiles are available.
-    pub fn configure() {
+    /// Tiles must be available.
+    pub unsafe fn configure() {
         // SAFETY: tiles are available, and a cut has the 64 bytes that are read.
         unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const WHOLE, options(nostack, readonly, preserves_flags)) };
     }
 
-    /// To be called only where tiles are available.
-    pub fn release() {
+    /// Tiles must be available.
+    pub unsafe fn release() {
         // SAFETY: tiles are available; what they held is needed no more.
         unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) };
     }
 
-    /// To be called only where tiles are configured.
-    pub fn multiply(panel: &[ColumnLine], block: &[RowLine], sums: &mut Sums) {
+    /// Tiles must be configured.
+    pub unsafe fn multiply(panel: &[ColumnLine], block: &[RowLine], sums: &mut Sums) {
         let steps = (panel.len() / LINES).min(block.len() / BLOCK);
         // SAFETY: tiles are configured. Each step reads sixteen lines of 128 bytes of columns and 32 of 64 bytes of rows, of
         // which there are as many as there are steps; the sums have 32 lines of 128 bytes.
@@ -210,11 +212,11 @@ mod machine {
         false
     }
 
-    pub fn configure() {}
+    pub unsafe fn configure() {}
 
-    pub fn release() {}
+    pub unsafe fn release() {}
 
-    pub fn multiply(panel: &[ColumnLine], block: &[RowLine], sums: &mut Sums) {
+    pub unsafe fn multiply(panel: &[ColumnLine], block: &[RowLine], sums: &mut Sums) {
         super::multiply_plainly(panel, block, sums);
     }
 }

@@ -9,12 +9,13 @@ use crate::kernel::eight::Arithmetic;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
-    /// Products of 8-bit integers where the processor has them, else the exact ones.
+    /// Products of 8-bit integers where the processor has instructions for them (AMX or AVX-512 VNNI), else the exact ones.
     #[default]
     Auto,
     /// The exact products of 32-bit numbers alone.
     F32,
-    /// Products of 8-bit integers: they propose, and the exact product decides. A processor that has none is slow.
+    /// Products of 8-bit integers: they propose, and the exact product decides. A processor that has no instructions for
+    /// them is slow.
     Int8,
 }
 
@@ -41,7 +42,8 @@ impl Precision {
         }
     }
 
-    /// What was used, in words, by something that keeps few latents per row or does not.
+    /// What was used, in words, by something that keeps few latents per row or does not. The instructions are not named:
+    /// what is written down should not tell apart machines that give the same bits.
     pub fn used(self, selects: bool) -> &'static str {
         if selects && self.proposes() { "int8 candidates, f32 values" } else { "f32" }
     }

@@ -12,7 +12,7 @@ use std::array::from_fn;
 
 pub use columns::Columns;
 pub(super) use columns::{ColumnLine, PanelNumbers};
-use rows::RowNumbers;
+use rows::Numbers;
 pub use rows::Rows;
 
 use super::integer;
@@ -76,12 +76,11 @@ impl Columns {
         if rows.arithmetic == Arithmetic::Tiles {
             let (tiles, mut sums) = (Tiles::configure(), Sums([[0; PANEL]; BLOCK]));
             for (which, masks) in masks.chunks_mut(BLOCK).enumerate() {
-                let (block, numbers) = rows.block(which);
                 match &tiles {
-                    Some(tiles) => tiles.multiply(bytes, block, &mut sums),
-                    None => tiles::multiply_plainly(bytes, block, &mut sums),
+                    Some(tiles) => tiles.multiply(bytes, rows.block(which), &mut sums),
+                    None => tiles::multiply_plainly(bytes, rows.block(which), &mut sums),
                 }
-                let mut tile = TileNumbers::<BLOCK>::new(numbers, panel.loss);
+                let mut tile = TileNumbers::<BLOCK>::new(&rows.numbers, which, panel.loss);
                 if !integer::compare(&sums.0, panel, offsets, &mut tile) {
                     compare(&sums.0, panel, offsets, &mut tile);
                 }
@@ -91,8 +90,8 @@ impl Columns {
         }
         let vectors = rows.arithmetic == Arithmetic::Vectors;
         for (which, masks) in masks.chunks_mut(TILE_ROWS).enumerate() {
-            let (block, numbers) = rows.twelve(which);
-            let mut tile = TileNumbers::<TILE_ROWS>::new(numbers, panel.loss);
+            let block = rows.twelve(which);
+            let mut tile = TileNumbers::<TILE_ROWS>::new(&rows.numbers, which, panel.loss);
             if !(vectors && integer::propose(bytes, block, panel, offsets, &mut tile)) {
                 let mut sums = [[0; PANEL]; TILE_ROWS];
                 for (line, fours) in bytes.iter().zip(block) {
@@ -115,13 +114,15 @@ pub(super) struct TileNumbers<const ROWS: usize> {
 }
 
 impl<const ROWS: usize> TileNumbers<ROWS> {
-    fn new(rows: &[RowNumbers], loss: f32) -> TileNumbers<ROWS> {
-        let rows = &rows[..ROWS];
+    /// Those of one block of rows, against a panel that lost so much.
+    fn new(rows: &Numbers, block: usize, loss: f32) -> TileNumbers<ROWS> {
+        let of = |numbers: &[f32]| numbers.as_chunks::<ROWS>().0[block];
+        let (own, by_loss) = (of(&rows.own), of(&rows.by_loss));
         TileNumbers {
-            starts: from_fn(|r| rows[r].start),
-            inverses: from_fn(|r| rows[r].inverse),
-            bounds: from_fn(|r| rows[r].by_loss * loss + rows[r].own),
-            floors: from_fn(|r| rows[r].floor),
+            starts: rows.starts.as_chunks::<ROWS>().0[block],
+            inverses: of(&rows.inverses),
+            bounds: from_fn(|r| by_loss[r] * loss + own[r]),
+            floors: of(&rows.floors),
             masks: [0; ROWS],
         }
     }
@@ -184,8 +185,7 @@ mod tests {
         for arithmetic in Arithmetic::ALL {
             let mut rows = Rows::default();
             assert!(rows.fill(&[127.0, 0.0, 1.0], 3, 3, &[0.0], columns.longest(), arithmetic).is_empty());
-            let numbers = if arithmetic == Arithmetic::Tiles { rows.block(0).1 } else { rows.twelve(0).1 };
-            assert_eq!(numbers[0].start, -128 * 128);
+            assert_eq!(rows.numbers.starts[0], -128 * 128);
             let mut masks = [7];
             columns.propose(&rows, 0, &[0.0; PANEL], &mut masks);
             // 8160 · 2/127 is 128.5; −127 may be wrong by less than 2.

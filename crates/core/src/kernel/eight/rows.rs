@@ -17,28 +17,54 @@ pub struct Rows {
     twelves: Vec<[i32; TILE_ROWS]>,
     /// For tiles: for every 32 rows and 64 of the inner index, a line of each row. What is missing is 0.
     lines: Vec<RowLine>,
-    /// In whole blocks; what fills the last one proposes nothing.
-    numbers: Vec<RowNumbers>,
+    pub(super) numbers: Numbers,
     /// The row at hand: four bytes each, 0 after the end.
     row: Vec<i32>,
 }
 
 /// What is known about the rounding of a row. All is in units of the row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RowNumbers {
+struct RowNumbers {
     /// What has to be added to a sum of products, because columns are not signed.
-    pub start: i32,
+    start: i32,
     /// Units per 1.
-    pub inverse: f32,
+    inverse: f32,
     /// The bound of the error, as a part of the column's length: this, and this by the column's loss.
-    pub own: f32,
-    pub by_loss: f32,
+    own: f32,
+    by_loss: f32,
     /// What products must exceed.
-    pub floor: f32,
+    floor: f32,
 }
 
-/// A row that proposes nothing.
-const SILENT: RowNumbers = RowNumbers { start: 0, inverse: 0.0, own: 0.0, by_loss: 0.0, floor: f32::INFINITY };
+/// The numbers of all rows, in whole blocks: what fills the last one proposes nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Numbers {
+    pub starts: Vec<i32>,
+    pub inverses: Vec<f32>,
+    pub own: Vec<f32>,
+    pub by_loss: Vec<f32>,
+    pub floors: Vec<f32>,
+}
+
+impl Numbers {
+    /// So many rows that propose nothing.
+    fn reset(&mut self, rows: usize) {
+        self.starts.clear();
+        self.starts.resize(rows, 0);
+        for numbers in [&mut self.inverses, &mut self.own, &mut self.by_loss, &mut self.floors] {
+            numbers.clear();
+            numbers.resize(rows, 0.0);
+        }
+        self.floors.fill(f32::INFINITY);
+    }
+
+    fn set(&mut self, row: usize, numbers: RowNumbers) {
+        self.starts[row] = numbers.start;
+        self.inverses[row] = numbers.inverse;
+        self.own[row] = numbers.own;
+        self.by_loss[row] = numbers.by_loss;
+        self.floors[row] = numbers.floor;
+    }
+}
 
 impl Rows {
     /// Rounds rows of some pitch, the first `inner` numbers of each. `floors` has what the products of each row must
@@ -63,8 +89,7 @@ impl Rows {
         self.twelves.resize(if tiles { 0 } else { blocks * fours }, [0; TILE_ROWS]);
         self.lines.clear();
         self.lines.resize(if tiles { blocks * steps * BLOCK } else { 0 }, RowLine::default());
-        self.numbers.clear();
-        self.numbers.resize(blocks * block, SILENT);
+        self.numbers.reset(blocks * block);
         self.row.clear();
         self.row.resize(steps * DEPTH / FOUR, 0);
         let mut left = Vec::new();
@@ -74,7 +99,7 @@ impl Rows {
                 left.push(row);
                 continue;
             };
-            self.numbers[row] = numbers;
+            self.numbers.set(row, numbers);
             let (which, place) = (row / block, row % block);
             if tiles {
                 let lines = self.lines[which * steps * BLOCK..].iter_mut().skip(place).step_by(BLOCK);
@@ -87,16 +112,16 @@ impl Rows {
         left
     }
 
-    /// Twelve rows, for loops and vectors, and what is known about their rounding.
-    pub(super) fn twelve(&self, which: usize) -> (&[[i32; TILE_ROWS]], &[RowNumbers]) {
-        let fours = self.twelves.len() * TILE_ROWS / self.numbers.len();
-        (&self.twelves[which * fours..][..fours], &self.numbers[which * TILE_ROWS..][..TILE_ROWS])
+    /// Twelve rows, for loops and vectors.
+    pub(super) fn twelve(&self, which: usize) -> &[[i32; TILE_ROWS]] {
+        let fours = self.twelves.len() * TILE_ROWS / self.numbers.starts.len();
+        &self.twelves[which * fours..][..fours]
     }
 
-    /// A block of rows, for tiles, and what is known about their rounding.
-    pub(super) fn block(&self, which: usize) -> (&[RowLine], &[RowNumbers]) {
-        let lines = self.lines.len() * BLOCK / self.numbers.len();
-        (&self.lines[which * lines..][..lines], &self.numbers[which * BLOCK..][..BLOCK])
+    /// A block of rows, for tiles.
+    pub(super) fn block(&self, which: usize) -> &[RowLine] {
+        let lines = self.lines.len() * BLOCK / self.numbers.starts.len();
+        &self.lines[which * lines..][..lines]
     }
 }
 
