@@ -131,9 +131,9 @@ impl ColumnNumbers {
         let (inverse, bound) = (_mm512_set1_ps(tile.inverses[r]), _mm512_set1_ps(tile.bounds[r]));
         let floor = _mm512_set1_ps(tile.floors[r]);
         let mut mask = 0;
-        for half in 0..2 {
+        for (half, sums) in sums.into_iter().enumerate() {
             let rest = _mm512_fmadd_ps(inverse, self.offsets[half], _mm512_mul_ps(bound, self.lengths[half]));
-            let most = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[half]), self.units[half], rest);
+            let most = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), self.units[half], rest);
             mask |= u32::from(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(most, floor)) << (half * LANES);
         }
         mask

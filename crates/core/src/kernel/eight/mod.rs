@@ -135,11 +135,11 @@ fn compare<const ROWS: usize>(
     offsets: &[f32; PANEL],
     tile: &mut TileNumbers<ROWS>,
 ) {
-    for r in 0..ROWS {
+    for (r, sums) in sums.iter().enumerate() {
         let mut mask = 0;
         for c in 0..PANEL {
             let rest = tile.inverses[r].mul_add(offsets[c], tile.bounds[r] * panel.lengths[c]);
-            let sum = sums[r][c].wrapping_add(tile.starts[r]);
+            let sum = sums[c].wrapping_add(tile.starts[r]);
             let most = (sum as f32).mul_add(panel.units[c], rest);
             mask |= u32::from(most > tile.floors[r]) << c;
         }
