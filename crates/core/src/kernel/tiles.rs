@@ -6,7 +6,7 @@
 //! between gives the thread to other work, so that no other code meets them.
 //!
 //! Where there are no tiles, tests see only the loops that stand in for them; the instructions were checked under an
-//! emulator.
+//! emulator, whose products of signed bytes had to be set right by the manual first.
 
 #![allow(unsafe_code)]
 
