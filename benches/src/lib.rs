@@ -10,6 +10,7 @@ use etalon::budget::Budget;
 use etalon::codes::{Codes, CodesBuilder};
 use etalon::error::{Error, Result};
 use etalon::kernel::aligned::Aligned;
+use etalon::kernel::eight::Arithmetic;
 use etalon::kernel::panels::{PANEL, Panels, TILE_ROWS, blocks_at_once, fill_block};
 use etalon::kernel::random::{index, stream, unit};
 use etalon::labels::{Annotations, Label};
@@ -223,14 +224,18 @@ pub fn processor_seconds() -> f64 {
 }
 
 /// Is measured in turns with others: reads the name of a measure and answers with the seconds that it took on two threads,
-/// by the clock and by the processors.
-/// What a name stands for is made when it is first asked for.
+/// by the clock and by the processors. What a name stands for is made when it is first asked for. To `arithmetic` the answer
+/// is what multiplies 8-bit integers here.
 #[expect(clippy::print_stdout, reason = "the answer of a bench")]
 pub fn turns<'a>(make: impl Fn(&str) -> Result<Measure<'a>>) -> Result<()> {
     let cancel = AtomicBool::new(false);
     let pool = Engine::new(2, Budget::of_machine(), &Silent, &cancel)?;
     let mut made: BTreeMap<String, Measure<'a>> = BTreeMap::new();
     for name in std::io::stdin().lock().lines().map_while(std::io::Result::ok) {
+        if name == "arithmetic" {
+            println!("{}", Arithmetic::fastest().name());
+            continue;
+        }
         if !made.contains_key(&name) {
             made.insert(name.clone(), make(&name)?);
         }

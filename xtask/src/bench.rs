@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::contest::{Contest, Entry, Promise};
+use crate::contest::{Contest, Entry, Promise, Ratio};
 use crate::steps::{self, cargo, output, root, step};
 
 /// A question: the program that answers it, its peer, and the ratio that we promise.
@@ -169,29 +169,54 @@ const CONTESTS: [Contest; 3] = [
         ],
         rounds: 9,
         promises: &[
-            Promise { sizes: &[4096], slower: &["PyTorch dense TopK step"], faster: "etalon TopK", ratio: 3.5 },
-            Promise { sizes: &[16_384], slower: &["PyTorch dense TopK step"], faster: "etalon TopK", ratio: 6.0 },
+            Promise {
+                sizes: &[4096],
+                slower: &["PyTorch dense TopK step"],
+                faster: "etalon TopK",
+                ratio: Ratio::Tiles { with: 7.0, without: 3.5 },
+            },
+            Promise {
+                sizes: &[16_384],
+                slower: &["PyTorch dense TopK step"],
+                faster: "etalon TopK",
+                ratio: Ratio::Tiles { with: 12.0, without: 6.0 },
+            },
             Promise {
                 sizes: &[4096, 16_384],
                 slower: &["dictionary-learning 0.1.0 TopK"],
                 faster: "etalon TopK, clipped",
-                ratio: 10.0,
+                ratio: Ratio::Always(10.0),
             },
             Promise {
                 sizes: &[4096, 16_384],
                 slower: &["overcomplete 0.3.0 TopK"],
                 faster: "etalon TopK, clipped",
-                ratio: 5.0,
+                ratio: Ratio::Always(5.0),
             },
             Promise {
                 sizes: &[16_384],
                 slower: &["etalon encoder product alone", "PyTorch encoder product alone"],
                 faster: "etalon TopK",
-                ratio: 0.75,
+                ratio: Ratio::Always(0.75),
             },
-            Promise { sizes: &[4096, 16_384], slower: &["etalon TopK"], faster: "etalon TopK, clipped", ratio: 0.77 },
-            Promise { sizes: &[4096, 16_384], slower: &["etalon TopK"], faster: "etalon BatchTopK", ratio: 0.77 },
-            Promise { sizes: &[4096, 16_384], slower: &["etalon TopK"], faster: "etalon Matryoshka", ratio: 0.77 },
+            Promise {
+                sizes: &[4096, 16_384],
+                slower: &["etalon TopK"],
+                faster: "etalon TopK, clipped",
+                ratio: Ratio::Always(0.77),
+            },
+            Promise {
+                sizes: &[4096, 16_384],
+                slower: &["etalon TopK"],
+                faster: "etalon BatchTopK",
+                ratio: Ratio::Always(0.77),
+            },
+            Promise {
+                sizes: &[4096, 16_384],
+                slower: &["etalon TopK"],
+                faster: "etalon Matryoshka",
+                ratio: Ratio::Always(0.77),
+            },
         ],
         steps: None,
     },
@@ -211,9 +236,14 @@ const CONTESTS: [Contest; 3] = [
                 sizes: &[16_384, 4096, 2048],
                 slower: &["product alone"],
                 faster: "TopK, 32 per row",
-                ratio: 0.9,
+                ratio: Ratio::Always(0.9),
             },
-            Promise { sizes: &[16_384, 4096, 2048], slower: &["product alone"], faster: "threshold", ratio: 0.9 },
+            Promise {
+                sizes: &[16_384, 4096, 2048],
+                slower: &["product alone"],
+                faster: "threshold",
+                ratio: Ratio::Always(0.9),
+            },
         ],
         steps: None,
     },

@@ -29,7 +29,36 @@ pub struct Promise {
     /// An entry by its title.
     pub faster: &'static str,
     /// How many times.
-    pub ratio: f64,
+    pub ratio: Ratio,
+}
+
+/// What a promise says, by what our program multiplies 8-bit integers with.
+#[derive(Clone, Copy)]
+pub enum Ratio {
+    /// The same on every processor.
+    Always(f64),
+    /// More where the processor has tiles (AMX).
+    Tiles {
+        /// With them.
+        with: f64,
+        /// Without.
+        without: f64,
+    },
+}
+
+impl Ratio {
+    fn by(self, arithmetic: &str) -> f64 {
+        match self {
+            Ratio::Always(ratio) => ratio,
+            Ratio::Tiles { with, without } => {
+                if arithmetic == "AMX" {
+                    with
+                } else {
+                    without
+                }
+            }
+        }
+    }
 }
 
 /// A question that many programs answer at several sizes.
@@ -84,11 +113,17 @@ impl Program {
         Ok(Program { child, ask, answers: BufReader::new(answers) })
     }
 
-    /// Seconds by the clock and by the processors.
-    fn measure(&mut self, name: &str) -> Result<[f64; 2]> {
+    /// One line for another.
+    fn ask(&mut self, name: &str) -> Result<String> {
         let mut line = String::new();
         writeln!(self.ask.as_mut().context("no input")?, "{name}")?;
         self.answers.read_line(&mut line)?;
+        Ok(line.trim().to_string())
+    }
+
+    /// Seconds by the clock and by the processors.
+    fn measure(&mut self, name: &str) -> Result<[f64; 2]> {
+        let line = self.ask(name)?;
         let seconds: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         seconds.try_into().ok().with_context(|| format!("the program gave no seconds for `{name}`"))
     }
@@ -105,7 +140,7 @@ impl Contest {
         let mut text = format!("{}\n", self.asks);
         let (mut kept, mut sums) = (true, [0.0, 0.0]);
         for size in self.sizes {
-            let times = self.times(size, programs, python)?;
+            let (times, arithmetic) = self.times(size, programs, python)?;
             let words: Vec<String> = size.iter().map(usize::to_string).collect();
             text += &format!("\n{:<40} {:>12} {:>12} {:>12}\n", words.join(" x "), "best", "median", "processors");
             for (entry, times) in self.entries.iter().zip(&times) {
@@ -114,7 +149,7 @@ impl Contest {
                 sums[usize::from(!entry.ours)] += times.work;
             }
             for promise in self.promises.iter().filter(|promise| promise.sizes.contains(&size[size.len() - 1])) {
-                let (line, holds) = self.judge(promise, &times)?;
+                let (line, holds) = self.judge(promise, &times, &arithmetic)?;
                 (text, kept) = (text + &line, kept && holds);
             }
         }
@@ -126,8 +161,8 @@ impl Contest {
         Ok((text, kept))
     }
 
-    /// What every entry took, in turns.
-    fn times(&self, size: &[usize], programs: &Path, python: &Path) -> Result<Vec<Times>> {
+    /// What every entry took, in turns, and what our program multiplies 8-bit integers with.
+    fn times(&self, size: &[usize], programs: &Path, python: &Path) -> Result<(Vec<Times>, String)> {
         let script = root().join(format!("benches/peers/{}.py", self.name));
         let mut ours = Program::start(&mut Command::new(programs.join(self.name)), size)?;
         let mut theirs = match self.entries.iter().any(|entry| !entry.ours) {
@@ -135,6 +170,7 @@ impl Contest {
             true => Some(Program::start(Command::new(python).arg(script).env("OMP_WAIT_POLICY", "passive"), size)?),
             false => None,
         };
+        let arithmetic = ours.ask("arithmetic")?;
         let mut seconds = vec![Vec::new(); self.entries.len()];
         for round in 0..=self.rounds {
             for (entry, seconds) in self.entries.iter().zip(&mut seconds) {
@@ -147,11 +183,11 @@ impl Contest {
         }
         ours.end()?;
         theirs.map_or(Ok(()), Program::end)?;
-        Ok(seconds.into_iter().map(Times::of).collect())
+        Ok((seconds.into_iter().map(Times::of).collect(), arithmetic))
     }
 
     /// What processors worked decides: a clock also shows what else the machine does.
-    fn judge(&self, promise: &Promise, times: &[Times]) -> Result<(String, bool)> {
+    fn judge(&self, promise: &Promise, times: &[Times], arithmetic: &str) -> Result<(String, bool)> {
         let of = |title: &str| -> Result<Times> {
             let place = self.entries.iter().position(|entry| entry.title == title).context("no such entry")?;
             Ok(times[place])
@@ -162,12 +198,13 @@ impl Contest {
         let work = least(|times| times.work) / faster.work;
         let best = least(|times| times.best) / faster.best;
         let median = least(|times| times.median) / faster.median;
-        let holds = work >= promise.ratio;
+        let ratio = promise.ratio.by(arithmetic);
+        let holds = work >= ratio;
+        let why = if let Ratio::Tiles { .. } = promise.ratio { format!(" with {arithmetic}") } else { String::new() };
         let line = format!(
-            "  {} / {}: {work:.2} (clock: bests {best:.2}, medians {median:.2}), promised {:.2}: {}\n",
+            "  {} / {}: {work:.2} (clock: bests {best:.2}, medians {median:.2}), promised {ratio:.2}{why}: {}\n",
             promise.slower.join(" or "),
             promise.faster,
-            promise.ratio,
             if holds { "kept" } else { "NOT KEPT" },
         );
         Ok((line, holds))

@@ -141,7 +141,7 @@ pub struct Encode {
     #[arg(long, value_name = "R")]
     pub reconstruction: Option<PathBuf>,
     /// How the encoder product is searched: by exact products (f32), by 8-bit ones that propose what exact ones decide
-    /// (int8), or by the faster here (auto). No result depends on it
+    /// (int8; with AMX or AVX-512 VNNI where the processor has them), or by the faster here (auto). No result depends on it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
     pub precision: String,
 }
@@ -174,7 +174,7 @@ pub struct Train {
     #[arg(long, value_name = "PRESET", default_value = "etalon", value_parser = Preset::NAMES.map(|(name, _)| name))]
     pub preset: String,
     /// How the encoder product is searched: by exact products (f32), by 8-bit ones that propose what exact ones decide
-    /// (int8), or by the faster here (auto). No result depends on it
+    /// (int8; with AMX or AVX-512 VNNI where the processor has them), or by the faster here (auto). No result depends on it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
     pub precision: String,
     /// Steps in all

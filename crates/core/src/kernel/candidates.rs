@@ -2,7 +2,7 @@
 //! the very bits that [`Panels`] gives them. Whoever wants only what exceeds a floor gets the same as from all products.
 
 use super::aligned::Aligned;
-use super::eight::{Columns, Rows};
+use super::eight::{Arithmetic, Columns, Rows};
 use super::integer;
 use super::panels::{PANEL, Panels, turn};
 
@@ -34,8 +34,8 @@ pub struct Search<'a> {
     pub bias: &'a [f32],
     /// Values must exceed these, one per column; infinite in the padding.
     pub floors: &'a [f32],
-    /// Use the processor's products of integers, if it has them.
-    pub vectors: bool,
+    /// What multiplies integers; loops stand in for what the processor lacks.
+    pub arithmetic: Arithmetic,
 }
 
 /// Values with their columns, ascending, row by row.
@@ -96,7 +96,7 @@ impl Search<'_> {
         self.offsets(starts.is_none(), &mut found.offsets);
         let (zeros, none) = (vec![0.0; count], vec![f32::NEG_INFINITY; count]);
         let (compared, starts) = (starts.unwrap_or(&zeros), starts.unwrap_or(&none));
-        found.left = found.rows.fill(rows, pitch, inner, compared, self.columns.longest(), self.vectors);
+        found.left = found.rows.fill(rows, pitch, inner, compared, self.columns.longest(), self.arithmetic);
         // All of it is written anew.
         found.masks.resize(count * self.panels.panels(), 0);
         let mut counts = vec![0; count];
@@ -267,14 +267,15 @@ mod tests {
             floors.resize(bias.len(), f32::INFINITY);
             let panels = Panels::pack(&vectors, inner);
             let rounded = Columns::new(panels.values(), inner);
-            for (starts, vectors_of, most) in [
-                (Some(&starts[..]), true, columns),
-                (Some(&starts[..]), false, columns),
-                (None, true, columns),
-                (None, true, 5),
+            for (starts, arithmetic, most) in [
+                (Some(&starts[..]), Arithmetic::Loops, columns),
+                (Some(&starts[..]), Arithmetic::Vectors, columns),
+                (Some(&starts[..]), Arithmetic::Tiles, columns),
+                (None, Arithmetic::Vectors, columns),
+                (None, Arithmetic::Tiles, columns),
+                (None, Arithmetic::fastest(), 5),
             ] {
-                let search =
-                    Search { panels: &panels, columns: &rounded, bias: &bias, floors: &floors, vectors: vectors_of };
+                let search = Search { panels: &panels, columns: &rounded, bias: &bias, floors: &floors, arithmetic };
                 assert!(search.usable());
                 let mut found = Found::default();
                 // The second time, memory is used again.
@@ -308,7 +309,8 @@ mod tests {
         let rounded = Columns::new(panels.values(), 4);
         let usable = |bias: f32, floor: f32| {
             let (bias, floors) = ([bias; PANEL], [floor; PANEL]);
-            Search { panels: &panels, columns: &rounded, bias: &bias, floors: &floors, vectors: true }.usable()
+            let arithmetic = Arithmetic::fastest();
+            Search { panels: &panels, columns: &rounded, bias: &bias, floors: &floors, arithmetic }.usable()
         };
         assert!(usable(0.0, 0.0) && usable(-5.0, f32::INFINITY));
         assert!(!usable(f32::NAN, 0.0) && !usable(1e37, 0.0) && !usable(0.0, f32::NAN));

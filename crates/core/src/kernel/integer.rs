@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use super::candidates::{Group, LANES};
-use super::eight::{PanelNumbers, TileNumbers};
+use super::eight::{ColumnLine, PanelNumbers, TileNumbers};
 use super::panels::{PANEL, TILE_ROWS};
 
 /// Whether this processor has these instructions.
@@ -23,11 +23,11 @@ pub fn available() -> bool {
 
 /// Twelve rows against a panel of rounded columns.
 pub(super) fn propose(
-    bytes: &[[u32; PANEL]],
+    bytes: &[ColumnLine],
     block: &[[i32; TILE_ROWS]],
     panel: &PanelNumbers,
     offsets: &[f32; PANEL],
-    tile: &mut TileNumbers,
+    tile: &mut TileNumbers<TILE_ROWS>,
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if available() {
@@ -41,11 +41,11 @@ pub(super) fn propose(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn propose_tile(
-    bytes: &[[u32; PANEL]],
+    bytes: &[ColumnLine],
     block: &[[i32; TILE_ROWS]],
     panel: &PanelNumbers,
     offsets: &[f32; PANEL],
-    tile: &mut TileNumbers,
+    tile: &mut TileNumbers<TILE_ROWS>,
 ) {
     let mut sums = [[_mm512_setzero_si512(); 2]; TILE_ROWS];
     #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
@@ -54,30 +54,89 @@ fn propose_tile(
     }
     for (line, four) in bytes.iter().zip(block) {
         // SAFETY: a line has two vectors.
-        let columns =
-            unsafe { [_mm512_loadu_si512(line.as_ptr().cast()), _mm512_loadu_si512(line.as_ptr().add(LANES).cast())] };
+        let columns = unsafe {
+            [_mm512_loadu_si512(line.0.as_ptr().cast()), _mm512_loadu_si512(line.0.as_ptr().add(LANES).cast())]
+        };
         for r in 0..TILE_ROWS {
             let row = _mm512_set1_epi32(four[r]);
             sums[r][0] = _mm512_dpbusd_epi32(sums[r][0], columns[0], row);
             sums[r][1] = _mm512_dpbusd_epi32(sums[r][1], columns[1], row);
         }
     }
-    // SAFETY: these arrays have two vectors.
-    let load = |values: &[f32; PANEL]| unsafe {
-        [_mm512_loadu_ps(values.as_ptr()), _mm512_loadu_ps(values.as_ptr().add(LANES))]
-    };
-    let (units, lengths, offsets) = (load(&panel.units), load(&panel.lengths), load(offsets));
+    let columns = ColumnNumbers::new(panel, offsets);
     #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
     for r in 0..TILE_ROWS {
+        tile.masks[r] = columns.mask(sums[r], tile, r);
+    }
+}
+
+/// Sums of a block of rows, without their starts, against the floors.
+pub(super) fn compare<const ROWS: usize>(
+    sums: &[[i32; PANEL]; ROWS],
+    panel: &PanelNumbers,
+    offsets: &[f32; PANEL],
+    tile: &mut TileNumbers<ROWS>,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if available() {
+        // SAFETY: the processor has the instructions.
+        unsafe { compare_rows(sums, panel, offsets, tile) };
+        return true;
+    }
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn compare_rows<const ROWS: usize>(
+    sums: &[[i32; PANEL]; ROWS],
+    panel: &PanelNumbers,
+    offsets: &[f32; PANEL],
+    tile: &mut TileNumbers<ROWS>,
+) {
+    let columns = ColumnNumbers::new(panel, offsets);
+    for (r, line) in sums.iter().enumerate() {
+        // SAFETY: a line has two vectors.
+        let sums =
+            unsafe { [_mm512_loadu_si512(line.as_ptr().cast()), _mm512_loadu_si512(line.as_ptr().add(LANES).cast())] };
+        let start = _mm512_set1_epi32(tile.starts[r]);
+        tile.masks[r] = columns.mask(sums.map(|sums| _mm512_add_epi32(sums, start)), tile, r);
+    }
+}
+
+/// What is known about the rounding of a panel, and its offsets, in vectors.
+#[cfg(target_arch = "x86_64")]
+struct ColumnNumbers {
+    units: [__m512; 2],
+    lengths: [__m512; 2],
+    offsets: [__m512; 2],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl ColumnNumbers {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn new(panel: &PanelNumbers, offsets: &[f32; PANEL]) -> ColumnNumbers {
+        // SAFETY: these arrays have two vectors.
+        let load = |values: &[f32; PANEL]| unsafe {
+            [_mm512_loadu_ps(values.as_ptr()), _mm512_loadu_ps(values.as_ptr().add(LANES))]
+        };
+        ColumnNumbers { units: load(&panel.units), lengths: load(&panel.lengths), offsets: load(offsets) }
+    }
+
+    /// Where the sums of a row exceed its floor.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn mask<const ROWS: usize>(&self, sums: [__m512i; 2], tile: &TileNumbers<ROWS>, r: usize) -> u32 {
         let (inverse, bound) = (_mm512_set1_ps(tile.inverses[r]), _mm512_set1_ps(tile.bounds[r]));
         let floor = _mm512_set1_ps(tile.floors[r]);
         let mut mask = 0;
-        for half in 0..2 {
-            let rest = _mm512_fmadd_ps(inverse, offsets[half], _mm512_mul_ps(bound, lengths[half]));
-            let most = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r][half]), units[half], rest);
+        for (half, sums) in sums.into_iter().enumerate() {
+            let rest = _mm512_fmadd_ps(inverse, self.offsets[half], _mm512_mul_ps(bound, self.lengths[half]));
+            let most = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), self.units[half], rest);
             mask |= u32::from(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(most, floor)) << (half * LANES);
         }
-        tile.masks[r] = mask;
+        mask
     }
 }
 

@@ -18,6 +18,7 @@ pub mod panels;
 pub mod product;
 pub mod random;
 pub mod statistics;
+pub mod tiles;
 pub mod top;
 pub mod umap;
 pub mod vector;

@@ -11,7 +11,7 @@ use crate::codes::{CodesBuilder, CodesView, Latent};
 use crate::error::{Complaint, Error, Result};
 use crate::kernel::aligned::Aligned;
 use crate::kernel::candidates::{Found, Search};
-use crate::kernel::eight::Columns;
+use crate::kernel::eight::{Arithmetic, Columns};
 use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, blocks_at_once, fill_block};
 use crate::kernel::vector::Rows;
 use crate::store::Tile;
@@ -324,7 +324,13 @@ impl Linear {
             }
             _ => padded(&vec![0.0; self.card.latents], f32::INFINITY),
         };
-        let search = Search { panels: &self.encoder, columns: rounded, bias: &bias, floors: &floors, vectors: true };
+        let search = Search {
+            panels: &self.encoder,
+            columns: rounded,
+            bias: &bias,
+            floors: &floors,
+            arithmetic: Arithmetic::fastest(),
+        };
         let mut input = vec![0.0; rows * width];
         for (row, into) in input.chunks_exact_mut(width).enumerate() {
             self.prepare(tile.row(row), into);

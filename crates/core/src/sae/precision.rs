@@ -3,18 +3,19 @@
 use serde::Serialize;
 
 use crate::error::{Complaint, Result};
-use crate::kernel::integer;
+use crate::kernel::eight::Arithmetic;
 
 /// Which products say what may be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
-    /// Products of 8-bit integers where the processor has them, else the exact ones.
+    /// Products of 8-bit integers where the processor has instructions for them (AMX or AVX-512 VNNI), else the exact ones.
     #[default]
     Auto,
     /// The exact products of 32-bit numbers alone.
     F32,
-    /// Products of 8-bit integers: they propose, and the exact product decides. A processor that has none is slow.
+    /// Products of 8-bit integers: they propose, and the exact product decides. A processor that has no instructions for
+    /// them is slow.
     Int8,
 }
 
@@ -35,13 +36,14 @@ impl Precision {
     /// Whether 8-bit integers propose.
     pub fn proposes(self) -> bool {
         match self {
-            Precision::Auto => integer::available(),
+            Precision::Auto => Arithmetic::fastest() != Arithmetic::Loops,
             Precision::F32 => false,
             Precision::Int8 => true,
         }
     }
 
-    /// What was used, in words, by something that keeps few latents per row or does not.
+    /// What was used, in words, by something that keeps few latents per row or does not. The instructions are not named:
+    /// what is written down should not tell apart machines that give the same bits.
     pub fn used(self, selects: bool) -> &'static str {
         if selects && self.proposes() { "int8 candidates, f32 values" } else { "f32" }
     }

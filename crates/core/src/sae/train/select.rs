@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::kernel::aligned::Aligned;
 use crate::kernel::candidates::{Found, Search};
-use crate::kernel::eight::Columns;
+use crate::kernel::eight::{Arithmetic, Columns};
 use crate::kernel::panels::{PANEL, Panels, TILE_ROWS, add_and_compare, blocks_at_once, exceeding, fill_block};
 use crate::kernel::top::{keep_largest, usual_floor};
 use crate::kernel::vector::dot;
@@ -97,7 +97,7 @@ impl Selector<'_> {
     /// searched if there is no rounded encoder, or if it cannot be trusted.
     fn search(&self, starts: Option<&[f32]>, memory: &mut Memory, picks: &mut [Picks]) -> Option<Vec<usize>> {
         let Selector { panels, bias, floors, rows, stride, .. } = *self;
-        let search = Search { panels, columns: self.rounded?, bias, floors, vectors: true };
+        let search = Search { panels, columns: self.rounded?, bias, floors, arithmetic: Arithmetic::fastest() };
         if !search.usable() {
             return None;
         }
