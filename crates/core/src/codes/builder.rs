@@ -1,6 +1,6 @@
 //! Codes row by row.
 
-use super::Codes;
+use super::{Codes, CodesView};
 use crate::error::{Complaint, Error, Result};
 
 /// Collects rows of codes in order.
@@ -34,7 +34,26 @@ impl CodesBuilder {
         if latents.len() != values.len() || !ascending || latents.last().is_some_and(|&l| l as usize >= self.latents) {
             return Err(Error::Bug(format!("row {} of codes is not a sorted sparse row", self.rows())));
         }
+        // As nearly all rows are.
+        if values.iter().all(|value| value.is_finite() & (*value != 0.0)) {
+            self.indices.extend_from_slice(latents);
+            self.values.extend_from_slice(values);
+            self.offsets.push(self.values.len() as u64);
+            return Ok(());
+        }
         self.extend(latents.iter().copied().zip(values.iter().copied()))
+    }
+
+    /// Appends rows of other codes with as many latents.
+    pub fn append(&mut self, rows: CodesView<'_>) -> Result<()> {
+        if rows.indices.iter().any(|&latent| latent as usize >= self.latents) {
+            return Err(Error::Bug(format!("rows of more than {} latents", self.latents)));
+        }
+        let (base, entries) = (rows.offsets[0], self.entries() as u64);
+        self.offsets.extend(rows.offsets[1..].iter().map(|offset| offset - base + entries));
+        self.indices.extend_from_slice(rows.indices);
+        self.values.extend_from_slice(rows.values);
+        Ok(())
     }
 
     /// Appends a row that has a value for every latent.
@@ -75,10 +94,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rows_of_others_are_rows_like_others() {
+        let other = Codes::from_dense(&[0.0, 2.0, 0.0, 0.0, 1.0, -3.0], 2).unwrap();
+        let mut builder = CodesBuilder::new(2);
+        builder.push(&[1], &[5.0]).unwrap();
+        builder.append(other.view(1..3).unwrap()).unwrap();
+        assert_eq!(
+            builder.finish().id().unwrap(),
+            Codes::from_dense(&[0.0, 5.0, 0.0, 0.0, 1.0, -3.0], 2).unwrap().id().unwrap()
+        );
+    }
+
+    #[test]
     fn bad_rows_are_refused() {
         let mut builder = CodesBuilder::new(3);
         assert!(builder.push(&[2, 1], &[1.0, 1.0]).is_err());
         assert!(builder.push(&[3], &[1.0]).is_err());
+        assert!(builder.append(Codes::from_dense(&[0.0, 0.0, 0.0, 1.0], 4).unwrap().all().unwrap()).is_err());
         let error = builder.push_dense(&[0.0, f32::NAN, 0.0]).unwrap_err().to_string();
         assert!(error.contains("row 0, latent 1"), "{error}");
     }

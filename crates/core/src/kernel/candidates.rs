@@ -1,6 +1,8 @@
 //! Products that may exceed a floor, and no others: proposed by 8-bit integers ([`eight`](super::eight)), then formed with
 //! the very bits that [`Panels`] gives them. Whoever wants only what exceeds a floor gets the same as from all products.
 
+use pulp::Arch;
+
 use super::aligned::Aligned;
 use super::eight::{Arithmetic, Columns, Rows};
 use super::integer;
@@ -102,7 +104,10 @@ impl Search<'_> {
         let mut counts = vec![0; count];
         for (panel, masks) in found.masks.chunks_exact_mut(count.max(1)).enumerate() {
             self.columns.propose(&found.rows, panel, &found.offsets.as_chunks::<PANEL>().0[panel], masks);
-            counts.iter_mut().zip(masks).for_each(|(count, mask)| *count += mask.count_ones() as usize);
+            // Counted with the widest instructions there are.
+            Arch::new().dispatch(|| {
+                counts.iter_mut().zip(&*masks).for_each(|(count, mask)| *count += mask.count_ones() as usize);
+            });
         }
         for (row, candidates) in counts.iter_mut().enumerate().filter(|(_, candidates)| **candidates > most) {
             found.masks.iter_mut().skip(row).step_by(count).for_each(|mask| *mask = 0);
@@ -170,13 +175,9 @@ fn take(masks: &[u32], rows: usize, groups: &mut Vec<Group>) {
     groups.clear();
     for first in (0..rows).step_by(PANEL) {
         for (panel, masks) in masks.chunks_exact(rows).enumerate() {
-            let mut filled = 0;
-            for (row, &mask) in masks[first..].iter().take(PANEL).enumerate() {
-                filled = match integer::spread(mask, row as u8, &mut row_list, &mut column_list, filled) {
-                    Some(filled) => filled,
-                    None => spread(mask, row as u8, &mut row_list, &mut column_list, filled),
-                };
-            }
+            let masks = &masks[first..(first + PANEL).min(rows)];
+            let filled = integer::spread(masks, &mut row_list, &mut column_list)
+                .unwrap_or_else(|| spread(masks, &mut row_list, &mut column_list));
             let lists = row_list.as_chunks::<LANES>().0.iter().zip(column_list.as_chunks::<LANES>().0);
             for (start, (rows, columns)) in (0..filled).step_by(LANES).zip(lists) {
                 groups.push(Group {
@@ -192,12 +193,15 @@ fn take(masks: &[u32], rows: usize, groups: &mut Vec<Group>) {
     }
 }
 
-/// The places of the bits of a mask.
-fn spread(mut mask: u32, row: u8, rows: &mut [u8], columns: &mut [u8], mut filled: usize) -> usize {
-    while mask != 0 {
-        (rows[filled], columns[filled]) = (row, mask.trailing_zeros() as u8);
-        filled += 1;
-        mask &= mask - 1;
+/// The places of the bits of the masks of some rows, with the number of the row; how many there are.
+fn spread(masks: &[u32], rows: &mut [u8], columns: &mut [u8]) -> usize {
+    let mut filled = 0;
+    for (row, mut mask) in masks.iter().copied().enumerate() {
+        while mask != 0 {
+            (rows[filled], columns[filled]) = (row as u8, mask.trailing_zeros() as u8);
+            filled += 1;
+            mask &= mask - 1;
+        }
     }
     filled
 }

@@ -14,6 +14,7 @@ use super::panels::{PANEL, TILE_ROWS};
 pub fn available() -> bool {
     #[cfg(target_arch = "x86_64")]
     let available = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("popcnt")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vnni");
     #[cfg(not(target_arch = "x86_64"))]
@@ -140,21 +141,33 @@ impl ColumnNumbers {
     }
 }
 
-/// The places of the bits of a mask, and as often the number of a row, after so many entries of two lists with room for 32
-/// more. Returns the new number of entries.
-pub(super) fn spread(mask: u32, row: u8, rows: &mut [u8], columns: &mut [u8], filled: usize) -> Option<usize> {
+/// The places of the bits of the masks of some rows, and as often the number of the row, in two lists with room for a mask
+/// more than there are bits. Returns how many there are.
+pub(super) fn spread(masks: &[u32], rows: &mut [u8], columns: &mut [u8]) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
-    if available() && filled + PANEL <= rows.len().min(columns.len()) {
-        // SAFETY: the processor has the instructions, and both lists have the room.
-        unsafe { spread_mask(mask, row, rows.as_mut_ptr().add(filled), columns.as_mut_ptr(), filled) };
-        return Some(filled + mask.count_ones() as usize);
+    if available() && (masks.len() + 1) * PANEL <= rows.len().min(columns.len()) {
+        // SAFETY: the processor has the instructions, and both lists have room for all masks and one more.
+        return Some(unsafe { spread_masks(masks, rows.as_mut_ptr(), columns.as_mut_ptr()) });
     }
     None
 }
 
+/// Both lists must have room for 32 entries per mask, and for 32 more.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,popcnt")]
+unsafe fn spread_masks(masks: &[u32], rows: *mut u8, columns: *mut u8) -> usize {
+    let mut filled = 0;
+    for (row, &mask) in masks.iter().enumerate() {
+        // SAFETY: no mask before this one filled more than 32 places.
+        unsafe { spread_mask(mask, row as u8, rows.add(filled), columns, filled) };
+        filled += mask.count_ones() as usize;
+    }
+    filled
+}
+
 /// Both lists must have room for 32 entries: `rows` from its start, `columns` after `filled`.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,popcnt")]
 unsafe fn spread_mask(mask: u32, row: u8, rows: *mut u8, columns: *mut u8, filled: usize) {
     let first = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     let second = _mm512_add_epi32(first, _mm512_set1_epi32(LANES as i32));

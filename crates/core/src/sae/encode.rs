@@ -78,14 +78,7 @@ pub fn encode_store(
     cancel: &AtomicBool,
 ) -> Result<Codes> {
     let mut all = CodesBuilder::new(dictionary.card().latents);
-    encode_chunks(
-        dictionary,
-        store,
-        progress,
-        cancel,
-        |_, codes| Ok(codes),
-        |codes| codes.all()?.iter().try_for_each(|(_, latents, values)| all.push(latents, values)),
-    )?;
+    encode_chunks(dictionary, store, progress, cancel, |_, codes| Ok(codes), |codes| all.append(codes.all()?))?;
     Ok(all.finish())
 }
 
