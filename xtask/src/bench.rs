@@ -65,7 +65,7 @@ impl Must {
     }
 }
 
-const QUESTIONS: [Question; 9] = [
+const QUESTIONS: [Question; 10] = [
     Question {
         name: "fbmp",
         asks: "FBMP at CUB's size: 5,794 rows x 312 concepts x 4,096 latents, 32 active, three beta, 20 steps",
@@ -113,6 +113,15 @@ const QUESTIONS: [Question; 9] = [
         asks: "Absorption: 26 classes, 20,000 words of width 768, 16,384 latents, codes given",
         ratio: 100.0,
         memory: None,
+        packages: Packages::Torch,
+        also: None,
+    },
+    Question {
+        name: "archetypal",
+        asks: "A training step of a relaxed archetypal dictionary: 32,000 latents of width 768 over 4,000 candidates, top 32, 1,024 rows,\n\
+               two threads",
+        ratio: 1.0,
+        memory: Some(6_000_000_000),
         packages: Packages::Torch,
         also: None,
     },

@@ -32,9 +32,10 @@ pub(super) static CARD: Card = Card {
         rank, from rank 10 (from 1 below 20 eigenvalues). With several models, headlines are means over them. Table \
         `latent`: the partners with the largest C (ties to the lower latent) with Jaccard index and pointwise mutual \
         information (natural logarithm) of firing above 0, and the change of each from real to generated rows.",
-    cost: "For every row the square of its active latents, once per set; memory for two lines of the matrix per thread, never \
-        latents × latents. Eigenvalues by block Lanczos: up to 3 · `eigenvalues` + 100 vectors of the length of all latents \
-        in double precision per spectrum, and as many products with the codes.",
+    cost: "For every row the pairs of its active latents, once per set, and a look at each for the partners; memory for one \
+        line of each matrix and for 16 million pairs per thread, never latents × latents. Eigenvalues by block Lanczos: up to \
+        3 · `eigenvalues` + 100 vectors of the length of all latents in double precision per spectrum, and as many products \
+        with the codes.",
     source: "Appendix F of the paper on conceptual blindspots of image generators. Its captions write ZZᵀ; the program \
         computes ZᵀZ, summed over tokens. Profile `reference` takes sums over rows as that program does, so thresholds \
         and eigenvalues are those of sums. Added here: missing entries, the halves without which unique entries mostly \

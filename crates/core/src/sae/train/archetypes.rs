@@ -429,22 +429,4 @@ mod tests {
         assert_eq!(bytes, 4 * (15 * 25_088_000 + 7_680_000 + 4 * 812_224) + search);
         assert!(bytes < 6 << 30);
     }
-
-    /// What the largest dictionary costs: `cargo test --release -p etalon --lib -- --ignored large_dictionary --nocapture`.
-    #[test]
-    #[ignore = "takes a minute and a gigabyte"]
-    fn a_large_dictionary_takes_steps() {
-        let (width, latents) = (768, 32_000);
-        let settings = arch::find("ra_topk").unwrap().settings(Preset::Blindspots, width, latents);
-        let mut trainer = Trainer::new(Settings { candidates: 4000, ..settings }).unwrap();
-        let mut random = stream(0, "large", 0);
-        let mut draw = |count: usize| -> Vec<f32> { (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect() };
-        trainer.give_candidates(&draw(4000 * width)).unwrap();
-        let batch = draw(1024 * width);
-        for _ in 0..5 {
-            let start = std::time::Instant::now();
-            assert!(trainer.step(&batch).unwrap().term("loss").unwrap().is_finite());
-            eprintln!("{:?}", start.elapsed());
-        }
-    }
 }
