@@ -18,6 +18,13 @@ impl CodesBuilder {
         CodesBuilder { latents, offsets: vec![0], indices: Vec::new(), values: Vec::new() }
     }
 
+    /// Makes room for so many more rows and entries.
+    pub fn reserve(&mut self, rows: usize, entries: usize) {
+        self.offsets.reserve(rows);
+        self.indices.reserve(entries);
+        self.values.reserve(entries);
+    }
+
     /// How many rows were pushed.
     pub fn rows(&self) -> usize {
         self.offsets.len() - 1

@@ -49,6 +49,7 @@ fn encode_chunks<T: Send>(
         }
         let tile = store.tile(first..(first + rows).min(store.rows()))?;
         let mut codes = CodesBuilder::new(card.latents);
+        codes.reserve(tile.rows(), tile.rows() * card.k.unwrap_or(0));
         dictionary.encode(&tile, &mut codes)?;
         let made = each(&tile, codes.finish())?;
         progress.advance(tile.rows() as u64);

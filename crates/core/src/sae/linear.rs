@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use super::baseline;
 use super::pursuit;
-use super::sieve::Sieve;
+use super::sieve::{Kept, Sieve};
 use super::{Dictionary, Normalisation, Precision, Pursuit, SaeCard};
 use crate::codes::{CodesBuilder, CodesView, Latent};
 use crate::error::{Complaint, Error, Result};
@@ -91,7 +91,7 @@ pub struct Linear {
     /// Whether they kept little, and what saves time then.
     few: AtomicBool,
     rounded: OnceLock<Columns>,
-    found: Mutex<Vec<Found>>,
+    spare: Mutex<Vec<(Found, Vec<Kept>)>>,
     precision: Precision,
 }
 
@@ -163,7 +163,7 @@ impl Linear {
             guess: AtomicU32::new(0),
             few: AtomicBool::new(false),
             rounded: OnceLock::new(),
-            found: Mutex::default(),
+            spare: Mutex::default(),
             precision: Precision::default(),
         })
     }
@@ -335,13 +335,14 @@ impl Linear {
         for (row, into) in input.chunks_exact_mut(width).enumerate() {
             self.prepare(tile.row(row), into);
         }
-        let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, rows);
+        let spare = self.spare.lock().ok().and_then(|mut spare| spare.pop());
+        let (mut found, memory) = spare.unwrap_or_default();
+        let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, rows, memory);
         let guess = f32::from_bits(self.guess.load(Ordering::Relaxed));
         let lengths: Vec<f32> = input.chunks_exact(width).map(length).collect();
         sieve.start_from(guess, lengths.iter().copied());
         let starts: Option<Vec<f32>> = matches!(self.activation, Activation::TopK(_))
             .then(|| lengths.iter().map(|length| guess * length).collect());
-        let mut found = self.found.lock().ok().and_then(|mut found| found.pop()).unwrap_or_default();
         let mut again: Vec<usize> = (0..rows).collect();
         if search.usable() {
             search.run(&input, width, rows, starts.as_deref(), self.card.latents / MANY + PANEL, &mut found);
@@ -351,13 +352,13 @@ impl Linear {
             again.sort_unstable();
             again.dedup();
         }
-        if let Ok(mut kept) = self.found.lock() {
-            kept.push(found);
-        }
         self.again(&again, tile, 0, &mut sieve);
         let before = out.entries();
         sieve.empty(rows, tile.first_row, out)?;
         self.learn(&sieve, rows, out.entries() - before);
+        if let Ok(mut spare) = self.spare.lock() {
+            spare.push((found, sieve.into_memory()));
+        }
         Ok(())
     }
 
@@ -371,7 +372,7 @@ impl Linear {
                 self.prepare(tile.row(first + place), into);
             }
             fill_block(&input, width, &mut packed);
-            let mut again = Sieve::new(&self.activation, &self.encoder_bias, places.len());
+            let mut again = Sieve::new(&self.activation, &self.encoder_bias, places.len(), Vec::new());
             for panel in 0..self.encoder.panels() {
                 self.encoder.products(&packed, panel, std::slice::from_mut(&mut product));
                 again.pass(&mut product, panel, 0..places.len());
@@ -427,7 +428,7 @@ impl Dictionary for Linear {
         let (mut input, mut packed) = (vec![0.0; size], Aligned::zeros(blocks * size));
         let mut products = Aligned::zeros(blocks * TILE_ROWS * PANEL);
         let (products, _) = products.as_chunks_mut::<{ TILE_ROWS * PANEL }>();
-        let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, group);
+        let mut sieve = Sieve::new(&self.activation, &self.encoder_bias, group, Vec::new());
         let mut lengths = vec![0.0; group];
         for first in (0..tile.rows()).step_by(group) {
             let rows = group.min(tile.rows() - first);

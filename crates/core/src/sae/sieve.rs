@@ -29,8 +29,8 @@ pub(super) struct Sieve<'a> {
 }
 
 /// What a row keeps for now.
-#[derive(Default)]
-struct Kept {
+#[derive(Debug, Default)]
+pub(super) struct Kept {
     /// Only larger values are of interest. With top-k it rises to the k-th best so far: a later latent with that very
     /// value would lose the tie.
     above: f32,
@@ -45,8 +45,8 @@ fn padded(values: &[f32]) -> Vec<f32> {
 }
 
 impl<'a> Sieve<'a> {
-    /// A sieve for groups of up to `rows` rows.
-    pub fn new(activation: &'a Activation, encoder_bias: &[f32], rows: usize) -> Sieve<'a> {
+    /// A sieve for groups of up to `rows` rows, which uses the memory of another again.
+    pub fn new(activation: &'a Activation, encoder_bias: &[f32], rows: usize, mut memory: Vec<Kept>) -> Sieve<'a> {
         let levels = match activation {
             Activation::Threshold(thresholds) => [padded(thresholds), Vec::new(), Vec::new()],
             Activation::Gated { gate_bias, magnitude_scale, magnitude_bias } => {
@@ -54,7 +54,7 @@ impl<'a> Sieve<'a> {
             }
             _ => Default::default(),
         };
-        let rows = (0..rows).map(|_| Kept::default()).collect();
+        memory.resize_with(memory.len().max(rows), Kept::default);
         let missing = encoder_bias.len();
         let mut encoder_bias = padded(encoder_bias);
         if *activation == Activation::Nearest {
@@ -65,7 +65,7 @@ impl<'a> Sieve<'a> {
             activation,
             encoder_bias,
             levels,
-            rows,
+            rows: memory,
             latents: Vec::new(),
             values: Vec::new(),
             scratch: Vec::new(),
@@ -73,6 +73,11 @@ impl<'a> Sieve<'a> {
             lengths: Vec::new(),
             floors: Vec::new(),
         }
+    }
+
+    /// The memory of a sieve that is empty.
+    pub fn into_memory(self) -> Vec<Kept> {
+        self.rows
     }
 
     /// Values of the next rows must exceed this part of the length of their row, if there are enough of them:

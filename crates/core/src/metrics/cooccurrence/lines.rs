@@ -53,9 +53,8 @@ impl Lines {
 
     /// Bytes that a thread takes.
     pub fn bytes(&self) -> u64 {
-        let total: u64 = self.counts.iter().flat_map(|counts| &counts.after).sum();
-        let lines = self.counts.len() as u64 * Line::bytes(self.latents(), self.by_group);
-        lines + total.min(PAIRS) * Pairs::BYTES + Leaders::bytes(self.latents(), self.partners)
+        let of_set = Line::bytes(self.latents(), self.by_group) + self.most as u64 * Pairs::BYTES;
+        self.counts.len() as u64 * of_set + Leaders::bytes(self.latents(), self.partners)
     }
 
     pub fn latents(&self) -> usize {
