@@ -16,7 +16,7 @@ pub struct Card {
     pub title: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// Raised whenever results change.
+    /// Raised whenever results change, or the units that a study keeps of them.
     pub version: u32,
     /// What it measures: for somebody who has not read the paper.
     pub measures: &'static str,

@@ -12,7 +12,7 @@ pub(super) static CARD: Card = Card {
     name: "cooccurrence",
     title: "Co-occurrence",
     summary: "Whether generated rows combine concepts as the real rows do.",
-    version: 1,
+    version: 2,
     measures: "A generator may show every concept often enough and still combine them wrongly. Two concepts co-occur where \
         their latents fire in the same row (patch, token or image). The metric counts the pairs that co-occur among \
         generated rows only, or among real rows only, compares the strongest patterns of co-occurrence, and lists the \
