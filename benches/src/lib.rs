@@ -3,24 +3,22 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use etalon::budget::Budget;
 use etalon::codes::{Codes, CodesBuilder};
+use etalon::context::{Budget, Context, Silent};
 use etalon::error::{Error, Result};
-use etalon::kernel::aligned::Aligned;
-use etalon::kernel::eight::Arithmetic;
-use etalon::kernel::panels::{PANEL, Panels, TILE_ROWS, blocks_at_once, fill_block};
-use etalon::kernel::random::{index, stream, unit};
 use etalon::labels::{Annotations, Label};
 use etalon::metrics::{evaluate, find, recipe};
-use etalon::progress::Silent;
 use etalon::results::{Profile, ResultFile};
-use etalon::run::{Engine, Inputs};
+use etalon::run::Inputs;
 use etalon::sae::arch;
 use etalon::sae::train::{Preset, Settings, Trainer};
 use etalon::store::ActivationStore;
+use etalon_kernel::aligned::Aligned;
+use etalon_kernel::int8::Arithmetic;
+use etalon_kernel::packed::{PANEL, Panels, TILE_ROWS, blocks_at_once, fill_block};
+use etalon_kernel::random::{index, stream, unit};
 use rayon::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -101,14 +99,17 @@ pub fn classes(
     Ok((Arc::new(ActivationStore::from_rows(values, width)?), Arc::new(labels)))
 }
 
+/// All memory of the machine, and no progress.
+pub fn context(threads: usize) -> Result<Context> {
+    Context::new(threads, Budget::of_machine(), Silent)
+}
+
 /// Evaluates a metric on all cores.
 pub fn run(metric: &str, inputs: &Inputs, given: &[(&str, &str)], profile: Profile) -> Result<ResultFile> {
     let metric = find(metric).ok_or_else(|| Error::Bug(format!("no metric {metric}")))?;
     let given: BTreeMap<String, String> =
         given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(0, Budget::of_machine(), &Silent, &cancel)?;
-    evaluate(metric, inputs, recipe(metric, inputs, &given, profile, 0)?, &engine)
+    evaluate(metric, inputs, &recipe(metric, inputs, &given, profile, 0)?, &context(0)?)
 }
 
 /// The best of some runs, in seconds.
@@ -228,8 +229,7 @@ pub fn processor_seconds() -> f64 {
 /// is what multiplies 8-bit integers here.
 #[expect(clippy::print_stdout, reason = "the answer of a bench")]
 pub fn turns<'a>(make: impl Fn(&str) -> Result<Measure<'a>>) -> Result<()> {
-    let cancel = AtomicBool::new(false);
-    let pool = Engine::new(2, Budget::of_machine(), &Silent, &cancel)?;
+    let pool = context(2)?;
     let mut made: BTreeMap<String, Measure<'a>> = BTreeMap::new();
     for name in std::io::stdin().lock().lines().map_while(std::io::Result::ok) {
         if name == "arithmetic" {

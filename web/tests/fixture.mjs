@@ -143,7 +143,7 @@ function runs(directory) {
           for (const seed of name === 'topk' || name === 'jumprelu' ? [0, 1, 2] : [0]) {
             const value = round(Math.min(0.999, Math.max(0.01, base + gain + slope * (latents / 1024 - 0.5) + 0.03 * Math.log2(k / 16) * slope + 0.02 * chance.normal())));
             const half = round(0.02 + 0.02 * chance.next());
-            const inputs = { codes: `blake3:${name}-${latents}-${k}-${seed}` };
+            const inputs = { codes: `blake3:${name}-${latents}-${k}` };
             writeResult(directory, {
               recipe: { metric, version: 1, profile: 'paper', seed, params: {}, inputs },
               headline: { [key]: { value, low: round(value - half), high: round(value + half), n: 24 } }, tables: {},

@@ -24,7 +24,8 @@ async function load(file, prepare = (text) => text) {
 }
 
 export async function units(test) {
-  const { delta, difference, frontiers, inside, pareto, ranks, spearman, summary, ticks } = await load('statistics.ts');
+  const { delta, frontiers, inside, pareto, ticks } = await load('statistics.ts');
+  const { change } = await load('differences.ts');
   const { csv } = await load('save.ts');
   const { bilinear } = await load('heat.ts');
   const { changes, inOrder, keyOf, rowOf } = await load('pairs.ts');
@@ -59,30 +60,12 @@ export async function units(test) {
     // With lower as better for y, c beats whatever is above it at the same x.
     assert.deepEqual(frontiers([{ x: 2, y: 0.9 }, c], 'lower', 'lower'), ['off', 'surely']);
   });
-  await test('ranks share ties; Spearman follows from them', () => {
-    assert.deepEqual(ranks([10, 20, 10]), [1.5, 3, 1.5]);
-    near(spearman([1, 2, 3, 4], [1, 4, 9, 16]), 1);
-    // Ranks 1 2 3 4 and 2 1 4 3: 1 − 6·4/(4·15) = 0.6.
-    near(spearman([1, 2, 3, 4], [2, 1, 4, 3]), 0.6);
-    assert.equal(spearman([1, 1, 1], [1, 2, 3]), null);
-    assert.equal(spearman([1, 2], [1, 2]), null);
-  });
-  await test('seeds give an interval by Student, runs keep their own', () => {
-    const runs = [1, 2, 3].map((value) => ({ value, low: value - 0.5, high: value + 0.5, n: 9 }));
-    const seeds = summary(runs, 'seeds');
-    // Deviation 1, two degrees: 4.3027 / √3 = 2.484165.
-    near(seeds.high - seeds.value, 2.484165);
-    near(summary(runs, 'sample').low, 1.5);
-    assert.equal(summary([{ value: null, low: null, high: null, n: 0 }], 'sample'), null);
-  });
-  await test('a difference within the noise says so', () => {
-    const of = (value, half) => ({ value, low: value - half, high: value + half, n: 1, runs: 1, deviation: null });
-    // Halves 0.3 and 0.4 give 0.5.
-    const close = difference(of(1.4, 0.3), of(1, 0.4));
-    near(close.half, 0.5);
-    assert.equal(close.noise, true);
-    assert.equal(difference(of(2, 0.3), of(1, 0.4)).noise, false);
-    assert.equal(difference({ ...of(2, 1), low: null }, of(1, 0.4)).noise, false);
+  await test('a difference is what the program says, either way round', () => {
+    const all = { key: 'score', first: [1, 2, 2], second: [0, 0, 1], value: [0.5, 2, 1.5], low: [-0.1, 1, null], high: [1.2, 3, null], noise: [true, false, null], paired: [true, false, false] };
+    assert.deepEqual(change(all, 1, 0), { value: 0.5, low: -0.1, high: 1.2, noise: true, paired: true });
+    assert.deepEqual(change(all, 0, 1), { value: -0.5, low: -1.2, high: 0.1, noise: true, paired: true });
+    assert.deepEqual(change(all, 1, 2), { value: -1.5, low: null, high: null, noise: null, paired: false });
+    assert.deepEqual([change(all, 0, 3), change(null, 0, 1)], [null, null]);
   });
   await test('axes are marked at round numbers', () => {
     assert.deepEqual(ticks(0, 1, 5).map((value) => +value.toFixed(6)), [0, 0.2, 0.4, 0.6, 0.8, 1]);

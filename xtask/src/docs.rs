@@ -49,7 +49,19 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
         commands += &format!("\n## {name}\n\n```text\n{}```\n", etalon(&[name, "--help"])?);
     }
     pages.push((PathBuf::from("docs/commands.md"), commands));
+    pages.push((PathBuf::from("CONTRIBUTING.md"), contributing()?));
     Ok(pages)
+}
+
+/// The guide with the metric that `crates/core/examples` compiles.
+fn contributing() -> Result<String> {
+    let guide = fs::read_to_string(root().join("CONTRIBUTING.md"))?;
+    let example = fs::read_to_string(root().join("crates/core/examples/firing_rate.rs"))?;
+    let start = example.find("use etalon::metrics").context("the example imports metrics")?;
+    let end = example.find("/// Evaluates it on two rows").context("the example has a main function")?;
+    let (before, rest) = guide.split_once("```rust\n").context("CONTRIBUTING.md shows a metric")?;
+    let (_, after) = rest.split_once("```\n").context("CONTRIBUTING.md ends the metric")?;
+    Ok(format!("{before}```rust\n{}\n```\n{after}", example[start..end].trim()))
 }
 
 /// The names that the help lists under its heading.

@@ -1,8 +1,10 @@
-//! The only build helper: `cargo xtask test | bench | docs | web`.
+//! The only build helper: `cargo xtask test | bench | docs | web | fuzz | deny`.
 
 mod bench;
 mod contest;
+mod deny;
 mod docs;
+mod fuzz;
 mod steps;
 mod web;
 
@@ -20,7 +22,11 @@ const USAGE: &str = "cargo xtask COMMAND
   web            build the explorer from web/src into web/dist (needs Node)
   web-check      is web/dist what web/src gives?
   web-test       the explorer in a real browser (needs Node; fetches Chromium if there is none)
-  web-shots      make the pictures of the explorer in docs/images anew";
+  web-shots      make the pictures of the explorer in docs/images anew
+  fuzz [TARGET] [--seconds N]
+                 try arbitrary bytes on every parser, N seconds each (needs a C++ compiler)
+  deny [advisories]
+                 check licences, sources and duplicates of dependencies (installs cargo-deny if missing)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -33,6 +39,8 @@ fn main() -> ExitCode {
         ["web-check"] => web::check(),
         ["web-test"] => web::test(),
         ["web-shots"] => web::shots(),
+        ["fuzz", ref words @ ..] => fuzz::fuzz(words),
+        ["deny", ref checks @ ..] => deny::check(checks),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };
     match done {
@@ -48,11 +56,18 @@ fn main() -> ExitCode {
 fn test() -> Result<()> {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;
     step("lints", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    if deny::is_installed() {
+        step("licences and sources of dependencies", || deny::check(&[]))?;
+    }
     step("the explorer's pages are fresh", web::check)?;
     step("tests", || cargo(&["test", "--workspace"]))?;
     step("the explorer in a browser", web::test)?;
     step("crash sweep", || {
         cargo(&["test", "--package", "etalon", "--package", "etalon-app", "--features", "crash-points", "crash"])
+    })?;
+    step("rustdoc", || {
+        let mut command = steps::cargo_command(&["doc", "--workspace", "--no-deps", "--quiet"]);
+        steps::run(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     step("documentation is fresh", || {
         let stale = docs::stale()?;

@@ -23,8 +23,14 @@ pub fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
 
 /// Runs cargo at the top of the project.
 pub fn cargo(arguments: &[&str]) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    run(Command::new(cargo).args(arguments))
+    run(&mut cargo_command(arguments))
+}
+
+/// A call of cargo.
+pub fn cargo_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
 }
 
 /// Runs a command at the top of the project; anything but success is an error.

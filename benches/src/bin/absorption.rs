@@ -2,29 +2,23 @@
 //! there already. Peer: the selector of the released program alone, a sparse probe in PyTorch and scikit-learn's probes on
 //! one to ten latents of every class, which encodes all words again for every epoch and every probe.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use etalon::error::Result;
-use etalon::progress::Silent;
 use etalon::results::Profile;
-use etalon::run::Inputs;
-use etalon::sae::{encode_store, untrained};
+use etalon::run::{CODES, DIRECTIONS, EMBEDDINGS, Inputs, LABELS};
+use etalon::sae::{Dictionary, encode_store, untrained};
 use etalon::store::ActivationStore;
-use etalon_bench::{answer, best_seconds, classes, run};
+use etalon_bench::{answer, best_seconds, classes, context, run};
 
 fn main() -> Result<()> {
     let (store, labels) = classes(20_000, 768, 26, false)?;
     let dictionary = untrained(&store, 16_384, 32, 0)?;
-    let codes = encode_store(&dictionary, &store, &Silent, &AtomicBool::new(false))?;
+    let codes = encode_store(&dictionary, &store, &context(0)?)?;
     let directions = ActivationStore::from_rows(dictionary.directions().to_vec(), 768)?;
-    let inputs = Inputs {
-        codes: Some(Arc::new(codes)),
-        embeddings: Some(store),
-        labels: Some(labels),
-        directions: Some(Arc::new(directions)),
-        ..Inputs::default()
-    };
+    let inputs = Inputs::default()
+        .with(&CODES, codes)
+        .with(&EMBEDDINGS, store)
+        .with(&LABELS, labels)
+        .with(&DIRECTIONS, directions);
     let seconds = best_seconds(2, || run("absorption", &inputs, &[], Profile::Paper).map(drop))?;
     answer(seconds, &[]);
     Ok(())

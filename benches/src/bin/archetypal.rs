@@ -1,16 +1,13 @@
 //! How long does a step of a large relaxed archetypal dictionary take, and how much memory? 32,000 latents of width 768 as
 //! convex combinations of 4,000 candidates, top 32, batches of 1,024 rows, two threads.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use etalon::budget::Budget;
 use etalon::error::Result;
-use etalon::progress::Silent;
-use etalon::run::Engine;
 use etalon::sae::arch;
+use etalon::sae::arch::params::CANDIDATES as CANDIDATE_POINTS;
 use etalon::sae::train::{Preset, Settings, Trainer};
-use etalon_bench::{BATCH, WIDTH, answer, batches};
+use etalon_bench::{BATCH, WIDTH, answer, batches, context};
 
 const LATENTS: usize = 32_000;
 const CANDIDATES: usize = 4_000;
@@ -18,9 +15,8 @@ const STEPS: usize = 5;
 
 fn main() -> Result<()> {
     let preset = arch::find("ra_topk")?.settings(Preset::Blindspots, WIDTH, LATENTS);
-    let settings = Settings { k: 32, batch: BATCH, candidates: CANDIDATES, warmup: 0, ..preset };
-    let cancel = AtomicBool::new(false);
-    let pool = Engine::new(2, Budget::of_machine(), &Silent, &cancel)?;
+    let settings = Settings { k: 32, batch: BATCH, warmup: 0, ..preset }.with(&CANDIDATE_POINTS, CANDIDATES);
+    let pool = context(2)?;
     let mut best = f64::INFINITY;
     pool.install(|| -> Result<()> {
         let mut trainer = Trainer::new(settings)?;

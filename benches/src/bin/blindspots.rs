@@ -6,16 +6,16 @@
 //! The tokens of an image share its concepts. The worst case is measured too: tokens that share nothing, so that nearly
 //! every pair of latents is met for the first time.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use etalon::budget::Budget;
 use etalon::codes::{Codes, CodesBuilder};
+use etalon::context::{Budget, Context, Progress};
 use etalon::error::{Error, Result};
-use etalon::kernel::random::{index, stream, unit};
-use etalon::metrics::{find, recipe};
+use etalon::metrics::{evaluate, find, recipe};
 use etalon::results::Profile;
-use etalon::run::{Column, Inputs, Job, Model, Next, Pass, Plan, Rows, Tally};
+use etalon::run::{CODES, GENERATED, Generated, Inputs};
 use etalon_bench::{answer, processor_seconds};
+use etalon_kernel::random::{index, stream, unit};
 use serde_json::json;
 
 const LATENTS: usize = 32_000;
@@ -60,62 +60,51 @@ fn tokens((together, concepts): (usize, usize), seed: u64) -> Result<Codes> {
     Ok(builder.finish())
 }
 
-/// What the engine does with one thread: unit by unit, tile by tile, merged as a tree.
-fn pass(pass: &dyn Pass, codes: &Codes) -> Result<Tally> {
-    let plan = Plan::of_rows(codes.rows());
-    let mut waiting: Vec<(usize, Tally)> = Vec::new();
-    for unit in 0..plan.units() {
-        let mut tally = pass.empty();
-        for tile in plan.tiles(unit) {
-            pass.absorb(&mut tally, &Rows { codes: Some(codes.view(tile)?), embeddings: None })?;
-        }
-        let mut level = 0;
-        while waiting.last().is_some_and(|(other, _)| *other == level) {
-            let Some((_, mut earlier)) = waiting.pop() else { break };
-            earlier.merge(tally)?;
-            (tally, level) = (earlier, level + 1);
-        }
-        waiting.push((level, tally));
-    }
-    let mut all = pass.empty();
-    while let Some((_, mut earlier)) = waiting.pop() {
-        std::mem::swap(&mut all, &mut earlier);
-        all.merge(earlier)?;
-    }
-    Ok(all)
+/// Processor seconds between the start of an evaluation and a moment at which it is stopped.
+#[derive(Default)]
+struct Clock {
+    context: OnceLock<Context>,
+    /// Stops at the start of the stage with these steps; without it, at the end of the first stage.
+    until: Option<&'static str>,
+    stopped: OnceLock<f64>,
 }
 
-/// The processor seconds of a pass over all rows, and how many entries it saw.
-fn sums(inputs: &Inputs, budget: &Budget) -> Result<(f64, f64)> {
-    let metric = find("blindspots").ok_or_else(|| Error::Bug("no metric".into()))?;
-    let recipe = recipe(metric, inputs, &Default::default(), Profile::Paper, 0)?;
-    let job = Job { inputs, params: &recipe.params, profile: Profile::Paper, seed: 0, budget };
-    let before = processor_seconds();
-    let Next::Pass(work) = metric.start(&job)? else { return Err(Error::Bug("no pass".into())) };
-    let codes = inputs.codes.as_deref().ok_or_else(|| Error::Bug("no codes".into()))?;
-    let tally = pass(work.as_ref(), codes)?;
-    let seconds = processor_seconds() - before;
-    let Some(Column::Sum(sums)) = tally.columns.get(3) else { return Err(Error::Bug("no sums".into())) };
-    Ok((seconds, sums.iter().step_by(3).sum()))
+impl Clock {
+    fn stop(&self) {
+        self.stopped.get_or_init(processor_seconds);
+        self.context.get().map(Context::cancel);
+    }
 }
 
-/// The processor seconds of all lines of co-occurrence and of the numbers of partners; not of spectra.
-fn lines(inputs: &Inputs, budget: &Budget) -> Result<f64> {
-    let metric = find("cooccurrence").ok_or_else(|| Error::Bug("no metric".into()))?;
-    let recipe = recipe(metric, inputs, &Default::default(), Profile::Paper, 0)?;
-    let job = Job { inputs, params: &recipe.params, profile: Profile::Paper, seed: 0, budget };
-    let before = processor_seconds();
-    let Next::Blocks(mut blocks) = metric.start(&job)? else { return Err(Error::Bug("no blocks".into())) };
-    while blocks.unit() != "spectra" {
-        let mut tally = Tally::default();
-        for block in 0..blocks.count() {
-            let found = blocks.run(block, &job)?;
-            if block == 0 { tally = found } else { tally.merge(found)? }
+impl Progress for Clock {
+    fn start(&self, _: &str, _: u64, unit: &str) {
+        if self.until == Some(unit) {
+            self.stop();
         }
-        let Next::Blocks(next) = blocks.finish(tally, &job)? else { return Err(Error::Bug("no spectra".into())) };
-        blocks = next;
     }
-    Ok(processor_seconds() - before)
+
+    fn advance(&self, _: u64) {}
+
+    fn finish(&self) {
+        if self.until.is_none() {
+            self.stop();
+        }
+    }
+}
+
+/// Processor seconds of the first stages of a metric on one thread.
+fn seconds(metric: &str, inputs: &Inputs, until: Option<&'static str>) -> Result<f64> {
+    let metric = find(metric).ok_or_else(|| Error::Bug("no metric".into()))?;
+    let recipe = recipe(metric, inputs, &Default::default(), Profile::Paper, 0)?;
+    let clock = Arc::new(Clock { until, ..Clock::default() });
+    let context = Context::new(1, Budget::of_machine(), clock.clone())?;
+    let _ = clock.context.set(context.clone());
+    let before = processor_seconds();
+    match evaluate(metric, inputs, &recipe, &context) {
+        Ok(_) | Err(Error::Cancelled) => {}
+        Err(error) => return Err(error),
+    }
+    clock.stopped.get().map(|after| after - before).ok_or_else(|| Error::Bug("no such stage".into()))
 }
 
 /// Tokens per second of sums, of co-occurrences and of both; and how many entries were seen.
@@ -124,20 +113,20 @@ fn measure(kind: (usize, usize)) -> Result<([f64; 3], f64)> {
     for (name, seed) in [("real", 1), ("made", 2)] {
         tokens(kind, seed)?.save(&directory.join(name))?;
     }
-    let budget = Budget::of_machine();
-    let (mut best, mut fired) = ([f64::INFINITY; 2], 0.0);
+    let (mut best, mut entries) = ([f64::INFINITY; 2], 0);
     for _ in 0..ROUNDS {
         // Opened anew: codes remember what they were turned into.
         let stored = |name: &str| Codes::open(&directory.join(name)).map(Arc::new);
-        let models = vec![Model { name: "model".into(), codes: stored("made")?, embeddings: None }];
-        let inputs = Inputs { codes: Some(stored("real")?), models, ..Inputs::default() };
-        let (seconds, seen) = sums(&inputs, &budget)?;
-        (best[0], fired) = (best[0].min(seconds), seen);
-        best[1] = best[1].min(lines(&inputs, &budget)?);
+        let (real, codes) = (stored("real")?, stored("made")?);
+        entries = real.entries() + codes.entries();
+        let inputs =
+            Inputs::default().with(&CODES, real).and(&GENERATED, "model", Generated { codes, embeddings: None });
+        best[0] = best[0].min(seconds("blindspots", &inputs, None)?);
+        best[1] = best[1].min(seconds("cooccurrence", &inputs, Some("spectra"))?);
     }
     std::fs::remove_dir_all(&directory).map_err(Error::io("remove", &directory))?;
     // A token is one row of one side; both sides are read.
-    Ok(([best[0], best[1], best[0] + best[1]].map(|seconds| 2.0 * ROWS as f64 / seconds), fired))
+    Ok(([best[0], best[1], best[0] + best[1]].map(|seconds| 2.0 * ROWS as f64 / seconds), entries as f64))
 }
 
 fn main() -> Result<()> {

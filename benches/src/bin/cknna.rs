@@ -3,15 +3,11 @@
 
 use etalon::error::Result;
 use etalon::results::Profile;
-use etalon::run::Inputs;
+use etalon::run::{CODES, EMBEDDINGS, Inputs};
 use etalon_bench::{answer, best_seconds, codes, embeddings, run};
 
 fn main() -> Result<()> {
-    let inputs = Inputs {
-        codes: Some(codes(20_000, 4096, 32)?),
-        embeddings: Some(embeddings(20_000, 768)?),
-        ..Inputs::default()
-    };
+    let inputs = Inputs::default().with(&CODES, codes(20_000, 4096, 32)?).with(&EMBEDDINGS, embeddings(20_000, 768)?);
     let seconds = best_seconds(2, || run("cknna", &inputs, &[], Profile::Paper).map(|_| ()))?;
     answer(seconds, &[]);
     Ok(())

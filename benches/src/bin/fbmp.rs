@@ -3,7 +3,7 @@
 
 use etalon::error::Result;
 use etalon::results::{Cells, Profile};
-use etalon::run::Inputs;
+use etalon::run::{CODES, Inputs, LABELS};
 use etalon_bench::{answer, best_seconds, codes, labels, run};
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const LATENTS: usize = 4096;
 fn main() -> Result<()> {
     let codes = codes(5794, LATENTS, 32)?;
     let labels = labels(&codes, 312)?;
-    let inputs = Inputs { codes: Some(codes), labels: Some(labels), ..Inputs::default() };
+    let inputs = Inputs::default().with(&CODES, codes).with(&LABELS, labels);
     let options = [("matcher", "fbmp"), ("beta", "0.25,0.5,1"), ("k", "20"), ("reference_batch", "0")];
     let mut scores = None;
     let seconds = best_seconds(5, || {

@@ -3,15 +3,11 @@
 
 use etalon::error::Result;
 use etalon::results::Profile;
-use etalon::run::Inputs;
+use etalon::run::{CODES, EMBEDDINGS, Inputs};
 use etalon_bench::{answer, best_seconds, codes, embeddings, run};
 
 fn main() -> Result<()> {
-    let inputs = Inputs {
-        codes: Some(codes(50_000, 4096, 32)?),
-        embeddings: Some(embeddings(50_000, 768)?),
-        ..Inputs::default()
-    };
+    let inputs = Inputs::default().with(&CODES, codes(50_000, 4096, 32)?).with(&EMBEDDINGS, embeddings(50_000, 768)?);
     let seconds = best_seconds(3, || run("monosemanticity", &inputs, &[], Profile::Paper).map(|_| ()))?;
     answer(seconds, &[]);
     Ok(())

@@ -3,16 +3,12 @@
 //! side. Peer: the same protocol with dense codes in PyTorch and scikit-learn, which encodes and decodes again for every set of
 //! latents that is taken away.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use etalon::error::Result;
-use etalon::progress::Silent;
+use etalon::error::{Error, Result};
 use etalon::results::Profile;
-use etalon::run::Inputs;
-use etalon::sae::{encode_store, untrained};
+use etalon::run::{CODES, DIRECTIONS, EMBEDDINGS, Inputs, LABELS};
+use etalon::sae::{Dictionary, encode_store, untrained};
 use etalon::store::ActivationStore;
-use etalon_bench::{answer, best_seconds, classes, run};
+use etalon_bench::{answer, best_seconds, classes, context, run};
 use serde_json::json;
 
 const LATENTS: usize = 16_384;
@@ -22,20 +18,18 @@ fn main() -> Result<()> {
     // Five classes that exclude each other, and one property that half of the rows have.
     let (store, labels) = classes(20_000, 768, CLASSES, true)?;
     let dictionary = untrained(&store, LATENTS, 32, 0)?;
-    let cancel = AtomicBool::new(false);
+    let context = context(0)?;
     let mut codes = None;
     let encoding = best_seconds(1, || {
-        codes = Some(Arc::new(encode_store(&dictionary, &store, &Silent, &cancel)?));
+        codes = Some(encode_store(&dictionary, &store, &context)?);
         Ok(())
     })?;
     let directions = ActivationStore::from_rows(dictionary.directions().to_vec(), 768)?;
-    let inputs = Inputs {
-        codes,
-        embeddings: Some(store),
-        labels: Some(labels),
-        directions: Some(Arc::new(directions)),
-        ..Inputs::default()
-    };
+    let inputs = Inputs::default()
+        .with(&CODES, codes.ok_or_else(|| Error::Bug("no codes".into()))?)
+        .with(&EMBEDDINGS, store)
+        .with(&LABELS, labels)
+        .with(&DIRECTIONS, directions);
     let couples: Vec<String> = (0..4).map(|class| format!("{class}:{CLASSES}")).collect();
     let couples = couples.join(",");
     let rows = ("most_positives", "2500");

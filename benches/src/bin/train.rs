@@ -3,8 +3,8 @@
 //! once with clipping, as dictionary-learning does.
 
 use etalon::error::Result;
-use etalon::kernel::panels::Panels;
 use etalon_bench::{BATCH, Measure, WIDTH, batches, packed, product, size, trainer, turns};
+use etalon_kernel::packed::Panels;
 
 fn main() -> Result<()> {
     let latents = size()?;

@@ -1,12 +1,10 @@
 //! How long does a map of 32,000 directions of width 768 take (15 neighbours, 200 epochs), and how trustworthy is it?
 //! Peer: umap-learn with all cores and without a seed, its fastest setting, warmed up, on the very same numbers.
 
-use std::sync::atomic::AtomicBool;
-
 use etalon::error::Result;
-use etalon::kernel::umap::{Options, layout};
-use etalon::progress::Silent;
 use etalon_bench::{answer, best_seconds};
+use etalon_kernel::monitor::Silent;
+use etalon_kernel::umap::{Options, layout};
 use serde_json::json;
 
 const WIDTH: usize = 768;
@@ -44,7 +42,7 @@ fn main() -> Result<()> {
     let mut map = None;
     let options = Options { epochs: Some(200), ..Options::default() };
     let seconds = best_seconds(2, || {
-        map = Some(layout(&rows, WIDTH, &options, &Silent, &AtomicBool::new(false))?);
+        map = Some(layout(&rows, WIDTH, &options, &Silent).map_err(etalon::error::Error::from)?);
         Ok(())
     })?;
     let trust = map.as_ref().and_then(|map| map.trustworthiness);

@@ -1,14 +1,14 @@
-//! The options. Those of metrics and worlds are not written here: they follow from their cards.
+//! The options. Those of metrics, architectures and worlds are not written here: they follow from their cards.
 
 use std::path::PathBuf;
 
-use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
-use etalon::labels::worlds::WORLDS;
-use etalon::metrics::METRICS;
+use clap::{Args, Parser, Subcommand};
+
 use etalon::sae::Precision;
 use etalon::sae::checkpoint::FORMATS;
 use etalon::sae::train::Preset;
-use etalon::study::Paths;
+
+use crate::options::{ArchArgs, InputArgs};
 
 /// Measures how well the units of a representation correspond to things that people understand.
 #[derive(Parser)]
@@ -26,16 +26,16 @@ pub struct Cli {
 /// Options of every command.
 #[derive(Args)]
 pub struct Common {
-    /// Say nothing but errors and the answer
+    /// Print only errors and the result
     #[arg(long, short, global = true, display_order = 900)]
     pub quiet: bool,
-    /// Print the answer, or the error, as JSON
+    /// Print the result, or the error, as JSON
     #[arg(long, global = true, display_order = 901)]
     pub json: bool,
     /// Threads to use; results do not depend on it [default: one per core]
     #[arg(long, global = true, value_name = "N", display_order = 902)]
     pub threads: Option<usize>,
-    /// Memory to use at most, such as 2GB [default: 70 % of what there is]
+    /// Memory limit, such as 2GB [default: 70 % of RAM]
     #[arg(long, global = true, value_name = "SIZE", display_order = 903)]
     pub memory: Option<String>,
 }
@@ -43,11 +43,11 @@ pub struct Common {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
-    /// The whole story on built-in data: make worlds, evaluate, report
+    /// Train and evaluate dictionaries on built-in data, and write a report
     Demo(Demo),
     /// Make a world, or convert a data set
     Data(Data),
-    /// Train dictionaries on activations; run again to go on
+    /// Train dictionaries on activations; resumes if interrupted
     Train(Box<Train>),
     /// List the architectures and baselines, or show the card of one
     Archs(Archs),
@@ -59,10 +59,12 @@ pub enum Command {
     Layout(Layout),
     /// Evaluate codes with one or more metrics
     Eval(Eval),
-    /// Can the metrics tell your codes from untrained and random ones? All metrics, one figure
+    /// Compare codes with untrained and random ones by all metrics
     Sanity(SanityArgs),
-    /// A grid of inputs × metrics × seeds from a file; run again to go on
+    /// Evaluate a grid of inputs, metrics and seeds from a file; resumes if interrupted
     Run(Run),
+    /// Run units of work of a study, for schedulers
+    Unit(Unit),
     /// Write an HTML page with tables and figures of a results directory
     Report(Report),
     /// Write samples beside results, so that the explorer shows what concepts fire on
@@ -140,8 +142,8 @@ pub struct Encode {
     /// Also write reconstructions to this .npy file
     #[arg(long, value_name = "R")]
     pub reconstruction: Option<PathBuf>,
-    /// How the encoder product is searched: by exact products (f32), by 8-bit ones that propose what exact ones decide
-    /// (int8; with AMX or AVX-512 VNNI where the processor has them), or by the faster here (auto). No result depends on it
+    /// How active latents are searched: f32 products alone (f32), an int8 pre-filter with exact f32 results (int8; uses AMX
+    /// or AVX-512 VNNI where the processor has them), or the faster of both (auto). No result depends on it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
     pub precision: String,
 }
@@ -173,17 +175,17 @@ pub struct Train {
     /// Whose conventions to follow
     #[arg(long, value_name = "PRESET", default_value = "etalon", value_parser = Preset::NAMES.map(|(name, _)| name))]
     pub preset: String,
-    /// How the encoder product is searched: by exact products (f32), by 8-bit ones that propose what exact ones decide
-    /// (int8; with AMX or AVX-512 VNNI where the processor has them), or by the faster here (auto). No result depends on it
+    /// How active latents are searched: f32 products alone (f32), an int8 pre-filter with exact f32 results (int8; uses AMX
+    /// or AVX-512 VNNI where the processor has them), or the faster of both (auto). No result depends on it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
     pub precision: String,
     /// Steps in all
     #[arg(long, value_name = "N", conflicts_with = "epochs")]
     pub steps: Option<u64>,
-    /// Times that every row is used [default: 10]
+    /// Passes over the rows [default: 10]
     #[arg(long, value_name = "N")]
     pub epochs: Option<f64>,
-    /// Stop after this many steps, though schedules go on to --steps
+    /// Stop after this many steps; schedules still refer to --steps
     #[arg(long, value_name = "N")]
     pub stop_after: Option<u64>,
     /// Rows per step
@@ -198,43 +200,7 @@ pub struct Train {
     /// Step from which the learning rate falls to 0
     #[arg(long, value_name = "N")]
     pub decay_start: Option<u64>,
-    /// Weight of the sparsity penalty
-    #[arg(long, value_name = "WEIGHT")]
-    pub l1: Option<f64>,
-    /// Steps over which the penalty rises
-    #[arg(long, value_name = "N")]
-    pub sparsity_warmup: Option<u64>,
-    /// Active latents per row that jumprelu aims at
-    #[arg(long, value_name = "N")]
-    pub target_l0: Option<f64>,
-    /// The window around jumprelu's thresholds
-    #[arg(long, value_name = "WIDTH")]
-    pub bandwidth: Option<f32>,
-    /// Shares of the latents in the groups of matryoshka
-    #[arg(long, value_name = "SHARE[,SHARE..]", value_delimiter = ',')]
-    pub groups: Vec<f64>,
-    /// Step at which p_anneal begins to lower its exponent
-    #[arg(long, value_name = "N")]
-    pub anneal_start: Option<u64>,
-    /// The first and the last exponent of p_anneal
-    #[arg(long, value_name = "START,END", value_delimiter = ',')]
-    pub exponents: Vec<f64>,
-    /// Losses that p_anneal remembers
-    #[arg(long, value_name = "N")]
-    pub queue: Option<usize>,
-    /// Steps over which k falls from the width
-    #[arg(long, value_name = "N")]
-    pub k_anneal: Option<u64>,
-    /// Candidate points of ra_topk and ra_jumprelu [default: one per latent]
-    #[arg(long, value_name = "N")]
-    pub candidates: Option<usize>,
-    /// Candidates that one direction of ra_topk and ra_jumprelu may mix
-    #[arg(long, value_name = "N")]
-    pub neighbours: Option<usize>,
-    /// How far such a direction may leave their hull, in mean lengths of the candidates
-    #[arg(long, value_name = "SHARE")]
-    pub radius: Option<f64>,
-    /// Cut gradients to this global length; 0 does not cut
+    /// Clip gradients to this global norm; 0 does not clip
     #[arg(long, value_name = "LENGTH")]
     pub clip: Option<f64>,
     /// Rows without firing after which a latent is dead
@@ -243,7 +209,10 @@ pub struct Train {
     /// Steps between two resamplings of silent latents
     #[arg(long, value_name = "N")]
     pub resample: Option<u64>,
-    /// Divide activations by the root of their mean squared length; the dictionary is for raw ones all the same
+    /// Parameters of architectures.
+    #[command(flatten)]
+    pub params: ArchArgs,
+    /// Divide activations by the root of their mean squared length; the dictionary still takes raw ones
     #[arg(long)]
     pub normalise: bool,
     /// Weights to start from: tensors as Etalon or dictionary_learning name them
@@ -264,19 +233,19 @@ pub struct Train {
     /// Steps between two lines of the log
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub log_every: u64,
-    /// Steps between two states on disk, to go on from
+    /// Steps between two saved states
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub checkpoint_every: u64,
     /// Shares of the training after which a copy is kept beside the output, such as 0.01,0.1
     #[arg(long, value_name = "SHARE[,SHARE..]", value_delimiter = ',')]
     pub keep: Vec<f64>,
-    /// A split to look at: training stops when its error no longer falls, and the best weights are kept
+    /// Split for early stopping: training stops when its error no longer falls, and the best weights are kept
     #[arg(long, value_name = "SPLIT")]
     pub held_out: Option<String>,
-    /// Looks without a smaller error after which training stops
+    /// Evaluations of that split without a smaller error after which training stops
     #[arg(long, value_name = "N", default_value_t = 3, requires = "held_out")]
     pub patience: u32,
-    /// Steps between two looks [default: an epoch]
+    /// Steps between two evaluations of that split [default: an epoch]
     #[arg(long, value_name = "N", requires = "held_out")]
     pub look_every: Option<u64>,
     /// Where to write: a new directory, with one below for each dictionary if there are several
@@ -335,88 +304,6 @@ pub struct Layout {
 /// The names of the formats that dictionaries are written in.
 fn written_formats() -> Vec<&'static str> {
     FORMATS.iter().filter(|format| format.is_written()).map(|format| format.name).collect()
-}
-
-/// Where inputs are.
-#[derive(Args)]
-pub struct InputArgs {
-    /// A dictionary that makes the codes from --store (and pair codes from --pair-embeddings), and whose directions are used
-    #[arg(long, value_name = "SAE", conflicts_with_all = ["codes", "pair_codes"])]
-    pub sae: Option<String>,
-    /// Codes of the rows: .npy, .npz[:key] (dense or SciPy sparse), .safetensors[:key], .parquet or a directory
-    #[arg(long, value_name = "Z")]
-    pub codes: Option<String>,
-    /// Activations of the rows; the same as --embeddings
-    #[arg(long, value_name = "X", conflicts_with = "embeddings")]
-    pub store: Option<String>,
-    /// Embeddings of the rows
-    #[arg(long, value_name = "E")]
-    pub embeddings: Option<String>,
-    /// Concepts × rows: a table with a header of concept names (.csv, .jsonl, .parquet), or an array of 0, 1 and −1
-    #[arg(long, value_name = "Y")]
-    pub labels: Option<String>,
-    /// Pairs that differ in one thing: a table with columns before, after, added, removed
-    #[arg(long, value_name = "P")]
-    pub pairs: Option<String>,
-    /// Codes of the rows that the pairs point into [default: --codes]
-    #[arg(long, value_name = "Z")]
-    pub pair_codes: Option<String>,
-    /// Embeddings of the rows that the pairs point into; the same as --pair-store
-    #[arg(long, value_name = "E", alias = "pair-store")]
-    pub pair_embeddings: Option<String>,
-    /// Labels of the rows that the pairs point into [default: --labels, when pairs point into --codes]
-    #[arg(long, value_name = "Y")]
-    pub pair_labels: Option<String>,
-    /// Codes of an untrained dictionary on the same rows; may be given several times
-    #[arg(long, value_name = "Z")]
-    pub null: Vec<String>,
-    /// One direction per latent
-    #[arg(long, value_name = "D")]
-    pub directions: Option<String>,
-    /// A dictionary trained with another seed, or its directions; may be given several times
-    #[arg(long, value_name = "SAE")]
-    pub other: Vec<String>,
-    /// A world, for its true features
-    #[arg(long, value_name = "WORLD")]
-    pub truth: Option<String>,
-    /// A world, for everything it has that is not named otherwise
-    #[arg(long, value_name = "WORLD")]
-    pub world: Option<String>,
-    /// Rows are tokens: make one row per sample of them, by this rule (cls: the first); embeddings become their mean or
-    /// the first
-    #[arg(long, value_name = "RULE", value_parser = ["max", "mean", "sum", "cls"])]
-    pub pool: Option<String>,
-    /// The sample of each row, as an array of whole numbers [default: what the store of embeddings says]
-    #[arg(long, value_name = "S", requires = "pool")]
-    pub samples: Option<String>,
-    /// A generator, and codes (with --sae: activations) of what it made for the prompts of the rows; may be given several
-    /// times
-    #[arg(long, value_name = "NAME=PATH")]
-    pub generated: Vec<String>,
-}
-
-impl InputArgs {
-    /// The paths as the library wants them.
-    pub fn paths(&self) -> Paths {
-        Paths {
-            codes: self.codes.clone(),
-            sae: self.sae.clone(),
-            embeddings: self.embeddings.clone().or(self.store.clone()),
-            labels: self.labels.clone(),
-            pairs: self.pairs.clone(),
-            pair_codes: self.pair_codes.clone(),
-            pair_embeddings: self.pair_embeddings.clone(),
-            pair_labels: self.pair_labels.clone(),
-            nulls: self.null.clone(),
-            directions: self.directions.clone(),
-            others: self.other.clone(),
-            truth: self.truth.clone(),
-            world: self.world.clone(),
-            samples: self.samples.clone(),
-            pool: self.pool.clone(),
-            generated: self.generated.clone(),
-        }
-    }
 }
 
 /// Options of `eval`.
@@ -489,6 +376,26 @@ pub struct Run {
     /// Also write files as SAEBench does, for its graphs and for Neuronpedia, into this folder
     #[arg(long, value_name = "DIR")]
     pub saebench: Option<PathBuf>,
+}
+
+/// Options of `unit`.
+#[derive(Args)]
+pub struct Unit {
+    /// The study; docs/study.md describes the file
+    #[arg(value_name = "STUDY.toml")]
+    pub study: PathBuf,
+    /// Cell of the study, as SET:METRIC:SEED; without it, list the cells that have no result
+    #[arg(long, value_name = "CELL")]
+    pub cell: Option<String>,
+    /// Stage of the cell; without it, merge finished units and print the stage that waits and its missing units
+    #[arg(long, value_name = "STAGE", requires = "cell")]
+    pub stage: Option<String>,
+    /// Unit of the stage, or a range such as 4..8
+    #[arg(long, value_name = "UNIT", requires = "stage")]
+    pub unit: Option<String>,
+    /// Directory of the results [default: what the study says]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// Options of `report`.
@@ -597,67 +504,4 @@ pub struct Metrics {
 pub struct Completions {
     /// The shell
     pub shell: clap_complete::Shell,
-}
-
-/// The whole command, with the options that follow from cards.
-pub fn command() -> clap::Command {
-    Cli::command()
-        .mut_subcommand("eval", |eval| eval.args(metric_options()))
-        .mut_subcommand("data", |data| data.args(world_options()))
-}
-
-fn option(name: &'static str, value: &'static str, help: String, heading: &'static str) -> Arg {
-    Arg::new(name).long(name.replace('_', "-")).value_name(value).help(help).help_heading(heading)
-}
-
-/// One option per parameter; a name that several metrics share means the same in all of them.
-fn metric_options() -> Vec<Arg> {
-    let mut options: Vec<Arg> = Vec::new();
-    for metric in METRICS {
-        for param in metric.card().params {
-            if options.iter().all(|option| option.get_id() != param.name) {
-                let users: Vec<&str> = METRICS
-                    .iter()
-                    .map(|metric| metric.card())
-                    .filter(|card| card.params.iter().any(|other| other.name == param.name))
-                    .map(|card| card.name)
-                    .collect();
-                let help = format!(
-                    "{} [{}; default: {}; {}]",
-                    param.doc,
-                    param.kind.describe(),
-                    param.default,
-                    users.join(", ")
-                );
-                options.push(option(
-                    param.name,
-                    if param.several { "V[,V..]" } else { "V" },
-                    help,
-                    "Options of metrics",
-                ));
-            }
-        }
-    }
-    options
-}
-
-fn world_options() -> Vec<Arg> {
-    let mut options: Vec<Arg> = Vec::new();
-    for world in WORLDS {
-        for setting in world.card().settings {
-            if options.iter().all(|option| option.get_id() != setting.name) {
-                let help = format!("{} [default: {}; {}]", setting.doc, setting.default, world.card().name);
-                options.push(option(setting.name, "V", help, "Options of worlds"));
-            }
-        }
-    }
-    options
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_options_do_not_contradict_each_other() {
-        super::command().debug_assert();
-    }
 }

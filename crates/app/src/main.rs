@@ -3,6 +3,7 @@
 mod bar;
 mod cli;
 mod commands;
+mod options;
 mod serve;
 mod session;
 mod tensorboard;
@@ -15,7 +16,8 @@ use cli::{Cli, Command};
 use session::Session;
 
 fn main() -> ExitCode {
-    let matches = cli::command().get_matches();
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let matches = options::command(&words).get_matches();
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => commands::eval::run(args, inner, &session),
         Command::Sanity(args) => commands::sanity::run(args, &session),
         Command::Run(args) => commands::run::run(args, &session),
+        Command::Unit(args) => commands::unit::run(args, &session),
         Command::Report(args) => commands::report::run(args, &session),
         Command::Samples(args) => commands::samples::run(args, &session),
         Command::Serve(args) => commands::serve::run(args, &session),

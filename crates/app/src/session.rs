@@ -2,13 +2,10 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use etalon::budget::Budget;
-use etalon::error::{Complaint, Error, Result};
-use etalon::progress::{Progress, Watch};
-use etalon::run::Engine;
+use etalon::context::{Budget, Context};
+use etalon::error::{Error, InputError, Result};
 use serde_json::{Value, json};
 
 use crate::bar::Bar;
@@ -16,20 +13,15 @@ use crate::cli::Common;
 
 /// Everything a command needs from the outside world.
 pub struct Session {
-    /// The memory there is.
-    pub budget: Budget,
-    /// Set when the user pressed Ctrl-C.
-    pub cancel: Arc<AtomicBool>,
-    bar: Bar,
-    threads: usize,
+    /// Threads, memory, progress, cancellation.
+    pub context: Context,
+    bar: Arc<Bar>,
     quiet: bool,
     json: bool,
 }
 
 /// Every thread has a stack, so a slip of the hand would fill the machine.
 const MOST_THREADS: usize = 1024;
-
-static CANCEL: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 impl Session {
     /// Reads the common options and listens for Ctrl-C.
@@ -38,39 +30,29 @@ impl Session {
             Some(text) => Budget::new(parse_size(text)?),
             None => Budget::of_machine(),
         };
-        let cancel = CANCEL.get_or_init(|| Arc::new(AtomicBool::new(false))).clone();
-        let flag = cancel.clone();
+        let threads = common.threads.unwrap_or(0);
+        if threads > MOST_THREADS {
+            return Err(InputError::new(format!("`--threads` must be at most {MOST_THREADS}"))
+                .expected("a number of threads; 0 for one per core")
+                .found(threads)
+                .into());
+        }
+        let bar = Arc::new(Bar::new(common.quiet || common.json));
+        let context = Context::new(threads, budget, bar.clone())?;
         // The first Ctrl-C stops after the current unit of work, the second at once.
+        let shared = context.clone();
         let listening = ctrlc::set_handler(move || {
-            if flag.swap(true, Ordering::SeqCst) {
+            if shared.cancel() {
                 std::process::exit(130);
             }
         });
         listening.map_err(|error| Error::Bug(format!("cannot listen for Ctrl-C: {error}")))?;
-        let bar = Bar::new(common.quiet || common.json);
-        let threads = common.threads.unwrap_or(0);
-        if threads > MOST_THREADS {
-            return Err(Complaint::new("`--threads` is more than any machine has")
-                .expected(format!("at most {MOST_THREADS}; 0 for one per core"))
-                .found(threads)
-                .into());
-        }
-        Ok(Session { budget, cancel, bar, threads, quiet: common.quiet, json: common.json })
+        Ok(Session { context, bar, quiet: common.quiet, json: common.json })
     }
 
-    /// An engine with this session's threads, memory and progress bar.
-    pub fn engine(&self) -> Result<Engine<'_>> {
-        Engine::new(self.threads, self.budget.clone(), &self.bar, &self.cancel)
-    }
-
-    /// The progress bar and the way to stop, for what takes both.
-    pub fn watch(&self) -> Watch<'_> {
-        Watch { progress: &self.bar, cancel: &self.cancel }
-    }
-
-    /// The progress bar.
-    pub fn progress(&self) -> &dyn Progress {
-        &self.bar
+    /// The memory limit.
+    pub fn budget(&self) -> &Budget {
+        self.context.budget()
     }
 
     /// Says something on the way; silent with `--quiet` and `--json`.
@@ -110,6 +92,11 @@ pub fn report_failure(error: &Error, json: bool) -> ExitCode {
         print_line(&json!({"error": error.to_string(), "exit_code": code}).to_string());
     }
     eprintln!("error: {error}");
+    if let Error::Input(input) = error
+        && !input.missing().is_empty()
+    {
+        eprintln!("  help: add --{}", input.missing().join(", --"));
+    }
     ExitCode::from(code)
 }
 
@@ -129,7 +116,7 @@ fn parse_size(text: &str) -> Result<u64> {
     };
     let number = lower[..digits].parse::<f64>().ok().filter(|number| *number > 0.0);
     number.zip(scale).map(|(number, scale)| (number * scale as f64) as u64).ok_or_else(|| {
-        Complaint::new("`--memory` is not a size")
+        InputError::new("`--memory` is not a size")
             .expected("a number with a unit, such as 500MB or 2GB")
             .found(text)
             .into()

@@ -114,6 +114,7 @@ fn a_token_opens_the_door_and_a_cookie_keeps_it_open() {
     let first = served.ask("GET", &format!("/?token={}", served.token), "");
     assert_eq!(first.status, 200);
     assert!(String::from_utf8_lossy(&first.body).contains("app.js"));
+    assert_eq!(first.header("cache-control"), Some("no-store"));
     let cookie = first.header("set-cookie").unwrap();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && cookie.contains(&served.token));
     for path in ["/", "/app.js", "/app.css", "/api/v1/manifest.json", "/api/v1/metrics.json", "/api/v1/runs.json"] {
@@ -181,7 +182,8 @@ fn nothing_can_be_written() {
         "Content-Length: 1\r\nContent-Length: 0\r\n",
     ] {
         let reply = served.ask("GET", "/", &format!("{cookie}{headers}"));
-        assert!(matches!(reply.status, 200 | 413), "{headers}");
+        // Two lengths that contradict each other are no HTTP.
+        assert!(matches!(reply.status, 400 | 413), "{headers}");
         assert_ne!(served.ask("POST", "/", &format!("{cookie}{headers}")).status, 200);
     }
     assert_eq!(served.ask("GET", "/", &format!("{cookie}Content-Length: 1073741824\r\n")).status, 413);
@@ -228,13 +230,15 @@ fn no_address_reaches_the_disk() {
         "/index.html/..",
         "/app.js%00.css",
         "/app.js;x",
-        "/#/runs",
     ];
     for path in tricks {
         let reply = served.get(path);
         assert_eq!(reply.status, 404, "{path}");
         assert!(!String::from_utf8_lossy(&reply.body).contains("secret"), "{path}");
     }
+    // What follows a `#` is for the browser alone, and never a part of the address.
+    assert_eq!(served.get("/#/../secret.txt").body, served.get("/").body);
+    assert_eq!(served.get(&format!("/{}", "a".repeat(2 << 10))).status, 431);
     for line in [
         "GET secret.txt HTTP/1.1",
         "GET http://127.0.0.1/ HTTP/1.1",
@@ -305,6 +309,164 @@ fn slow_large_and_many_requests_end() {
     assert!(said.iter().any(|status| status == "408"), "{said:?}");
     assert!(said.iter().all(|status| matches!(status.as_str(), "408" | "503" | "closed")), "{said:?}");
     assert_eq!(served.get("/").status, 200);
+}
+
+/// Results with a layout that is long enough to be sent piece by piece.
+fn with_layouts() -> Served {
+    let room = results();
+    let points: String = (0..60_000).map(|latent| format!("{latent},{},0.25,red {latent}\n", latent % 97)).collect();
+    room.write("out/layouts/long.csv", format!("latent,x,y,name\n{points}"));
+    serve_room(room, "")
+}
+
+#[test]
+fn text_is_compressed_for_those_who_ask() {
+    let served = with_layouts();
+    let gzip = |path: &str| {
+        // Version 1.0 has no chunks, so that the body is the content.
+        let cookie = format!("Cookie: etalon-{}={}", served.port, served.token);
+        let lines = [&format!("GET {path} HTTP/1.0"), &format!("Host: 127.0.0.1:{}", served.port), &cookie];
+        let head = lines.map(|line| format!("{line}\r\n")).concat();
+        served.send(format!("{head}Accept-Encoding: gzip, br\r\n\r\n").as_bytes())
+    };
+    for path in ["/", "/app.js", "/api/v1/metrics.json", "/api/v1/layouts/long.json"] {
+        let (plain, packed) = (served.get(path), gzip(path));
+        assert_eq!(
+            (plain.header("content-encoding"), packed.header("content-encoding")),
+            (None, Some("gzip")),
+            "{path}"
+        );
+        assert_eq!(plain.header("content-length"), Some(plain.body.len().to_string().as_str()), "{path}");
+        assert_eq!(plain.header("etag"), packed.header("etag"), "{path}");
+        assert!(packed.header("vary").unwrap().eq_ignore_ascii_case("accept-encoding"));
+        let mut content = Vec::new();
+        flate2::read::GzDecoder::new(&packed.body[..]).read_to_end(&mut content).unwrap();
+        assert!(content == plain.body && packed.body.len() < plain.body.len(), "{path}");
+    }
+    let image = gzip("/img/0123456789abcdef");
+    assert_eq!((image.header("content-encoding"), image.header("content-length")), (None, Some("16")));
+    let layout = served.get("/api/v1/layouts/long.json");
+    assert!(layout.body.len() > 1 << 20, "{}", layout.body.len());
+    assert_eq!(layout.json()["name"][59_999], "red 59999");
+    served._room.done("export out --out static");
+    assert!(std::fs::read(served._room.path("static/api/v1/layouts/long.json")).unwrap() == layout.body);
+}
+
+#[test]
+fn content_that_a_browser_has_is_not_sent_again() {
+    let served = with_layouts();
+    let cookie = format!("Cookie: etalon-{}={}\r\n", served.port, served.token);
+    let id = served.get("/api/v1/manifest.json").json()["results"][0]["id"].as_str().unwrap().to_string();
+    for path in ["/", "/app.css", "/api/v1/layouts/long.json", &format!("/api/v1/results/{id}.json")] {
+        let first = served.get(path);
+        let tag = first.header("etag").unwrap();
+        assert_eq!(first.header("cache-control"), Some("private, no-cache"));
+        let again = served.ask("GET", path, &format!("{cookie}If-None-Match: \"0\", {tag}\r\n"));
+        assert_eq!((again.status, again.body.len(), again.header("etag")), (304, 0, Some(tag)), "{path}");
+        assert!(again.header("content-security-policy").is_some());
+        let other = served.ask("GET", path, &format!("{cookie}If-None-Match: \"0\"\r\n"));
+        assert!(other.status == 200 && other.body == first.body, "{path}");
+        // Nobody learns without the token what somebody else has.
+        assert_eq!(served.ask("GET", path, &format!("If-None-Match: {tag}\r\n")).status, 401);
+        let head = served.ask("HEAD", path, &cookie);
+        assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
+        assert_eq!(head.header("content-length"), first.header("content-length"), "{path}");
+        assert_eq!(head.header("content-type"), first.header("content-type"), "{path}");
+    }
+    let before = served.get("/api/v1/manifest.json").header("etag").unwrap().to_string();
+    served._room.write("out/layouts/long.csv", "latent,x,y\n0,1,2\n");
+    let after = served.ask("GET", "/api/v1/manifest.json", &format!("{cookie}If-None-Match: {before}\r\n"));
+    assert_eq!(after.json()["layouts"][0]["points"], 1);
+    let refused = served.ask("POST", "/", &cookie);
+    assert_eq!((refused.status, refused.header("allow")), (405, Some("GET, HEAD")));
+}
+
+#[test]
+fn many_browsers_at_once_get_whole_answers() {
+    let served = with_layouts();
+    let paths = ["/app.js", "/api/v1/layouts/long.json", "/api/v1/runs.json", "/img/0123456789abcdef"];
+    let expected = paths.map(|path| served.get(path).body);
+    std::thread::scope(|scope| {
+        for thread in 0..12 {
+            let (served, expected) = (&served, &expected);
+            scope.spawn(move || {
+                for turn in 0..8 {
+                    let which = (thread + turn) % paths.len();
+                    let reply = served.get(paths[which]);
+                    assert!(reply.status == 200 && reply.body == expected[which], "{}", paths[which]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_browser_that_does_not_read_is_disconnected() {
+    let room = results();
+    let image = [b"\x89PNG\r\n\x1a\n0000".to_vec(), vec![0; 15 << 20]].concat();
+    room.write("out/images/00000000000000ff.png", &image);
+    let served = serve_room(room, "");
+    assert!(served.get("/img/00000000000000ff").body == image);
+    let mut stream = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+    let cookie = format!("Cookie: etalon-{}={}", served.port, served.token);
+    write!(stream, "GET /img/00000000000000ff HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n{cookie}\r\n\r\n", served.port)
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(18));
+    assert_eq!(served.get("/").status, 200);
+    // What was on its way still arrives, the rest does not.
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut all = Vec::new();
+    let ended = stream.read_to_end(&mut all);
+    assert!(all.len() < image.len(), "{} bytes, {ended:?}", all.len());
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_the_server_within_a_second() {
+    let mut served = with_layouts();
+    // Somebody who has not finished a request, and somebody who does not read the answer.
+    let mut open: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(("127.0.0.1", served.port)).unwrap()).collect();
+    let cookie = format!("Cookie: etalon-{}={}", served.port, served.token);
+    open[0].write_all(b"GET / HT").unwrap();
+    let host = format!("Host: 127.0.0.1:{}", served.port);
+    write!(open[1], "GET /api/v1/layouts/long.json HTTP/1.1\r\n{host}\r\n{cookie}\r\n\r\n").unwrap();
+    assert_eq!(served.get("/").status, 200);
+    let began = Instant::now();
+    let process = rustix::process::Pid::from_child(&served.child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    let status = served.child.wait().unwrap();
+    assert!(status.success() && began.elapsed() < Duration::from_secs(1), "{status}, {:?}", began.elapsed());
+}
+
+#[test]
+fn reading_a_directory_again_takes_no_more_memory() {
+    let room = results();
+    // As doubles they are converted in memory: 1.5 MB, and 2 MB while they are read.
+    let values: Vec<u8> = (0..6 * 20_000).flat_map(|value| f64::from(value % 7).to_le_bytes()).collect();
+    room.write("out/directions.npy", common::files::npy("<f8", false, "(6, 20000)", &values));
+    let served = serve_room(room, "--memory 6MB");
+    for change in 0..12 {
+        served._room.write("out/points.csv", format!("latent,x,y\n{change},1,2\n"));
+        let manifest = served.get("/api/v1/manifest.json").json();
+        assert_eq!((&manifest["problems"], &manifest["directions"]), (&serde_json::json!([]), &serde_json::json!(6)));
+        assert_eq!(served.get("/api/v1/layouts/points.json").json()["latent"][0], change);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_image_that_becomes_a_link_is_not_served() {
+    let served = serve("");
+    assert_eq!(served.get("/img/0123456789abcdef").status, 200);
+    let image = served._room.path("out/images/0123456789abcdef.png");
+    std::fs::remove_file(&image).unwrap();
+    std::os::unix::fs::symlink(served._room.path("secret.txt"), &image).unwrap();
+    assert_eq!(served.get("/img/0123456789abcdef").status, 404);
+    served._room.write("picture.png", b"\x89PNG\r\n\x1a\n0000IHDR");
+    std::fs::remove_file(&image).unwrap();
+    std::os::unix::fs::symlink(served._room.path("picture.png"), &image).unwrap();
+    assert_eq!(served.get("/img/0123456789abcdef").status, 404);
+    assert_eq!(served.get("/api/v1/manifest.json").json()["images"], 0);
 }
 
 #[test]
@@ -527,7 +689,7 @@ fn samples_say_what_every_patch_does() {
     assert!(refused.code == Some(2) && refused.err.contains("30 ids"), "{}", refused.err);
     room.write("texts.csv", "row,text\n0,a bird at the blue wall\n1,two birds\n");
     let said = room.done("samples --sae sae --store x.npy --pool max --rows texts.csv --out texts");
-    assert!(said.err.contains("tokens of 2 samples"), "{}", said.err);
+    assert!(said.err.contains("token positions unknown for 2 samples"), "{}", said.err);
     room.write("texts.csv", "row,words\n0,\"[\"\"<s>\"\",\"\"a\"\",\"\" bird\"\",\"\" s\"\",\"\"ings\"\"]\"\n");
     room.done("samples --sae sae --store x.npy --pool max --rows texts.csv --out texts --quiet");
     let texts = lines("texts/samples.jsonl");

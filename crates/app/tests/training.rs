@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use common::{Room, etalon, words};
-use etalon::budget::Budget;
+use etalon::context::Budget;
 use etalon::input::{Tensors, read_tensors};
 use serde_json::Value;
 

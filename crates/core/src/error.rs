@@ -1,6 +1,6 @@
 //! What can go wrong, in three families: *your input*, *the machine*, *our bug*.
 //!
-//! A message is read by a person who wants to go on working, so an input error always says what is wrong, what was
+//! A message is read by a person who wants to continue working, so an input error always says what is wrong, what was
 //! expected and found, where, and what to do. The file comes last, because paths may be private.
 
 use std::fmt;
@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The caller's data or request is wrong.
     #[error(transparent)]
-    Input(Box<Complaint>),
+    Input(Box<InputError>),
     /// The operating system said no.
     #[error("could not {doing}: {source}\n  file: {}", file.display())]
     Io {
@@ -39,8 +39,11 @@ pub enum Error {
         left: u64,
     },
     /// The user asked to stop.
-    #[error("cancelled; finished work is kept, run the same command again to go on")]
+    #[error("cancelled; finished work was saved, rerun to resume")]
     Cancelled,
+    /// Ends a metric's function when a stage gives no result here; never reaches a user.
+    #[error("stopped")]
+    Stopped,
     /// A promise of ours is broken; a user cannot cause this.
     #[error("internal error, please report it: {0}")]
     Bug(String),
@@ -61,53 +64,65 @@ impl Error {
 
 /// An input error under construction: what is wrong, then whatever helps to mend it.
 #[derive(Debug, Default)]
-pub struct Complaint {
+pub struct InputError {
     what: String,
     expected: Option<String>,
     found: Option<String>,
     place: Option<String>,
     advice: Option<String>,
+    missing: Vec<&'static str>,
     file: Option<PathBuf>,
 }
 
-impl Complaint {
+impl InputError {
     /// Starts with one sentence, in lower case and without a full stop, that says what is wrong.
-    pub fn new(what: impl fmt::Display) -> Complaint {
-        Complaint { what: what.to_string(), ..Complaint::default() }
+    pub fn new(what: impl fmt::Display) -> InputError {
+        InputError { what: what.to_string(), ..InputError::default() }
     }
 
     /// What would have been right.
-    pub fn expected(mut self, expected: impl fmt::Display) -> Complaint {
+    pub fn expected(mut self, expected: impl fmt::Display) -> InputError {
         self.expected = Some(expected.to_string());
         self
     }
 
     /// What was there instead.
-    pub fn found(mut self, found: impl fmt::Display) -> Complaint {
+    pub fn found(mut self, found: impl fmt::Display) -> InputError {
         self.found = Some(found.to_string());
         self
     }
 
     /// The place inside the file: a line, a row and column, a byte, a key.
-    pub fn at(mut self, place: impl fmt::Display) -> Complaint {
+    pub fn at(mut self, place: impl fmt::Display) -> InputError {
         self.place = Some(place.to_string());
         self
     }
 
     /// What to do about it.
-    pub fn advice(mut self, advice: impl fmt::Display) -> Complaint {
+    pub fn advice(mut self, advice: impl fmt::Display) -> InputError {
         self.advice = Some(advice.to_string());
         self
     }
 
+    /// The input that is missing, by its key: programs say how it is given.
+    pub fn needs(mut self, key: &'static str) -> InputError {
+        self.missing.push(key);
+        self
+    }
+
+    /// The keys of missing inputs, if that is what is wrong.
+    pub fn missing(&self) -> &[&'static str] {
+        &self.missing
+    }
+
     /// The file it is in. The innermost caller that knows it wins.
-    pub fn file(mut self, file: &Path) -> Complaint {
+    pub fn file(mut self, file: &Path) -> InputError {
         self.file.get_or_insert_with(|| file.to_path_buf());
         self
     }
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.what)?;
         let lines = [("expected", &self.expected), ("found", &self.found), ("at", &self.place), ("help", &self.advice)];
@@ -123,17 +138,35 @@ impl fmt::Display for Complaint {
     }
 }
 
-impl std::error::Error for Complaint {}
+impl std::error::Error for InputError {}
 
-impl From<Complaint> for Error {
-    fn from(complaint: Complaint) -> Error {
+impl From<InputError> for Error {
+    fn from(complaint: InputError) -> Error {
         Error::Input(Box::new(complaint))
+    }
+}
+
+impl From<etalon_kernel::monitor::Cancelled> for Error {
+    fn from(_: etalon_kernel::monitor::Cancelled) -> Error {
+        Error::Cancelled
+    }
+}
+
+impl From<etalon_kernel::umap::Failure> for Error {
+    fn from(failure: etalon_kernel::umap::Failure) -> Error {
+        use etalon_kernel::umap::Failure;
+        match failure {
+            Failure::Cancelled(cancelled) => cancelled.into(),
+            Failure::Invalid { what, expected, found } => {
+                InputError::new(format!("{what} out of range")).expected(expected).found(found).into()
+            }
+        }
     }
 }
 
 /// Adds the file to an input error that does not name one yet.
 pub trait InFile<T> {
-    /// See [`Complaint::file`].
+    /// See [`InputError::file`].
     fn in_file(self, file: &Path) -> Result<T>;
 }
 
@@ -168,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_complaint_reads_like_a_letter() {
-        let error: Error = Complaint::new("labels and codes differ in rows")
+        let error: Error = InputError::new("labels and codes differ in rows")
             .expected("400 rows")
             .found("399 rows")
             .advice("export both from the same split")
@@ -182,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_innermost_file_wins() {
-        let inner: Result<()> = Err(Complaint::new("bad").file(Path::new("a")).into());
+        let inner: Result<()> = Err(InputError::new("bad").file(Path::new("a")).into());
         assert!(inner.in_file(Path::new("b")).unwrap_err().to_string().ends_with("file: a"));
     }
 

@@ -1,6 +1,6 @@
 // Questions to a board: which numbers there are, and what they are for an input set.
 
-import { summary, type Summary } from './statistics';
+import { change, type Change } from './differences';
 import type { Better, Board, Card, InputSet, Measure } from './types';
 import { readable } from './words';
 
@@ -36,17 +36,32 @@ export function mains(board: Board): Choice[] {
   return board.measures.flatMap((measure) => all.filter((choice) => choice.id === `${measure.slug}.${measure.keys[0]?.key}`));
 }
 
-export function valueOf(board: Board, set: number, choice: Choice, error: 'seeds' | 'sample'): Summary | null {
+/** What is shown of a number: its value, and the interval of the kind of noise that was asked for. */
+export interface Shown { value: number; low: number | null; high: number | null; n: number; runs: number; deviation: number | null }
+
+export function valueOf(board: Board, set: number, choice: Choice, error: 'seeds' | 'sample'): Shown | null {
   if (choice.measure === null) {
     const value = board.sets[set].numbers[choice.key];
     return value === undefined ? null : { value, low: null, high: null, n: 1, runs: 1, deviation: null };
   }
-  const cell = runsOf(board, set, choice);
-  return summary(cell.flatMap((run) => (run.headline[choice.key] ? [run.headline[choice.key]] : [])), error);
+  const score = cellOf(board, set, choice)?.scores[choice.key];
+  if (!score || score.value === null) return null;
+  const { value, n, runs, deviation } = score;
+  const [low, high] = error === 'seeds' && runs > 1 ? [score.seeds_low, score.seeds_high] : [score.low, score.high];
+  return { value, low, high, n, runs, deviation };
+}
+
+function cellOf(board: Board, set: number, choice: Choice) {
+  return board.cells.find((cell) => cell.set === set && cell.measure === choice.measure);
 }
 
 export function runsOf(board: Board, set: number, choice: Choice) {
-  return board.cells.find((cell) => cell.set === set && cell.measure === choice.measure)?.runs ?? [];
+  return cellOf(board, set, choice)?.runs ?? [];
+}
+
+/** The main number of a measure in one set less that in another. */
+export function changeOf(board: Board, set: number, base: number, choice: Choice): Change | null {
+  return choice.measure === null ? null : change(board.differences[choice.measure], set, base);
 }
 
 /** What sets have in common that are one thing in several sizes: their architecture if it is said, else their name. */

@@ -1,4 +1,4 @@
-// Small statistics, each with its test in tests/units.mjs.
+// What charts are drawn from, each with its test in tests/units.mjs. Means, intervals, differences and correlations come from the program.
 
 import type { Better } from './types';
 
@@ -44,70 +44,6 @@ export function frontiers(points: Spread[], betterX: Better, betterY: Better): (
     const beaten = (good: boolean) => points.some((other) => other !== point && beats(ends(other, !good), ends(point, good)));
     return !beaten(false) ? 'surely' : !beaten(true) ? 'perhaps' : 'off';
   });
-}
-
-/** Ranks from 1, ties share their mean. */
-export function ranks(values: number[]): number[] {
-  const order = values.map((_, place) => place).sort((a, b) => values[a] - values[b] || a - b);
-  const out = new Array<number>(values.length);
-  for (let from = 0; from < order.length; ) {
-    let to = from;
-    while (to + 1 < order.length && values[order[to + 1]] === values[order[from]]) to++;
-    for (let place = from; place <= to; place++) out[order[place]] = (from + to) / 2 + 1;
-    from = to + 1;
-  }
-  return out;
-}
-
-export function pearson(a: number[], b: number[]): number | null {
-  if (a.length < 3) return null;
-  const mean = (list: number[]) => list.reduce((sum, value) => sum + value, 0) / list.length;
-  const [ma, mb] = [mean(a), mean(b)];
-  let [ab, aa, bb] = [0, 0, 0];
-  for (let i = 0; i < a.length; i++) {
-    ab += (a[i] - ma) * (b[i] - mb);
-    aa += (a[i] - ma) ** 2;
-    bb += (b[i] - mb) ** 2;
-  }
-  return aa > 0 && bb > 0 ? ab / Math.sqrt(aa * bb) : null;
-}
-
-export function spearman(a: number[], b: number[]): number | null {
-  return pearson(ranks(a), ranks(b));
-}
-
-/** What several runs say together. */
-export interface Summary { value: number; low: number | null; high: number | null; n: number; runs: number; deviation: number | null }
-
-const STUDENT = [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.306, 2.2622, 2.2281];
-
-/** `seeds` gives the interval of the mean over seeds, `sample` the mean interval of the runs. */
-export function summary(runs: { value: number | null; low: number | null; high: number | null; n: number }[], error: 'seeds' | 'sample'): Summary | null {
-  const defined = runs.filter((run) => run.value !== null);
-  if (!defined.length) return null;
-  const mean = (list: number[]) => list.reduce((sum, value) => sum + value, 0) / list.length;
-  const values = defined.map((run) => run.value!);
-  const value = mean(values);
-  const count = values.length;
-  const deviation = count > 1 ? Math.sqrt(values.reduce((sum, one) => sum + (one - value) ** 2, 0) / (count - 1)) : null;
-  let [low, high]: (number | null)[] = [null, null];
-  if (error === 'seeds' && deviation !== null) {
-    const half = ((STUDENT[count - 2] ?? 1.96) * deviation) / Math.sqrt(count);
-    [low, high] = [value - half, value + half];
-  } else {
-    const known = defined.filter((run) => run.low !== null && run.high !== null);
-    if (known.length) [low, high] = [mean(known.map((run) => run.low!)), mean(known.map((run) => run.high!))];
-  }
-  return { value, low, high, n: defined[0].n, runs: count, deviation };
-}
-
-/** A difference with its interval: half-widths of independent numbers add as squares. `null` when nothing is known of the noise. */
-export function difference(a: Summary, b: Summary): { value: number; half: number | null; noise: boolean } {
-  const half = (of: Summary) => (of.low === null || of.high === null ? null : (of.high - of.low) / 2);
-  const [ha, hb] = [half(a), half(b)];
-  const value = a.value - b.value;
-  const both = ha === null || hb === null ? null : Math.hypot(ha, hb);
-  return { value, half: both, noise: both !== null && Math.abs(value) <= both };
 }
 
 /** Values at which an axis is marked. */

@@ -28,10 +28,22 @@ export interface InputSet {
   numbers: Record<string, number>; baseline: 'ceiling' | 'floor' | null;
 }
 export interface Measure { metric: string; title: string; slug: string; keys: { key: string; better: Better }[] }
+/** All runs of a cell together. `low` and `high`: noise of units and seeds; `seeds_low` and `seeds_high`: of seeds alone, from two runs on. */
+export interface Aggregate extends Score { runs: number; deviation: number | null; seeds_low: number | null; seeds_high: number | null }
+/** The first number of a measure, the set `first` less the set `second`, by column. `noise`: does the interval contain 0? */
+export interface Differences {
+  key: string; first: number[]; second: number[]; value: number[]; low: (number | null)[]; high: (number | null)[];
+  noise: (boolean | null)[]; paired: boolean[];
+}
 export interface Run { id: string; seed: number; headline: Record<string, Score> }
 export interface Board {
   name: string; slug: string; sets: InputSet[]; measures: Measure[];
-  cells: { measure: number; set: number; runs: Run[] }[];
+  cells: { measure: number; set: number; runs: Run[]; scores: Record<string, Aggregate> }[];
+  differences: (Differences | null)[];
+  baselines: { measure: number; key: string; name: string; value: number }[];
+  /** Spearman's correlation between measures over the sets that are no baselines. */
+  agreement: { measures: number[]; cells: { value: number | null; n: number }[][] };
+  superseded: { measure: number; set: number; id: string; seed: number; inputs: Record<string, string> }[];
   notes: { measure: number; sets: number[]; text: string }[];
 }
 

@@ -8,6 +8,6 @@ use crate::cli;
 
 /// Prints the completions of a shell.
 pub fn run(args: &cli::Completions) -> Result<ExitCode> {
-    clap_complete::generate(args.shell, &mut cli::command(), "etalon", &mut std::io::stdout());
+    clap_complete::generate(args.shell, &mut crate::options::command(&[]), "etalon", &mut std::io::stdout());
     Ok(ExitCode::SUCCESS)
 }

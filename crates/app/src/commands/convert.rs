@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use etalon::error::Result;
-use etalon::sae::Dictionary;
 use etalon::sae::checkpoint::{self, Loaded};
 use serde_json::json;
 
@@ -12,10 +11,10 @@ use crate::session::Session;
 
 /// Writes a dictionary in another format.
 pub fn run(args: &cli::Convert, session: &Session) -> Result<ExitCode> {
-    let Loaded { dictionary, recognised, notes, about, .. } = checkpoint::load(&args.sae, &session.budget)?;
+    let Loaded { dictionary, recognised, notes, about, .. } = checkpoint::load(&args.sae, session.budget())?;
     session.say(format!("dictionary: {recognised}"));
     notes.iter().for_each(|note| session.say(format!("note: {note}")));
-    checkpoint::save(&dictionary, &about, &args.to, &args.out)?;
+    checkpoint::save(&*dictionary, &about, &args.to, &args.out)?;
     let card = dictionary.card();
     session.answer(format!("{} dictionary: {}", args.to, args.out.display()), || {
         json!({

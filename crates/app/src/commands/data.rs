@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
-use etalon::error::{Complaint, InFile, Result};
+use etalon::error::{InFile, InputError, Result};
 use etalon::input::{self, Source};
 use etalon::labels::worlds::{self, WORLDS};
+use etalon::load;
 use etalon::store::{self, ImportOptions};
-use etalon::study;
 use serde_json::json;
 
 use super::finite;
@@ -35,12 +35,12 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
     let given = given_settings(matches);
     if let Some(maker) = worlds::find(name) {
         if args.from.is_some() {
-            return Err(Complaint::new(format!("the world `{name}` is made, not converted"))
+            return Err(InputError::new(format!("the world `{name}` is made, not converted"))
                 .advice("leave out --from")
                 .into());
         }
-        let world = worlds::make(maker.card().name, &given, args.seed, &session.budget)?;
-        study::save_world(&world, &given, args.seed, out, &session.budget, session.progress(), &session.cancel)?;
+        let world = worlds::make(maker.card().name, &given, args.seed, session.budget())?;
+        load::save_world(&world, &given, args.seed, out, &session.context)?;
         session.answer(
             format!("world: {} ({} rows)", out.display(), world.activations.rows()),
             || json!({"world": out, "rows": world.activations.rows(), "width": world.activations.width()}),
@@ -50,18 +50,18 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
     if !DATA_SETS.iter().any(|(other, _)| other == name) {
         let names: Vec<&str> =
             WORLDS.iter().map(|world| world.card().name).chain(DATA_SETS.map(|(name, _)| name)).collect();
-        return Err(Complaint::new(format!("there is no world or data set `{name}`"))
+        return Err(InputError::new(format!("there is no world or data set `{name}`"))
             .expected(names.join(", "))
             .advice("`etalon data --list` describes them")
             .into());
     }
     if let Some(setting) = given.keys().next() {
-        return Err(Complaint::new(format!("the data set `{name}` has no setting `{setting}`"))
+        return Err(InputError::new(format!("the data set `{name}` has no setting `{setting}`"))
             .advice("settings belong to worlds; `etalon data --list` shows which")
             .into());
     }
     let from = args.from.as_deref().ok_or_else(|| {
-        Complaint::new(format!("`{name}` is converted from files")).advice("name its directory or file with --from")
+        InputError::new(format!("`{name}` is converted from files")).advice("name its directory or file with --from")
     })?;
     match name.as_str() {
         "array" => import_array(from, out, &args.nan, session),
@@ -97,11 +97,10 @@ fn list(session: &Session) {
 
 fn import_array(from: &Path, out: &Path, nan: &str, session: &Session) -> Result<ExitCode> {
     let source = Source::parse(&from.to_string_lossy())?;
-    let mut reader = input::open_rows(&source, &session.budget)?;
+    let mut reader = input::open_rows(&source, session.budget())?;
     session.say(format!("reading {}", reader.kind()));
     let options = ImportOptions { finite: finite(nan), ..ImportOptions::default() };
-    let store = store::import(reader.as_mut(), out, &options, &session.budget, session.progress(), &session.cancel)
-        .in_file(&source.path)?;
+    let store = store::import(reader.as_mut(), out, &options, &session.context).in_file(&source.path)?;
     session.answer(
         format!("store: {} ({} rows of {})", out.display(), store.rows(), store.width()),
         || json!({"store": out, "rows": store.rows(), "width": store.width()}),
@@ -110,7 +109,7 @@ fn import_array(from: &Path, out: &Path, nan: &str, session: &Session) -> Result
 }
 
 fn convert(name: &str, from: &Path, out: &Path, seed: u64, session: &Session) -> Result<ExitCode> {
-    let written = study::convert_data_set(name, from, out, seed, &session.budget)?;
+    let written = load::convert_data_set(name, from, out, seed, session.budget())?;
     let what = if name == "words" { "words" } else { "images" };
     session.answer(
         format!("{}: {} {what}, {} concepts", out.display(), written.images, written.concepts),

@@ -9,12 +9,16 @@ use etalon::codes::Codes;
 use etalon::error::Result;
 use etalon::labels::worlds::{self, World};
 use etalon::results::{Archive, Stored};
-use etalon::run::{Engine, Inputs, Truth};
+use etalon::run::{
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, Inputs, LABELS, NULLS, OTHERS, PAIR_CODES, PAIR_EMBEDDINGS, PAIR_LABELS,
+    PAIRS, TRAINING, TRUTH, Truth,
+};
+use etalon::sae::arch::params::{BANDWIDTH, PENALTY, SPARSITY_WARMUP, TARGET_L0};
 use etalon::sae::checkpoint::{self, Loaded};
 use etalon::sae::train::{Line, Log, Preset, Record, Settings, TrainJob, TrainOptions, steps_of_epochs, train};
-use etalon::sae::{Dictionary, Linear, arch, encode_store};
+use etalon::sae::{Dictionary, arch, encode_store};
 use etalon::store::{ActivationStore, Lock};
-use etalon::study::{Grid, Outcome, Sanity, Set, sanity_sets};
+use etalon::study::{Grid, GridOutcome, Sanity, Set, sanity_sets};
 use serde_json::{Value, json};
 
 use super::{conclude_with, profile};
@@ -90,16 +94,15 @@ impl Chapter {
 pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
     let archive = Archive::open(&args.out)?;
     let _lock = Lock::take(&args.out)?;
-    let engine = session.engine()?;
-    let mut total = Outcome::default();
+    let mut total = GridOutcome::default();
     for chapter in &CHAPTERS {
         session.say(format!("world `{}`", chapter.world));
         let settings = chapter.settings.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        let truth = oracle(worlds::make(chapter.world, &settings, args.seed, &session.budget)?);
+        let truth = oracle(worlds::make(chapter.world, &settings, args.seed, session.budget())?);
         let out = args.out.join("dictionaries").join(chapter.world);
-        let trained = trained(chapter, &truth, args.seed, &out, &engine, session)?;
+        let trained = trained(chapter, &truth, args.seed, &out, session)?;
         let mut sets = vec![Set::new("oracle", truth)];
-        sets.extend(compared(trained, args.seed, &engine, session)?);
+        sets.extend(compared(trained, args.seed, session)?);
         for set in &mut sets {
             set.about.insert("data".into(), json!(chapter.world));
         }
@@ -108,7 +111,8 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
             seeds: vec![args.seed],
             profile: profile("paper"),
             archive: &archive,
-            engine: &engine,
+            units: None,
+            context: &session.context,
         };
         total.add(grid.run(&sets)?);
     }
@@ -121,20 +125,24 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
 }
 
 /// Every dictionary as a set, and for every size and sparsity an untrained one and random codes.
-fn compared(trained: Vec<(Plan, Inputs)>, seed: u64, engine: &Engine<'_>, session: &Session) -> Result<Vec<Set>> {
+fn compared(trained: Vec<(Plan, Inputs)>, seed: u64, session: &Session) -> Result<Vec<Set>> {
     let mut sets: Vec<Set> = Vec::new();
     let mut nulls: BTreeMap<(usize, usize), Vec<Arc<Codes>>> = BTreeMap::new();
     for (plan, inputs) in trained {
         let size = (plan.latents, plan.k);
         let mut made = match nulls.get(&size) {
-            Some(nulls) => vec![Set::new(plan.arch, Inputs { nulls: nulls.clone(), ..inputs })],
+            Some(nulls) => {
+                let with_null = |inputs: Inputs, null: &Arc<Codes>| inputs.and(&NULLS, "", null.clone());
+                vec![Set::new(plan.arch, nulls.iter().fold(inputs, with_null))]
+            }
             None => {
                 let options = Sanity { k: Some(plan.k), seed, ..Sanity::default() };
-                engine.install(|| sanity_sets(plan.arch, &inputs, &options, session.progress(), &session.cancel))?
+                sanity_sets(plan.arch, &inputs, &options, &session.context)?
             }
         };
         made.iter_mut().for_each(|set| drop(set.about.insert("k".into(), json!(plan.k))));
-        nulls.entry(size).or_insert_with(|| made[0].inputs.nulls.clone());
+        let shared = || made[0].inputs.share_all(&NULLS).into_iter().map(|(_, null)| null).collect();
+        nulls.entry(size).or_insert_with(shared);
         sets.append(&mut made);
     }
     Ok(sets)
@@ -144,79 +152,77 @@ fn compared(trained: Vec<(Plan, Inputs)>, seed: u64, engine: &Engine<'_>, sessio
 fn oracle(world: World) -> Inputs {
     let (codes, directions) = (Arc::new(world.codes), world.directions.map(Arc::new));
     let truth = Truth { codes: codes.clone(), directions: directions.clone() };
-    Inputs {
-        codes: Some(codes),
-        embeddings: Some(Arc::new(world.activations)),
-        labels: Some(Arc::new(world.labels)),
-        pairs: world.pairs.map(Arc::new),
-        pair_codes: world.pair_codes.map(Arc::new),
-        pair_embeddings: world.pair_activations.map(Arc::new),
-        pair_labels: world.pair_labels.map(Arc::new),
-        directions,
-        truth: Some(Arc::new(truth)),
-        ..Inputs::default()
+    let mut inputs = Inputs::default()
+        .with(&CODES, codes)
+        .with(&EMBEDDINGS, world.activations)
+        .with(&LABELS, world.labels)
+        .with(&TRUTH, truth);
+    if let Some(pairs) = world.pairs {
+        inputs.put(&PAIRS, pairs);
     }
+    if let Some(codes) = world.pair_codes {
+        inputs.put(&PAIR_CODES, codes);
+    }
+    if let Some(activations) = world.pair_activations {
+        inputs.put(&PAIR_EMBEDDINGS, activations);
+    }
+    if let Some(labels) = world.pair_labels {
+        inputs.put(&PAIR_LABELS, labels);
+    }
+    if let Some(directions) = directions {
+        inputs.put(&DIRECTIONS, directions);
+    }
+    inputs
 }
 
 /// The same inputs with the codes and directions of dictionaries that are trained now, all in one pass, or were before.
-fn trained(
-    chapter: &Chapter,
-    truth: &Inputs,
-    seed: u64,
-    out: &Path,
-    engine: &Engine<'_>,
-    session: &Session,
-) -> Result<Vec<(Plan, Inputs)>> {
-    let Some(store) = truth.embeddings.as_deref() else { return Ok(Vec::new()) };
+fn trained(chapter: &Chapter, truth: &Inputs, seed: u64, out: &Path, session: &Session) -> Result<Vec<(Plan, Inputs)>> {
+    let (store, context) = (truth.get(&EMBEDDINGS)?, &session.context);
     let plans = chapter.plans();
     let job = |plan: &Plan| -> Result<TrainJob> {
         let steps = steps_of_epochs(store.rows(), BATCH, EPOCHS);
         let settings = Settings {
             k: plan.k,
-            target_l0: plan.k as f64,
-            // So few steps need a firm hand to reach that.
-            penalty: 50.0,
-            bandwidth: 0.05,
             seed: seed + plan.seed,
             batch: BATCH,
             steps,
             rate: 1e-3,
             warmup: steps / 20,
-            sparsity_warmup: steps / 10,
             ..arch::find(plan.arch)?.settings(Preset::Etalon, store.width(), plan.latents)
         };
+        // So few steps need a large penalty to reach the target.
+        let settings = settings.with(&TARGET_L0, plan.k as f64).with(&PENALTY, 50.0).with(&BANDWIDTH, 0.05);
+        let settings = settings.with(&SPARSITY_WARMUP, steps / 10);
         let out = out.join(format!("{}-{}-k{}-seed{}", plan.arch, plan.latents, plan.k, seed + plan.seed));
         Ok(TrainJob { settings, initial: None, out })
     };
     let jobs = plans.iter().map(job).collect::<Result<Vec<_>>>()?;
     let options = TrainOptions { seed, save_every: 0, ..TrainOptions::default() };
-    let (budget, progress, cancel) = (&session.budget, session.progress(), &session.cancel);
-    engine.install(|| {
-        train(store, &jobs, &options, budget, progress, &mut Quiet, cancel)?;
-        let loaded = plans.iter().zip(&jobs).map(|(plan, job)| {
-            let Loaded { dictionary, about, .. } = checkpoint::load(&job.out, budget)?;
-            let encode = |store: &ActivationStore| encode_store(&dictionary, store, progress, cancel).map(Arc::new);
-            let inputs = Inputs {
-                codes: Some(encode(store)?),
-                pair_codes: truth.pair_embeddings.as_deref().map(encode).transpose()?,
-                directions: Some(Arc::new(directions(&dictionary)?)),
-                dictionary: Some(Arc::new(dictionary)),
-                training: Record::of(&about).map(Arc::new),
-                ..truth.clone()
-            };
-            Ok((*plan, inputs))
-        });
-        let mut loaded = loaded.collect::<Result<Vec<(Plan, Inputs)>>>()?;
-        if let Some((twin, other)) = loaded.pop() {
-            let alike = loaded.iter_mut().find(|(plan, _)| Plan { seed: twin.seed, ..*plan } == twin);
-            alike.into_iter().for_each(|(_, inputs)| inputs.others.extend(other.directions.clone()));
+    context.install(|| train(store, &jobs, &options, &mut Quiet, context))?;
+    let loaded = plans.iter().zip(&jobs).map(|(plan, job)| {
+        let Loaded { dictionary, about, .. } = checkpoint::load(&job.out, context.budget())?;
+        let dictionary: Arc<dyn Dictionary> = dictionary.into();
+        let directions = ActivationStore::from_rows(dictionary.directions().to_vec(), dictionary.card().width)?;
+        let mut inputs = truth.clone().with(&CODES, encode_store(&*dictionary, store, context)?);
+        inputs.remove(&PAIR_CODES);
+        if let Some(store) = truth.find(&PAIR_EMBEDDINGS) {
+            inputs.put(&PAIR_CODES, encode_store(&*dictionary, store, context)?);
         }
-        Ok(loaded)
-    })
-}
-
-fn directions(dictionary: &Linear) -> Result<ActivationStore> {
-    ActivationStore::from_rows(dictionary.directions().to_vec(), dictionary.card().width)
+        if let Some(record) = Record::of(&about) {
+            inputs.put(&TRAINING, record);
+        }
+        inputs.put(&DIRECTIONS, directions);
+        inputs.put(&DICTIONARY, dictionary);
+        Ok((*plan, inputs))
+    });
+    let mut loaded = loaded.collect::<Result<Vec<(Plan, Inputs)>>>()?;
+    if let Some((twin, other)) = loaded.pop() {
+        let alike = loaded.iter_mut().find(|(plan, _)| Plan { seed: twin.seed, ..*plan } == twin);
+        if let (Some((_, inputs)), Some(directions)) = (alike, other.share(&DIRECTIONS)) {
+            inputs.add(&OTHERS, "", directions);
+        }
+    }
+    Ok(loaded)
 }
 
 /// The progress bar says enough.

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use etalon::codes::Codes;
-use etalon::error::{Complaint, Result};
+use etalon::error::{InputError, Result};
 use etalon::input::Finite;
+use etalon::load::load_activations;
 use etalon::sae::checkpoint::{self, Loaded};
-use etalon::sae::{Encoded, Linear, Precision, encode_to_disk, random_codes, untrained};
+use etalon::sae::{Dictionary, Encoded, Linear, Precision, encode_to_disk, random_codes_within, untrained};
 use etalon::store::{self, ActivationStore};
-use etalon::study::load_activations;
 use serde_json::json;
 
 use crate::cli;
@@ -17,19 +17,24 @@ use crate::session::Session;
 
 /// Turns activations into codes.
 pub fn run(args: &cli::Encode, session: &Session) -> Result<ExitCode> {
-    let store = load_activations(Path::new(&args.store), Finite::Refuse, &session.budget)?;
+    let store = load_activations(Path::new(&args.store), Finite::Refuse, session.budget())?;
     let (mut recognised, mut precision) = (args.sae.clone(), None);
     let chosen = Precision::named(&args.precision)?;
-    let mut encode_by = |mut dictionary: Linear| {
+    let mut encode_by = |mut dictionary: Box<dyn Dictionary>| {
         dictionary.set_precision(chosen);
         precision = Some(dictionary.precision());
-        encode(args, &dictionary, &store, session)
+        encode(args, &*dictionary, &store, session)
     };
     let encoded = match args.sae.as_str() {
-        "random" => save_random(args, &store)?,
-        "untrained" => encode_by(untrained(&store, args.latents, args.k, args.seed)?)?,
+        "random" => save_random(args, &store, session)?,
+        "untrained" => {
+            let bytes = Linear::bytes(args.latents, store.width());
+            let memory =
+                session.budget().reserve(bytes, format!("an untrained dictionary of {} latents", args.latents))?;
+            encode_by(Box::new(untrained(&store, args.latents, args.k, args.seed)?.holding(memory)))?
+        }
         path => {
-            let loaded: Loaded = checkpoint::load(Path::new(path), &session.budget)?;
+            let loaded: Loaded = checkpoint::load(Path::new(path), session.budget())?;
             session.say(format!("dictionary: {}", loaded.recognised));
             loaded.notes.iter().for_each(|note| session.say(format!("note: {note}")));
             recognised = loaded.recognised;
@@ -52,11 +57,14 @@ pub fn run(args: &cli::Encode, session: &Session) -> Result<ExitCode> {
 }
 
 /// Encodes straight into the files.
-fn encode(args: &cli::Encode, dictionary: &Linear, store: &ActivationStore, session: &Session) -> Result<Encoded> {
+fn encode(
+    args: &cli::Encode,
+    dictionary: &dyn Dictionary,
+    store: &ActivationStore,
+    session: &Session,
+) -> Result<Encoded> {
     let back = args.reconstruction.as_deref();
-    let engine = session.engine()?;
-    let encoded =
-        engine.install(|| encode_to_disk(dictionary, store, &args.out, back, session.progress(), &session.cancel))?;
+    let encoded = encode_to_disk(dictionary, store, &args.out, back, &session.context)?;
     if let Some(path) = back {
         session.wrote("reconstructions", path);
     }
@@ -64,11 +72,11 @@ fn encode(args: &cli::Encode, dictionary: &Linear, store: &ActivationStore, sess
 }
 
 /// Random codes look at nothing but the number of rows.
-fn save_random(args: &cli::Encode, store: &ActivationStore) -> Result<Encoded> {
+fn save_random(args: &cli::Encode, store: &ActivationStore, session: &Session) -> Result<Encoded> {
     if args.reconstruction.is_some() {
-        return Err(Complaint::new("random codes cannot be decoded").advice("leave out --reconstruction").into());
+        return Err(InputError::new("random codes cannot be decoded").advice("leave out --reconstruction").into());
     }
-    let codes = random_codes(store.rows(), args.latents, args.k, args.seed)?;
+    let codes = random_codes_within(store.rows(), args.latents, args.k, args.seed, session.budget())?;
     save_codes(&codes, &args.out)?;
     Ok(Encoded { rows: codes.rows(), latents: codes.latents(), entries: codes.entries() })
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
-use etalon::error::{Complaint, Error, Result};
-use etalon::metrics::{METRICS, Metric, evaluate, recipe};
+use etalon::error::{Error, InputError, Result};
+use etalon::metrics::{METRICS, Metric, evaluate_together, recipe};
 use etalon::report;
 use etalon::results::{ResultFile, Stored};
 use etalon::store::disk;
@@ -22,8 +22,7 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
     let metrics = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
     let given = given_params(&metrics, matches)?;
     args.out.as_deref().map_or(Ok(()), disk::check_target)?;
-    let engine = session.engine()?;
-    let inputs = load_inputs(&args.inputs.paths(), finite(&args.nan), &engine, session)?;
+    let inputs = load_inputs(&args.inputs.given, finite(&args.nan), session)?;
     // Every complaint about options and inputs comes before the first long computation.
     let recipes = metrics
         .iter()
@@ -33,10 +32,9 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
             recipe(*metric, &inputs, &mine, profile(&args.profile), args.seed)
         })
         .collect::<Result<Vec<_>>>()?;
-    let mut results = Vec::new();
-    for (metric, recipe) in metrics.iter().zip(recipes) {
-        results.push(evaluate(*metric, &inputs, recipe, &engine)?);
-    }
+    let work: Vec<_> = metrics.into_iter().zip(recipes).collect();
+    let results = evaluate_together(&work, &inputs, None, &session.context, |_, result| Ok(result));
+    let results = results.into_iter().collect::<Result<Vec<_>>>()?;
     let json = results.iter().map(ResultFile::to_json).collect::<Result<Vec<Value>>>()?;
     let json = if json.len() == 1 { json.into_iter().next().unwrap_or_default() } else { Value::Array(json) };
     if let Some(out) = &args.out {
@@ -45,9 +43,9 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
         session.wrote("results", out);
     }
     if let Some(out) = &args.saebench {
-        let paths = args.inputs.paths();
-        let path = paths.sae.or(paths.codes).unwrap_or_default();
-        let name = Path::new(&path).file_stem().map_or("codes".into(), |name| name.to_string_lossy().into_owned());
+        let given = &args.inputs.given;
+        let path = given.first("sae").or(given.first("codes")).unwrap_or_default();
+        let name = Path::new(path).file_stem().map_or("codes".into(), |name| name.to_string_lossy().into_owned());
         let mut about = Set::new(&name, inputs).about;
         about.insert("inputs".into(), json!(name));
         let named = results.iter().map(|result| Stored::new(result.clone(), about.clone()));
@@ -75,7 +73,7 @@ fn given_params(metrics: &[&'static dyn Metric], matches: Option<&ArgMatches>) -
         if !metrics.iter().any(|metric| declares(*metric, param.name)) {
             let owners: Vec<&str> =
                 METRICS.iter().filter(|metric| declares(**metric, param.name)).map(|m| m.card().name).collect();
-            return Err(Complaint::new(format!(
+            return Err(InputError::new(format!(
                 "no metric of this evaluation has `--{}`",
                 param.name.replace('_', "-")
             ))

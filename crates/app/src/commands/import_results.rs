@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use etalon::error::{Complaint, Result};
-use etalon::results::{Archive, saebench};
+use etalon::error::{InputError, Result};
+use etalon::report::saebench;
+use etalon::results::Archive;
 use etalon::store::Lock;
-use etalon::study::Outcome;
+use etalon::study::GridOutcome;
 
 use super::conclude;
 use crate::cli;
@@ -18,7 +19,7 @@ pub fn run(args: &cli::ImportResults, session: &Session) -> Result<ExitCode> {
         session.say(format!("left out: {} ({reason})", file.display()));
     }
     if imported.results.is_empty() {
-        return Err(Complaint::new("there are no results of SAEBench here")
+        return Err(InputError::new("there are no results of SAEBench here")
             .expected("files whose names end with eval_results.json, in any folder below")
             .found(format!("{} that cannot be understood", imported.refused.len()))
             .file(&args.directory)
@@ -26,7 +27,7 @@ pub fn run(args: &cli::ImportResults, session: &Session) -> Result<ExitCode> {
     }
     let archive = Archive::open(&args.out)?;
     let _lock = Lock::take(&args.out)?;
-    let mut outcome = Outcome::default();
+    let mut outcome = GridOutcome::default();
     for stored in &imported.results {
         let known = archive.get(&stored.id)?.is_some();
         archive.put(&stored.result, &stored.about)?;

@@ -1,14 +1,13 @@
 //! `etalon layout`.
 
-use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use etalon::error::{Complaint, Result};
-use etalon::kernel::neighbours::Distance;
-use etalon::kernel::umap::{self, Layout, Options};
-use etalon::store::{disk, write_npy};
-use etalon::study::load_directions;
+use etalon::error::{InputError, Result};
+use etalon::load::load_directions;
+use etalon::store::{csv_text, disk, write_npy};
+use etalon_kernel::neighbours::Distance;
+use etalon_kernel::umap::{self, Layout, Options};
 use serde_json::json;
 
 use crate::cli;
@@ -18,16 +17,16 @@ use crate::session::Session;
 pub fn run(args: &cli::Layout, session: &Session) -> Result<ExitCode> {
     let ending = args.out.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_lowercase();
     if !["npy", "csv"].contains(&ending.as_str()) {
-        return Err(Complaint::new("a layout is written as an array or as a table")
+        return Err(InputError::new("a layout is written as an array or as a table")
             .expected("--out FILE.npy or --out FILE.csv")
             .file(&args.out)
             .into());
     }
     disk::check_target(&args.out)?;
-    let store = load_directions(&args.rows, &session.budget)?;
+    let store = load_directions(&args.rows, session.budget())?;
     let (rows, width) = (store.rows(), store.width());
     let bytes = (rows as u64).saturating_mul(8 * width as u64 + 64 * args.neighbours as u64);
-    let _memory = session.budget.take(bytes, format!("a map of {rows} rows of width {width}"))?;
+    let _memory = session.budget().reserve(bytes, format!("a map of {rows} rows of width {width}"))?;
     let tile = store.tile(0..rows)?;
     let options = Options {
         neighbours: args.neighbours,
@@ -36,8 +35,7 @@ pub fn run(args: &cli::Layout, session: &Session) -> Result<ExitCode> {
         seed: args.seed,
         distance: if args.metric == "euclidean" { Distance::Euclidean } else { Distance::Cosine },
     };
-    let engine = session.engine()?;
-    let map = engine.install(|| umap::layout(&tile.values, width, &options, session.progress(), &session.cancel))?;
+    let map = session.context.install(|| umap::layout(&tile.values, width, &options, &session.context))?;
     if ending == "npy" {
         write_npy(&args.out, rows, 2, |row, into| {
             into.copy_from_slice(&map.points[row]);
@@ -59,10 +57,7 @@ pub fn run(args: &cli::Layout, session: &Session) -> Result<ExitCode> {
 }
 
 fn write_csv(path: &Path, map: &Layout) -> Result<()> {
-    let mut text = String::from("row,x,y\n");
-    for (row, [x, y]) in map.points.iter().enumerate() {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{row},{x},{y}");
-    }
-    disk::write(path, text.as_bytes())
+    let header = ["row", "x", "y"].map(String::from);
+    let points = map.points.iter().enumerate().map(|(row, [x, y])| [row.to_string(), x.to_string(), y.to_string()]);
+    disk::write(path, csv_text([header].into_iter().chain(points))?.as_bytes())
 }

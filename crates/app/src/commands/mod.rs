@@ -1,7 +1,6 @@
 //! One file per command.
 
 pub mod archs;
-mod baselines;
 pub mod completions;
 pub mod convert;
 pub mod data;
@@ -17,20 +16,23 @@ pub mod samples;
 pub mod sanity;
 pub mod serve;
 pub mod train;
+pub mod unit;
 pub mod verify;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use etalon::error::{Complaint, Error, Result};
+use etalon::error::{Error, InputError, Result};
 use etalon::input::Finite;
+use etalon::load::{Given, Opening, Recognised};
 use etalon::metrics::{self as catalogue, METRICS, Metric};
 use etalon::report as pages;
-use etalon::results::{Archive, Profile, Stored, saebench};
-use etalon::run::{Engine, Inputs};
+use etalon::report::saebench;
+use etalon::results::{Archive, Profile, Stored};
+use etalon::run::Inputs;
 use etalon::store::disk;
-use etalon::study::{Outcome, Paths, Recognised};
+use etalon::study::GridOutcome;
 use serde_json::json;
 
 use crate::session::Session;
@@ -49,7 +51,7 @@ fn finite(rule: &str) -> Finite {
 fn find_metric(name: &str) -> Result<&'static dyn Metric> {
     catalogue::find(name).ok_or_else(|| {
         let names: Vec<&str> = METRICS.iter().map(|metric| metric.card().name).collect();
-        Complaint::new(format!("there is no metric `{name}`"))
+        InputError::new(format!("there is no metric `{name}`"))
             .expected(names.join(", "))
             .advice("`etalon metrics` describes them")
             .into()
@@ -57,11 +59,11 @@ fn find_metric(name: &str) -> Result<&'static dyn Metric> {
 }
 
 /// Reads the inputs that are named, and encodes them if a dictionary is.
-fn load_inputs(paths: &Paths, finite: Finite, engine: &Engine<'_>, session: &Session) -> Result<Inputs> {
-    let open = || paths.open(Path::new(""), finite, &session.budget, &session.watch());
-    let (inputs, recognised) = engine.install(open)?;
-    say_recognised(recognised.as_ref(), session);
-    Ok(inputs)
+fn load_inputs(given: &Given, finite: Finite, session: &Session) -> Result<Inputs> {
+    let opening = Opening { finite, ..Opening::at(Path::new("")) };
+    let opened = session.context.install(|| given.open(&opening, &session.context))?;
+    say_recognised(opened.recognised.as_ref(), session);
+    Ok(opened.inputs)
 }
 
 /// Says what a checkpoint turned out to be.
@@ -77,7 +79,7 @@ fn write_saebench(out: &Path, results: &[Stored], session: &Session) -> Result<(
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let files = saebench::files(results, now)?;
     if files.is_empty() {
-        return Err(Complaint::new("none of these results has a place in SAEBench")
+        return Err(InputError::new("none of these results has a place in SAEBench")
             .expected("core, sparse_probing, sae_probes, scr, tpp, absorption or meta_structure")
             .into());
     }
@@ -98,7 +100,7 @@ fn write_saebench(out: &Path, results: &[Stored], session: &Session) -> Result<(
 }
 
 /// Writes the report of a results directory, prints the table, and lists what failed.
-fn conclude(archive: &Archive, title: &str, outcome: &Outcome, session: &Session) -> Result<ExitCode> {
+fn conclude(archive: &Archive, title: &str, outcome: &GridOutcome, session: &Session) -> Result<ExitCode> {
     conclude_with(archive, title, outcome, |_| true, session)
 }
 
@@ -106,7 +108,7 @@ fn conclude(archive: &Archive, title: &str, outcome: &Outcome, session: &Session
 fn conclude_with(
     archive: &Archive,
     title: &str,
-    outcome: &Outcome,
+    outcome: &GridOutcome,
     shown: impl Fn(&Stored) -> bool,
     session: &Session,
 ) -> Result<ExitCode> {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use etalon::error::{Complaint, Result};
+use etalon::error::{InputError, Result};
 use etalon::report;
 use etalon::results::Archive;
 use serde_json::json;
@@ -19,7 +19,7 @@ pub fn run(args: &cli::Report, session: &Session) -> Result<ExitCode> {
         session.say(format!("left out, damaged: {} ({})", damaged.file.display(), damaged.reason));
     }
     if results.is_empty() {
-        return Err(Complaint::new("there are no results here")
+        return Err(InputError::new("there are no results here")
             .expected("a directory that `etalon run`, `etalon sanity` or `etalon demo` wrote")
             .file(&args.directory)
             .into());

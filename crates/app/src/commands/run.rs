@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use etalon::error::{Error, Result};
 use etalon::results::Archive;
 use etalon::store::Lock;
-use etalon::study::{Failure, Grid, Outcome, Study};
+use etalon::study::{Failure, Grid, GridOutcome, Study};
 
 use super::{conclude, say_recognised, write_saebench};
 use crate::cli;
@@ -17,18 +17,19 @@ pub fn run(args: &cli::Run, session: &Session) -> Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| study.out.clone());
     let archive = Archive::open(&out)?;
     let _lock = Lock::take(&out)?;
-    let engine = session.engine()?.keep_units_in(out.join("units"));
+    let units = out.join("units");
     let grid = Grid {
         metrics: study.metrics.clone(),
         seeds: study.seeds.clone(),
         profile: study.profile,
         archive: &archive,
-        engine: &engine,
+        units: Some(&units),
+        context: &session.context,
     };
-    let mut total = Outcome::default();
+    let mut total = GridOutcome::default();
     for (place, name) in study.sets().enumerate() {
         session.say(format!("set {}: {name}", place + 1));
-        match engine.install(|| study.load(place, &session.budget, session.progress(), &session.cancel)) {
+        match session.context.install(|| study.load(place, &session.context)) {
             Ok((set, recognised)) => {
                 say_recognised(recognised.as_ref(), session);
                 total.add(grid.run(&[set])?);

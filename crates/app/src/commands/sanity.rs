@@ -15,18 +15,23 @@ use crate::session::Session;
 /// The codes under test beside untrained and random ones, through all metrics.
 pub fn run(args: &cli::SanityArgs, session: &Session) -> Result<ExitCode> {
     let chosen = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
-    let engine = session.engine()?;
-    let inputs = load_inputs(&args.inputs.paths(), Finite::Refuse, &engine, session)?;
+    let inputs = load_inputs(&args.inputs.given, Finite::Refuse, session)?;
     let options = Sanity { k: args.k, nulls: args.nulls, seed: args.seed };
-    let sets = engine.install(|| sanity_sets(&args.name, &inputs, &options, session.progress(), &session.cancel))?;
+    let sets = sanity_sets(&args.name, &inputs, &options, &session.context)?;
     let archive = Archive::open(&args.out)?;
     let _lock = Lock::take(&args.out)?;
     let mut metrics = if args.metrics.is_empty() { Grid::quick_metrics() } else { Grid::all_metrics() };
     if !chosen.is_empty() {
         metrics.retain(|(metric, _)| chosen.iter().any(|other| other.card().name == metric.card().name));
     }
-    let grid =
-        Grid { metrics, seeds: vec![args.seed], profile: profile(&args.profile), archive: &archive, engine: &engine };
+    let grid = Grid {
+        metrics,
+        seeds: vec![args.seed],
+        profile: profile(&args.profile),
+        archive: &archive,
+        units: None,
+        context: &session.context,
+    };
     let outcome = grid.run(&sets)?;
     conclude(&archive, "Sanity check", &outcome, session)
 }

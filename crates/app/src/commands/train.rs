@@ -5,49 +5,49 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use etalon::error::{Complaint, Error, Result};
+use etalon::error::{Error, InputError, Result};
 use etalon::input::{Finite, read_tensors};
-use etalon::sae::arch;
-use etalon::sae::baseline;
-use etalon::sae::train::{
-    Early, Line, Log, Order, Preset, Radius, Settings, TrainJob, TrainOptions, Trained, steps_of_epochs, train,
-};
-use etalon::sae::{Dictionary, Precision};
+use etalon::load::load_activations;
+use etalon::sae::train::{Early, Line, Log, Order, Preset, TrainJob, TrainOptions, Trained, steps_of_epochs, train};
+use etalon::sae::{Precision, checkpoint};
 use etalon::store::{ActivationStore, disk};
-use etalon::study::load_activations;
+use etalon::study::{BaselineJob, Changes, TrainingGrid};
 use serde_json::{Value, json};
 
-use super::baselines;
 use crate::cli;
 use crate::session::Session;
 use crate::tensorboard::Events;
 
-/// Times that every row is used when nothing is said.
-const EPOCHS: f64 = 10.0;
-
 /// Trains dictionaries.
 pub fn run(args: &cli::Train, session: &Session) -> Result<ExitCode> {
-    let all = load_activations(Path::new(&args.store), Finite::Refuse, &session.budget)?;
+    let all = load_activations(Path::new(&args.store), Finite::Refuse, session.budget())?;
     let part = |name: &Option<String>| name.as_deref().map(|name| all.select_split(name)).transpose();
     let (chosen, held_out) = (part(&args.split)?, part(&args.held_out)?);
     let store = chosen.as_ref().unwrap_or(&all);
-    let (baselines, learnt): (Vec<&str>, Vec<&str>) =
-        args.arch.iter().map(String::as_str).partition(|name| baseline::find(name).is_some());
-    let mut jobs = jobs(args, &learnt, store, session)?;
-    let mut wanted = baselines::wanted(args, &baselines);
-    // One dictionary goes to the output itself, several below it.
-    match (jobs.as_mut_slice(), wanted.as_mut_slice()) {
-        ([job], []) => job.out.clone_from(&args.out),
-        ([], [one]) => one.out.clone_from(&args.out),
-        _ => {}
+    let grid = TrainingGrid {
+        archs: &args.arch,
+        latents: &args.latents,
+        ks: &args.k,
+        seeds: &args.seed,
+        preset: Preset::named(&args.preset)?,
+        changes: changes(args),
+        initial: args.init.as_ref().map(|path| read_tensors(path, session.budget())).transpose()?,
+        out: &args.out,
+    };
+    let plan = grid.plan(store)?;
+    if let (Some(job), Some(_)) = (plan.jobs.first(), &args.like) {
+        return Err(InputError::new("`--like` is for baselines, which are not trained")
+            .found(format!("`{}`", job.settings.arch))
+            .advice("leave it out, or train and make baselines by two commands")
+            .into());
     }
-    let engine = session.engine()?;
-    let made = engine.install(|| baselines::make(args, &wanted, store, session))?;
-    if jobs.is_empty() {
+    let context = &session.context;
+    let made = context.install(|| make(args, &plan.baselines, store, session))?;
+    if plan.jobs.is_empty() {
         conclude(&[], &[], made, session);
         return Ok(ExitCode::SUCCESS);
     }
-    let steps = jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0);
+    let steps = plan.jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0);
     let options = TrainOptions {
         order: if args.order == "sequential" { Order::Sequential } else { Order::Shuffle },
         window: args.window,
@@ -63,13 +63,29 @@ pub fn run(args: &cli::Train, session: &Session) -> Result<ExitCode> {
         stop_after: args.stop_after,
         precision: Precision::named(&args.precision)?,
     };
-    let folders = args.tensorboard.as_ref().map(|folder| folders(folder, &jobs)).unwrap_or_default();
-    let mut log =
-        Lines { path: args.log.clone(), file: None, folders, events: Vec::new(), several: jobs.len() > 1, session };
-    let (budget, progress, cancel) = (&session.budget, session.progress(), &session.cancel);
-    let trained = engine.install(|| train(store, &jobs, &options, budget, progress, &mut log, cancel))?;
-    conclude(&jobs, &trained, made, session);
+    let folders = args.tensorboard.as_ref().map(|folder| folders(folder, &plan.jobs)).unwrap_or_default();
+    let several = plan.jobs.len() > 1;
+    let mut log = Lines { path: args.log.clone(), file: None, folders, events: Vec::new(), several, session };
+    let trained = context.install(|| train(store, &plan.jobs, &options, &mut log, context))?;
+    conclude(&plan.jobs, &trained, made, session);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Options that replace settings of the preset.
+fn changes(args: &cli::Train) -> Changes {
+    Changes {
+        batch: args.batch,
+        steps: args.steps,
+        epochs: args.epochs,
+        rate: args.lr,
+        warmup: args.warmup,
+        decay_start: args.decay_start,
+        clip: args.clip,
+        dead_after: args.dead_after,
+        resample: args.resample,
+        normalise: args.normalise,
+        params: args.params.given.clone(),
+    }
 }
 
 /// A folder of TensorBoard for every dictionary: one alone needs no folder of its own.
@@ -78,79 +94,28 @@ fn folders(folder: &Path, jobs: &[TrainJob]) -> Vec<PathBuf> {
     if jobs.len() == 1 { vec![folder.to_path_buf()] } else { jobs.iter().map(own).collect() }
 }
 
-/// One job for every combination of the lists.
-fn jobs(args: &cli::Train, names: &[&str], store: &ActivationStore, session: &Session) -> Result<Vec<TrainJob>> {
-    if let Some(name) = names.first() {
-        let architecture = arch::find(name)?.card().name;
-        if args.latents.is_empty() {
-            return Err(Complaint::new(format!("nothing says how many latents `{architecture}` should have"))
-                .advice("add --latents L")
-                .into());
-        }
-        if args.like.is_some() {
-            return Err(Complaint::new("`--like` is for baselines, which are not trained")
-                .found(format!("`{architecture}`"))
-                .advice("leave it out, or train and make baselines by two commands")
-                .into());
-        }
-    }
-    let initial = args.init.as_ref().map(|path| read_tensors(path, &session.budget)).transpose()?;
-    let preset = Preset::named(&args.preset)?;
-    let ks: Vec<Option<usize>> = if args.k.is_empty() { vec![None] } else { args.k.iter().map(|&k| Some(k)).collect() };
-    let mut jobs: Vec<TrainJob> = Vec::new();
-    for name in names {
-        for &latents in &args.latents {
-            for &k in &ks {
-                for &seed in &args.seed {
-                    let mut settings = arch::find(name)?.settings(preset, store.width(), latents);
-                    apply(args, &mut settings, store.rows());
-                    (settings.k, settings.seed) = (k.unwrap_or(settings.k), seed);
-                    let k = k.map_or(String::new(), |k| format!("-k{k}"));
-                    let out = args.out.join(format!("{name}-{latents}{k}-seed{seed}"));
-                    jobs.push(TrainJob { settings, initial: initial.clone(), out });
-                }
-            }
-        }
-    }
-    Ok(jobs)
-}
-
-/// Options that were given replace those of the preset.
-fn apply(args: &cli::Train, settings: &mut Settings, rows: usize) {
-    let epochs = args.epochs.unwrap_or(EPOCHS);
-    settings.batch = args.batch;
-    settings.steps = args.steps.unwrap_or_else(|| steps_of_epochs(rows, args.batch, epochs));
-    set(&mut settings.rate, args.lr);
-    set(&mut settings.warmup, args.warmup);
-    set(&mut settings.penalty, args.l1);
-    set(&mut settings.sparsity_warmup, args.sparsity_warmup);
-    set(&mut settings.target_l0, args.target_l0);
-    set(&mut settings.bandwidth, args.bandwidth);
-    set(&mut settings.anneal_start, args.anneal_start);
-    set(&mut settings.queue, args.queue);
-    set(&mut settings.k_anneal, args.k_anneal);
-    set(&mut settings.dead_after, args.dead_after);
-    set(&mut settings.candidates, args.candidates);
-    set(&mut settings.neighbours, args.neighbours);
-    set(&mut settings.radius, args.radius.map(Radius::Relative));
-    settings.decay_start = args.decay_start.or(settings.decay_start);
-    settings.resample = args.resample.or(settings.resample);
-    settings.normalise |= args.normalise;
-    if let Some(clip) = args.clip {
-        settings.clip = (clip > 0.0).then_some(clip);
-    }
-    if !args.groups.is_empty() {
-        settings.groups.clone_from(&args.groups);
-    }
-    if let [start, end] = args.exponents[..] {
-        settings.exponents = (start, end);
-    }
-}
-
-fn set<T>(place: &mut T, given: Option<T>) {
-    if let Some(given) = given {
-        *place = given;
-    }
+/// Makes and saves baselines, which takes no steps; answers a line and an object for each.
+fn make(
+    args: &cli::Train,
+    baselines: &[BaselineJob],
+    store: &ActivationStore,
+    session: &Session,
+) -> Result<Vec<(String, Value)>> {
+    let like = match &args.like {
+        Some(path) if !baselines.is_empty() => Some(checkpoint::load(path, session.budget())?.dictionary),
+        _ => None,
+    };
+    let one = |job: &BaselineJob| {
+        let (dictionary, out) = (job.run(store, like.as_deref(), &session.context)?, &job.out);
+        let card = dictionary.card();
+        let text = format!("dictionary: {} ({}, {} latents, a baseline)", out.display(), card.arch, card.latents);
+        let json = json!({
+            "sae": out, "arch": card.arch, "latents": card.latents, "steps": 0, "baseline": true,
+            "id": dictionary.id(),
+        });
+        Ok((text, json))
+    };
+    baselines.iter().map(one).collect()
 }
 
 fn conclude(jobs: &[TrainJob], trained: &[Trained], made: Vec<(String, Value)>, session: &Session) {
@@ -194,7 +159,7 @@ impl Log for Lines<'_> {
             let first = std::fs::read_to_string(path).unwrap_or_default();
             let ours = first.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
             if ours.is_none_or(|line| line.get("step").is_none()) {
-                return Err(Complaint::new("the file of the log is not a log of a training")
+                return Err(InputError::new("the file of the log is not a log of a training")
                     .advice("choose another file")
                     .file(path)
                     .into());

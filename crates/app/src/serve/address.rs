@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use etalon::error::{Complaint, Result};
+use etalon::error::{InputError, Result};
 
 /// Where the server listens.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ impl Address {
             None => IpAddr::V4(Ipv4Addr::LOCALHOST),
             Some("localhost") => IpAddr::V4(Ipv4Addr::LOCALHOST),
             Some(text) => text.trim_matches(['[', ']']).parse().map_err(|_| {
-                Complaint::new("`--bind` is not the address of a machine")
+                InputError::new("`--bind` is not the address of a machine")
                     .expected("an IP address, such as 127.0.0.1 or 0.0.0.0 or ::1")
                     .found(format!("`{}`", text.escape_debug()))
                     .advice("leave it out to be reachable from this machine only")

@@ -1,75 +1,172 @@
-//! What the server says, and the headers that every answer carries.
+//! What the server sends: content with its type and validator, refusals, and the headers of every response.
 
-use std::borrow::Cow;
-use std::io::{Result, Write};
+use std::io::{self, Write};
 
-/// Scripts, styles, data and pictures come from this server alone; nothing that stands in data can run.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+use axum::body::{Body, Bytes};
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 
-/// An answer.
+use super::stream;
+
+/// Scripts, styles, data and pictures come from this server alone; nothing that is part of the data can run.
+const SECURITY_HEADERS: [(&str, &str); 6] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+         img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+];
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Browsers may keep the content, and ask before each use whether it is still current.
+const REVALIDATE: &str = "private, no-cache";
+
+/// The address of an image is its hash, so its content does not change.
+const IMMUTABLE: &str = "private, max-age=31536000, immutable";
+
+/// Content of one address.
 pub struct Answer {
-    /// The status.
-    pub status: u16,
-    /// The type of the content.
-    pub kind: &'static str,
-    /// The content.
-    pub body: Cow<'static, [u8]>,
-    /// How long a browser may keep it.
-    pub keep: &'static str,
-    /// The cookie to set.
-    pub cookie: Option<String>,
+    kind: &'static str,
+    cache: &'static str,
+    /// A hash of the content before compression.
+    tag: Option<String>,
+    content: Content,
 }
 
+enum Content {
+    Whole(Bytes),
+    /// Written piece by piece while it is sent.
+    Streamed(u64, Writer),
+}
+
+type Writer = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
+
 impl Answer {
-    /// Content that is there.
-    pub fn found(kind: &'static str, body: impl Into<Cow<'static, [u8]>>) -> Answer {
-        Answer { status: 200, kind, body: body.into(), keep: "no-store", cookie: None }
+    /// Content that fits into memory.
+    pub fn whole(kind: &'static str, bytes: impl Into<Bytes>) -> Answer {
+        let bytes = bytes.into();
+        let tag = tag(&blake3::hash(&bytes));
+        Answer { kind, cache: REVALIDATE, tag: Some(tag), content: Content::Whole(bytes) }
     }
 
-    /// A refusal, in words.
-    pub fn refused(status: u16, why: &str) -> Answer {
-        let body = format!("{why}\n").into_bytes();
-        Answer { status, kind: "text/plain; charset=utf-8", body: body.into(), keep: "no-store", cookie: None }
+    /// Content of a known length and tag that is written while it is sent.
+    pub fn streamed(
+        kind: &'static str,
+        tag: String,
+        length: u64,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+    ) -> Answer {
+        Answer { kind, cache: REVALIDATE, tag: Some(tag), content: Content::Streamed(length, Box::new(write)) }
     }
 
-    /// Writes it; without the body for HEAD.
-    pub fn write(&self, out: &mut impl Write, with_body: bool) -> Result<()> {
-        let words = match self.status {
-            200 => "OK",
-            400 => "Bad Request",
-            401 => "Unauthorized",
-            403 => "Forbidden",
-            404 => "Not Found",
-            405 => "Method Not Allowed",
-            408 => "Request Timeout",
-            413 => "Content Too Large",
-            421 => "Misdirected Request",
-            431 => "Request Header Fields Too Large",
-            503 => "Service Unavailable",
-            _ => "Internal Server Error",
+    /// An image, copied from its file while it is sent.
+    pub fn image(kind: &'static str, length: u64, mut file: impl io::Read + Send + 'static) -> Answer {
+        let write = move |out: &mut dyn Write| io::copy(&mut file, out).map(drop);
+        Answer { kind, cache: IMMUTABLE, tag: None, content: Content::Streamed(length, Box::new(write)) }
+    }
+
+    /// All bytes at once.
+    pub fn into_bytes(self) -> io::Result<Vec<u8>> {
+        match self.content {
+            Content::Whole(bytes) => Ok(bytes.into()),
+            Content::Streamed(_, write) => {
+                let mut bytes = Vec::new();
+                write(&mut bytes)?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// The response to a request with these headers: 304 if the browser has this content already.
+    pub fn into_response(self, request: &HeaderMap) -> Response {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static(self.cache));
+        if let Some(tag) = self.tag {
+            let current = request.get_all(IF_NONE_MATCH).iter().any(|value| names(value, &tag));
+            // Weak, because the same tag is for compressed content too.
+            headers.extend(HeaderValue::try_from(format!("W/\"{tag}\"")).map(|value| (ETAG, value)));
+            if current {
+                return (StatusCode::NOT_MODIFIED, headers).into_response();
+            }
+        }
+        let body = match self.content {
+            Content::Whole(bytes) => Body::from(bytes),
+            Content::Streamed(length, write) => {
+                headers.insert(CONTENT_LENGTH, length.into());
+                stream::body(write)
+            }
         };
-        let mut head = format!(
-            "HTTP/1.1 {} {words}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: {}\r\nConnection: close\r\n\
-             Content-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n\
-             Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
-             Cross-Origin-Opener-Policy: same-origin\r\n",
-            self.status,
-            self.kind,
-            self.body.len(),
-            self.keep
-        );
-        if self.status == 405 {
-            head += "Allow: GET, HEAD\r\n";
+        (headers, body).into_response()
+    }
+}
+
+/// The entity tag of a hash.
+pub fn tag(hash: &blake3::Hash) -> String {
+    hash.to_hex()[..32].to_string()
+}
+
+/// Is the tag one of those in an `If-None-Match`?
+fn names(header: &HeaderValue, tag: &str) -> bool {
+    let listed = |one: &str| one == "*" || one.strip_prefix("W/").unwrap_or(one).trim_matches('"') == tag;
+    header.to_str().is_ok_and(|list| list.split(',').any(|one| listed(one.trim())))
+}
+
+/// A refusal with its reason.
+pub fn refused(status: StatusCode, reason: &str) -> Response {
+    let headers = [(CONTENT_TYPE, TEXT), (CACHE_CONTROL, "no-store")];
+    let mut response = (status, headers, format!("{reason}\n")).into_response();
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
+    }
+    response
+}
+
+/// A refusal as bytes, for connections without a request.
+pub fn refused_bytes(status: StatusCode, reason: &str) -> Vec<u8> {
+    let length = reason.len() + 1;
+    let mut text = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {TEXT}\r\ncontent-length: {length}\r\ncache-control: no-store\r\n\
+         connection: close\r\n"
+    );
+    for (name, value) in SECURITY_HEADERS {
+        text += &format!("{name}: {value}\r\n");
+    }
+    text += &format!("\r\n{reason}\n");
+    text.into_bytes()
+}
+
+/// Adds the headers that every response carries.
+pub async fn add_security_headers(mut response: Response) -> Response {
+    let headers =
+        SECURITY_HEADERS.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+    response.headers_mut().extend(headers);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_content_is_not_sent_again() {
+        let status = |header: &'static str| {
+            let request = HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static(header))]);
+            Answer::whole(TEXT, "").into_response(&request).status().as_u16()
+        };
+        // The first half of the BLAKE3 hash of nothing.
+        for header in ["W/\"af1349b9f5f9a1a6a0404dea36dcc949\"", "\"x\", \"af1349b9f5f9a1a6a0404dea36dcc949\"", "*"] {
+            assert_eq!(status(header), 304, "{header}");
         }
-        if let Some(cookie) = &self.cookie {
-            head += &format!("Set-Cookie: {cookie}\r\n");
+        for header in ["", "\"x\"", "\"af1349b9f5f9a1a6a0404dea36dcc94\""] {
+            assert_eq!(status(header), 200, "{header}");
         }
-        out.write_all(head.as_bytes())?;
-        out.write_all(b"\r\n")?;
-        if with_body {
-            out.write_all(&self.body)?;
-        }
-        out.flush()
     }
 }

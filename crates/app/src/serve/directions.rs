@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use etalon::budget::{Budget, Taken};
+use etalon::context::{Budget, Reservation};
 use etalon::error::Result;
-use etalon::kernel::neighbours::{Distance, Points};
-use etalon::study::load_directions;
+use etalon::load::load_directions;
+use etalon_kernel::neighbours::{Distance, Points};
 use serde_json::{Value, json};
 
 /// Neighbours shown of a latent.
@@ -14,7 +14,7 @@ const SHOWN: usize = 20;
 /// The directions, scaled to length 1.
 pub struct Directions {
     points: Points,
-    _memory: Taken,
+    _memory: Reservation,
 }
 
 impl Directions {
@@ -29,7 +29,7 @@ impl Directions {
         let store = load_directions(path, budget)?;
         let (rows, width) = (store.rows(), store.width());
         let bytes = (rows as u64).saturating_mul(8 * width as u64);
-        let memory = budget.take(bytes, format!("{rows} directions of width {width}"))?;
+        let memory = budget.reserve(bytes, format!("{rows} directions of width {width}"))?;
         let tile = store.tile(0..rows)?;
         Ok(Directions { points: Points::new(&tile.values, width, Distance::Cosine), _memory: memory })
     }
@@ -74,7 +74,7 @@ mod tests {
         let rows = [3.0, 4.0, 1.0, 0.0, 0.0, 2.0, -1.0, 0.0, 0.0, 0.0];
         let directions = Directions {
             points: Points::new(&rows, 2, Distance::Cosine),
-            _memory: Budget::of_machine().take(1, "a test").unwrap(),
+            _memory: Budget::of_machine().reserve(1, "a test").unwrap(),
         };
         let near = directions.near(0).unwrap();
         let ids: Vec<u64> =

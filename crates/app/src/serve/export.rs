@@ -2,36 +2,37 @@
 
 use std::path::Path;
 
-use etalon::error::{Complaint, Error, Result};
+use base64::prelude::{BASE64_STANDARD, Engine};
+use etalon::error::{Error, InputError, Result};
 use etalon::store::disk;
 use serde_json::{Map, Value};
 
 use super::bundle;
-use super::shelf::Shelf;
+use super::catalog::Catalog;
 
-/// A larger single file is no pleasure to open.
+/// The largest single file: browsers take long to open it.
 const LARGEST_SINGLE: usize = 256 << 20;
 
 /// Writes the pages and every address of the data below a folder; gives the number of files.
-pub fn folder(shelf: &Shelf, out: &Path) -> Result<usize> {
-    let addresses = shelf.addresses();
+pub fn folder(catalog: &Catalog, out: &Path) -> Result<usize> {
+    let addresses = catalog.addresses();
     let pages = ["/app.js", "/app.css"].map(String::from);
     // The page comes last, since it points to the others.
     for address in addresses.iter().chain(&pages).chain([&"/index.html".to_string()]) {
-        disk::write(&out.join(address.trim_start_matches('/')), &bytes(shelf, address)?)?;
+        disk::write(&out.join(address.trim_start_matches('/')), &bytes(catalog, address)?)?;
     }
     Ok(addresses.len() + pages.len() + 1)
 }
 
 /// Writes everything as one file, which needs no server; gives its length.
-pub fn single(shelf: &Shelf, out: &Path) -> Result<usize> {
+pub fn single(catalog: &Catalog, out: &Path) -> Result<usize> {
     let mut data = Map::new();
     let mut length = 0;
-    for address in shelf.addresses() {
-        let bytes = bytes(shelf, &address)?;
+    for address in catalog.addresses() {
+        let bytes = bytes(catalog, &address)?;
         length += bytes.len();
         if length > LARGEST_SINGLE {
-            return Err(Complaint::new("the results are too large for a single file")
+            return Err(InputError::new("the results are too large for a single file")
                 .expected(format!("at most {} MB", LARGEST_SINGLE >> 20))
                 .advice("leave --single out and share the folder")
                 .file(out)
@@ -64,9 +65,9 @@ pub fn single(shelf: &Shelf, out: &Path) -> Result<usize> {
     Ok(page.len())
 }
 
-fn bytes(shelf: &Shelf, address: &str) -> Result<Vec<u8>> {
-    let answer = shelf.get(address)?.ok_or_else(|| Error::Bug(format!("{address} is listed but not there")))?;
-    Ok(answer.body.into_owned())
+fn bytes(catalog: &Catalog, address: &str) -> Result<Vec<u8>> {
+    let answer = catalog.get(address)?.ok_or_else(|| Error::Bug(format!("{address} is listed but not there")))?;
+    answer.into_bytes().map_err(|error| Error::Bug(format!("{address} cannot be read: {error}")))
 }
 
 fn data_url(bytes: &[u8]) -> String {
@@ -75,21 +76,7 @@ fn data_url(bytes: &[u8]) -> String {
         [0xff, ..] => "image/jpeg",
         _ => "image/webp",
     };
-    format!("data:{kind};base64,{}", base64(bytes))
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let byte = |place: usize| three.get(place).copied().map_or(0, u32::from);
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * place) & 63) as usize] as char;
-            text.push(if place <= three.len() { letter } else { '=' });
-        }
-    }
-    text
+    format!("data:{kind};base64,{}", BASE64_STANDARD.encode(bytes))
 }
 
 #[cfg(test)]
@@ -97,10 +84,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_of_the_standard() {
-        for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(base64(plain.as_bytes()), coded);
-        }
+    fn pictures_are_data_addresses() {
+        assert_eq!(data_url(&[0x89, 0x50]), "data:image/png;base64,iVA=");
+        assert_eq!(data_url(&[0xff]), "data:image/jpeg;base64,/w==");
     }
 
     #[test]

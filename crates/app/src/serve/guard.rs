@@ -1,51 +1,99 @@
-//! Who may ask, and how. Everything that is refused is refused here, before anything is looked up.
+//! Who may ask, and how: one layer in front of everything else, so that nothing is looked up for a refused request.
 
-use super::address::Address;
-use super::answer::Answer;
-use super::request::Request;
-use super::token::Token;
+use std::sync::Arc;
+
+use axum::body::HttpBody;
+use axum::extract::{Request, State};
+use axum::http::header::{CACHE_CONTROL, COOKIE, HOST, HeaderName, ORIGIN, SET_COOKIE};
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::answer::refused;
+use super::server::ServerState;
+
+/// The longest address.
+const LONGEST_TARGET: usize = 2 << 10;
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+/// Answers a request, or refuses it.
+pub async fn guard(State(state): State<Arc<ServerState>>, request: Request, next: Next) -> Response {
+    if let Err((status, reason)) = check(&request, &state) {
+        return refused(status, reason);
+    }
+    let with_token = has_token(request.uri(), &state);
+    let mut response = next.run(request).await;
+    if with_token {
+        let (name, token) = (cookie_name(&state), state.token.text());
+        let cookie = HeaderValue::try_from(format!("{name}={token}; HttpOnly; SameSite=Strict; Path=/"));
+        response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
+        // The secret must not reach the files of the browser.
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
 
 /// The name of the cookie. Browsers share cookies between the ports of a machine, so it carries the port.
-pub fn cookie_name(address: &Address) -> String {
-    format!("etalon-{}", address.port)
+fn cookie_name(state: &ServerState) -> String {
+    format!("etalon-{}", state.address.port)
 }
 
-/// What a request that may be answered still needs.
-pub enum Pass {
-    /// Nothing.
-    Known,
-    /// It came with the token in its address: a cookie for the next ones.
-    New(String),
-}
-
-/// Checks method, `Host`, `Origin`, body and token, in this order.
-pub fn check(request: &Request, address: &Address, token: &Token) -> Result<Pass, Answer> {
-    if !matches!(request.method.as_str(), "GET" | "HEAD") {
-        return Err(Answer::refused(405, "only GET: nothing can be changed here"));
+/// Checks address, method, `Host`, `Origin`, body and token, in this order.
+fn check(request: &Request, state: &ServerState) -> Result<(), (StatusCode, &'static str)> {
+    let (uri, address) = (request.uri(), &state.address);
+    if uri.authority().is_some() || !uri.path().starts_with('/') {
+        return Err((StatusCode::BAD_REQUEST, "the address of a request must start with `/`"));
+    }
+    if uri.path_and_query().is_some_and(|target| target.as_str().len() > LONGEST_TARGET) {
+        return Err((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "this request is too long"));
+    }
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET: nothing can be changed here"));
     }
     // Names that a foreign page made to point at this machine (DNS rebinding).
-    if !request.header("host").is_some_and(|host| address.answers_to(host)) {
-        return Err(Answer::refused(421, "this server does not answer to that name"));
+    if !header(request, HOST).is_some_and(|host| address.answers_to(host)) {
+        return Err((StatusCode::MISDIRECTED_REQUEST, "this server does not answer to that name"));
     }
+    let foreign = Err((StatusCode::FORBIDDEN, "other web pages may not ask here"));
     let own = |origin: &str| origin.strip_prefix("http://").is_some_and(|host| address.answers_to(host));
-    if request.has("origin") && !request.header("origin").is_some_and(own) {
-        return Err(Answer::refused(403, "other web pages may not ask here"));
+    if request.headers().contains_key(ORIGIN) && !header(request, ORIGIN).is_some_and(own) {
+        return foreign;
     }
     // A link may lead here from anywhere; scripts, pictures and frames of other sites may not.
-    let site = request.header("sec-fetch-site").unwrap_or("none");
-    if !matches!(site, "none" | "same-origin") && request.header("sec-fetch-mode") != Some("navigate") {
-        return Err(Answer::refused(403, "other web pages may not ask here"));
+    let same_site = matches!(header(request, FETCH_SITE), Some("none" | "same-origin"));
+    if request.headers().contains_key(FETCH_SITE) && !same_site && header(request, FETCH_MODE) != Some("navigate") {
+        return foreign;
     }
-    let empty = request.header("content-length").is_none_or(|length| length == "0");
-    if request.has("transfer-encoding") || !empty {
-        return Err(Answer::refused(413, "a request here has no body"));
+    if !request.body().is_end_stream() {
+        return Err((StatusCode::PAYLOAD_TOO_LARGE, "a request here has no body"));
     }
-    let name = cookie_name(address);
-    if request.asked("token").is_some_and(|given| token.is(given)) {
-        return Ok(Pass::New(format!("{name}={}; HttpOnly; SameSite=Strict; Path=/", token.text())));
+    let has_cookie = cookie(request, &cookie_name(state)).is_some_and(|given| state.token.is(given));
+    if !has_cookie && !has_token(uri, state) {
+        let reason = "Please open the whole address that `etalon serve` printed: it ends with a token.";
+        return Err((StatusCode::UNAUTHORIZED, reason));
     }
-    if request.cookie(&name).is_some_and(|given| token.is(given)) {
-        return Ok(Pass::Known);
-    }
-    Err(Answer::refused(401, "Please open the whole address that `etalon serve` printed: it ends with a token."))
+    Ok(())
+}
+
+/// A header; `None` when it is missing, given twice, or not text.
+fn header(request: &Request, name: HeaderName) -> Option<&str> {
+    let mut found = request.headers().get_all(name).iter();
+    let first = found.next()?;
+    if found.next().is_some() { None } else { first.to_str().ok() }
+}
+
+fn cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
+    value_of(name, header(request, COOKIE)?.split(';').map(str::trim))
+}
+
+/// Is the token part of the address?
+fn has_token(uri: &Uri, state: &ServerState) -> bool {
+    value_of("token", uri.query().unwrap_or_default().split('&')).is_some_and(|given| state.token.is(given))
+}
+
+/// The first value of a name in a list of `name=value`.
+fn value_of<'a>(name: &str, mut pairs: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    pairs.find_map(|pair| pair.split_once('=').filter(|(other, _)| *other == name)).map(|(_, value)| value)
 }

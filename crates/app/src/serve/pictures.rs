@@ -2,79 +2,138 @@
 //! their first bytes say: never as SVG or HTML, which could carry scripts.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{Read, Take};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use etalon::error::{Error, Result};
-use etalon::input::{LARGEST_PICTURE, open_regular, picture_ending};
+use etalon::input::{LARGEST_PICTURE, picture_ending};
+use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
-/// Images by hash: where they lie, and their type.
-pub type Pictures = BTreeMap<String, (PathBuf, &'static str)>;
-
-/// The images of a results directory. What is none is passed over.
-pub fn find(directory: &Path) -> Result<Pictures> {
-    let folder = directory.join("images");
-    let mut found = Pictures::new();
-    let entries = match fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(_) => return Ok(found),
-    };
-    for entry in entries {
-        let path = entry.map_err(Error::io("list the images", &folder))?.path();
-        // A link could point out of the directory.
-        if path.is_symlink() {
-            continue;
-        }
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if is_hash(&name)
-            && let Some(kind) = kind_of(&path)
-        {
-            found.insert(name, (path, kind));
-        }
-    }
-    Ok(found)
+/// The images of a results directory.
+#[derive(Default)]
+pub struct Pictures {
+    /// The directory as it was opened: a link that later takes its place changes nothing.
+    folder: Option<OwnedFd>,
+    /// File names by hash.
+    names: BTreeMap<String, String>,
 }
 
-/// The bytes of an image.
-pub fn read(path: &Path) -> Result<Vec<u8>> {
-    let (file, _) = open_regular(path)?;
-    let mut bytes = Vec::new();
-    file.take(LARGEST_PICTURE).read_to_end(&mut bytes).map_err(Error::io("read an image", path))?;
-    Ok(bytes)
+/// An open image.
+pub struct Picture {
+    /// Its content type.
+    pub kind: &'static str,
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its content.
+    pub file: Take<File>,
+}
+
+impl Pictures {
+    /// Finds the images. Other files, and links, which could point out of the directory, are left out.
+    pub fn find(directory: &Path) -> Result<Pictures> {
+        let path = directory.join("images");
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(folder) = openat(CWD, &path, flags, Mode::empty()) else { return Ok(Pictures::default()) };
+        let failed = |error: rustix::io::Errno| Error::io("list the images", &path)(error.into());
+        let mut names = BTreeMap::new();
+        for entry in Dir::read_from(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let hash = name.rsplit_once('.').map_or(name, |(hash, _)| hash);
+            if is_hash(hash) && open(&folder, name).is_some() {
+                names.insert(hash.to_string(), name.to_string());
+            }
+        }
+        Ok(Pictures { folder: Some(folder), names })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The hashes, in order.
+    pub fn hashes(&self) -> impl Iterator<Item = &String> {
+        self.names.keys()
+    }
+
+    /// Is there an image of this hash?
+    pub fn contains(&self, hash: &str) -> bool {
+        self.names.contains_key(hash)
+    }
+
+    /// Opens an image, if it still is one.
+    pub fn open(&self, hash: &str) -> Option<Picture> {
+        open(self.folder.as_ref()?, self.names.get(hash)?)
+    }
 }
 
 fn is_hash(name: &str) -> bool {
     (16..=128).contains(&name.len()) && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn kind_of(path: &Path) -> Option<&'static str> {
-    let (mut file, length) = open_regular(path).ok()?;
+/// Opens a file if it is an image now: what was found earlier may have been replaced.
+fn open(folder: &OwnedFd, name: &str) -> Option<Picture> {
+    // Without waiting for the writer of a pipe.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(folder, name, flags, Mode::empty()).ok()?);
+    let metadata = file.metadata().ok()?;
     let mut first = [0; 12];
-    file.read_exact(&mut first).ok()?;
-    match picture_ending(&first).filter(|_| length <= LARGEST_PICTURE)? {
-        "png" => Some("image/png"),
-        "jpg" => Some("image/jpeg"),
-        _ => Some("image/webp"),
+    if !metadata.is_file() || metadata.len() > LARGEST_PICTURE || file.read_exact_at(&mut first, 0).is_err() {
+        return None;
     }
+    let kind = match picture_ending(&first)? {
+        "png" => "image/png",
+        "jpg" => "image/jpeg",
+        _ => "image/webp",
+    };
+    Some(Picture { kind, length: metadata.len(), file: file.take(metadata.len()) })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n0000rest";
 
     #[test]
     fn only_pictures_under_their_hash() {
         let room = tempfile::tempdir().unwrap();
         let images = room.path().join("images");
         fs::create_dir(&images).unwrap();
-        let png = b"\x89PNG\r\n\x1a\n0000rest";
-        fs::write(images.join("0123456789abcdef.png"), png).unwrap();
-        fs::write(images.join("bird.png"), png).unwrap();
+        fs::write(images.join("0123456789abcdef.png"), PNG).unwrap();
+        fs::write(images.join("bird.png"), PNG).unwrap();
         fs::write(images.join("fedcba9876543210.png"), b"<svg onload=alert(1)>").unwrap();
-        let found = find(room.path()).unwrap();
-        assert_eq!(found.keys().collect::<Vec<_>>(), ["0123456789abcdef"]);
-        assert_eq!(found["0123456789abcdef"].1, "image/png");
-        assert!(find(&images).unwrap().is_empty());
+        let found = Pictures::find(room.path()).unwrap();
+        assert_eq!(found.hashes().collect::<Vec<_>>(), ["0123456789abcdef"]);
+        assert_eq!(found.open("0123456789abcdef").unwrap().kind, "image/png");
+        assert_eq!(Pictures::find(&images).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn links_are_not_followed_whenever_they_appear() {
+        let room = tempfile::tempdir().unwrap();
+        let (images, outside) = (room.path().join("images"), room.path().join("outside"));
+        let name = "0123456789abcdef.png";
+        for folder in [&images, &outside] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join(name), PNG).unwrap();
+        }
+        fs::write(outside.join(name), [PNG, b" of another directory"].concat()).unwrap();
+        let found = Pictures::find(room.path()).unwrap();
+        // Another directory in place of the one that was opened.
+        fs::rename(&images, room.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(&outside, &images).unwrap();
+        assert_eq!(found.open("0123456789abcdef").unwrap().length, PNG.len() as u64);
+        assert_eq!(Pictures::find(room.path()).unwrap().len(), 0);
+        // A link in place of the file, to an image even.
+        fs::remove_file(room.path().join("moved").join(name)).unwrap();
+        std::os::unix::fs::symlink(outside.join(name), room.path().join("moved").join(name)).unwrap();
+        assert!(found.open("0123456789abcdef").is_none());
     }
 }

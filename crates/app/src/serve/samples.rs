@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use etalon::input::{Firing, Sample};
-use etalon::study::Gallery;
+use etalon::samples::Gallery;
 use serde_json::{Value, json};
 
 use super::pictures::Pictures;
@@ -11,11 +11,11 @@ use super::pictures::Pictures;
 /// Partners shown of a concept.
 const PARTNERS: usize = 20;
 
-/// What people can look at.
+/// Samples, found by latent and by row.
 #[derive(Default)]
 pub struct Samples {
     list: Vec<Sample>,
-    /// By latent: samples and the place among their activations, strongest first.
+    /// By latent: the sample and the position among its activations, strongest first.
     firing: BTreeMap<u32, Vec<(usize, usize)>>,
     /// By row of the data: the real sample and what generators made for its prompt.
     by_row: BTreeMap<u64, Vec<usize>>,
@@ -31,11 +31,11 @@ impl Samples {
             if let Some(row) = about.row {
                 by_row.entry(row).or_default().push(sample);
             }
-            for (place, one) in about.activations.iter().enumerate() {
-                firing.entry(one.latent).or_default().push((sample, place));
+            for (position, one) in about.activations.iter().enumerate() {
+                firing.entry(one.latent).or_default().push((sample, position));
             }
         }
-        let value = |&(sample, place): &(usize, usize)| list[sample].activations[place].value;
+        let value = |&(sample, position): &(usize, usize)| list[sample].activations[position].value;
         for firing in firing.values_mut() {
             firing.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.cmp(b)));
         }
@@ -62,8 +62,8 @@ impl Samples {
     }
 
     /// All samples without their activations.
-    pub fn all(&self) -> Value {
-        self.list.iter().map(|sample| self.described(sample)).collect()
+    pub fn all(&self) -> impl Iterator<Item = Value> {
+        self.list.iter().map(|sample| self.described(sample))
     }
 
     /// The samples of a row, each with everything that fires on it.
@@ -83,26 +83,25 @@ impl Samples {
     pub fn concept(&self, latent: u32) -> Option<Value> {
         let firing = self.firing.get(&latent)?;
         let mut by_set: BTreeMap<&str, Vec<(usize, usize)>> = BTreeMap::new();
-        for &(sample, place) in firing {
-            by_set.entry(self.list[sample].set.as_deref().unwrap_or("samples")).or_default().push((sample, place));
+        for &one in firing {
+            by_set.entry(self.list[one.0].set.as_deref().unwrap_or("samples")).or_default().push(one);
         }
         let set = |(name, of): (&&str, &Vec<(usize, usize)>)| {
-            // Where it stands among all rows, if somebody said it; else among the samples.
-            let said = |place: usize| self.firing_at(of[place]).above.map(f64::from);
-            let known = (0..of.len()).all(|place| said(place).is_some());
-            let share = |place: usize| place as f64 / of.len() as f64;
-            let above = |place: usize| said(place).filter(|_| known).unwrap_or_else(|| share(place));
+            // The share of all rows that fire more strongly, if every sample has it; else the share of the samples.
+            let stored = |rank: usize| self.firing_at(of[rank]).above.map(f64::from);
+            let known = (0..of.len()).all(|rank| stored(rank).is_some());
+            let share = |rank: usize| rank as f64 / of.len() as f64;
+            let above = |rank: usize| stored(rank).filter(|_| known).unwrap_or_else(|| share(rank));
             let gallery = Gallery::of(latent, of.len(), above);
-            let show = |places: &[usize]| {
-                places.iter().map(|&place| self.shown(of[place], above(place))).collect::<Vec<Value>>()
-            };
+            let show =
+                |ranks: &[usize]| ranks.iter().map(|&rank| self.shown(of[rank], above(rank))).collect::<Vec<Value>>();
             json!({
                 "name": name, "fired": of.len(), "top": show(&gallery.strongest), "deciles": show(&gallery.tenths),
                 "random": show(&gallery.any),
             })
         };
         let sets: Vec<Value> = by_set.iter().map(set).collect();
-        // Everything it fires on, by place in the list of samples: what a coalition fires on follows from these.
+        // Everything it fires on, as positions in the list of samples: what a coalition fires on follows from these.
         let on: Vec<usize> = firing.iter().map(|&(sample, _)| sample).collect();
         let values: Vec<f64> = firing.iter().map(|&one| self.firing_at(one).value).collect();
         Some(json!({
@@ -110,8 +109,8 @@ impl Samples {
         }))
     }
 
-    fn firing_at(&self, (sample, place): (usize, usize)) -> &Firing {
-        &self.list[sample].activations[place]
+    fn firing_at(&self, (sample, position): (usize, usize)) -> &Firing {
+        &self.list[sample].activations[position]
     }
 
     fn described(&self, sample: &Sample) -> Value {
@@ -121,8 +120,8 @@ impl Samples {
         })
     }
 
-    fn shown(&self, (sample, place): (usize, usize), above: f64) -> Value {
-        let (about, firing) = (&self.list[sample], self.firing_at((sample, place)));
+    fn shown(&self, (sample, position): (usize, usize), above: f64) -> Value {
+        let (about, firing) = (&self.list[sample], self.firing_at((sample, position)));
         json!({
             "id": about.id, "row": about.row, "value": firing.value, "text": about.text, "words": about.words,
             "caption": about.caption, "image": self.image(about), "tokens": firing.tokens, "grid": firing.grid,
@@ -132,7 +131,7 @@ impl Samples {
 
     /// The name of its image, if it is there.
     fn image<'a>(&self, sample: &'a Sample) -> Option<&'a String> {
-        sample.image.as_ref().filter(|hash| self.pictures.contains_key(*hash))
+        sample.image.as_ref().filter(|hash| self.pictures.contains(hash))
     }
 
     /// Other concepts that fire on the same samples, by the share of samples they have in common.

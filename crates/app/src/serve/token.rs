@@ -13,7 +13,7 @@ impl Token {
         Ok(Token(bytes))
     }
 
-    /// As it stands in the address.
+    /// As written in the address.
     pub fn text(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }

@@ -60,6 +60,16 @@ pub fn cases() -> Vec<Case> {
             },
             &["expected: a regular file", "found: a pipe", "save it to a file first", "file: pipe.npy"],
         ),
+        case(
+            "parquet: a bit of a page with a checksum is flipped",
+            |room| {
+                let mut bytes = include_bytes!("../../../../tests/golden/parquet/plain.parquet").to_vec();
+                let at = bytes.windows(4).position(|four| four == 19f32.to_le_bytes()).unwrap();
+                bytes[at + 3] ^= 0x80;
+                codes(room, "x.parquet", bytes)
+            },
+            &["do not match its checksum (CRC)", "help: ", "file: x.parquet"],
+        ),
         case("empty file", |room| codes(room, "x.npy", ""), &["the file is empty", "file: x.npy"]),
         case("unknown ending", |room| codes(room, "x.dat", "1 2 3"), &["the ending .dat", ".npy", "file: x.dat"]),
         case("a path with nothing in it", |_| codes_at("x.npz:"), &["a key is missing", "x.npz:codes"]),
@@ -181,7 +191,7 @@ pub fn cases() -> Vec<Case> {
                  --out out.json"
                     .into()
             },
-            &["rows cannot be left out while pairs point at them", "1 rows to leave out"],
+            &["rows cannot be dropped while pairs point at them", "1 rows to drop"],
         ),
         case("a table as codes", |_| codes_at("labels.csv"), &["a table of text, not an array", "file: labels.csv"]),
     ]

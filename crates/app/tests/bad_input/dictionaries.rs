@@ -84,7 +84,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("wide.npy", npy_f32(&[8, 3], &[0.5; 24]));
                 "eval match --sae sae --store wide.npy --labels labels.csv --out out.json".into()
             },
-            &["4", "3", "width"],
+            &["4", "3", "values per row"],
         ),
         case(
             "a dictionary and nothing to encode",

@@ -17,7 +17,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("y.csv", "red,round\n0,0\n1,1\n");
                 "eval match --codes codes.npy --labels y.csv --out out.json".into()
             },
-            &["labels and codes differ in rows", "expected: 8 rows", "found: 2 rows", "same split"],
+            &["`codes` and `labels` differ in rows", "expected: 8 rows", "found: 2 rows", "same split"],
         ),
         case(
             "embeddings and codes",
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("x.npy", npy_f32(&[4, 8], &[0.5; 32]));
                 "eval cknna --codes codes.npy --embeddings x.npy --out out.json".into()
             },
-            &["embeddings and codes differ in rows", "expected: 8 rows", "found: 4 rows", "same split"],
+            &["`codes` and `embeddings` differ in rows", "expected: 8 rows", "found: 4 rows", "same split"],
         ),
         case(
             "labels and embeddings",
@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("x.npy", npy_f32(&[4, 8], &[0.5; 32]));
                 "eval probe_ceiling --embeddings x.npy --labels labels.csv --out out.json".into()
             },
-            &["labels and embeddings differ in rows", "expected: 4 rows", "found: 8 rows"],
+            &["`embeddings` and `labels` differ in rows", "expected: 4 rows", "found: 8 rows"],
         ),
         case(
             "pair codes and codes",
@@ -42,7 +42,12 @@ pub fn cases() -> Vec<Case> {
                 "eval tapa --codes codes.npy --labels labels.csv --pairs pairs.csv --pair-codes p.npy --out out.json"
                     .into()
             },
-            &["pair codes and codes differ in latents", "expected: 3 latents", "found: 4 latents", "same dictionary"],
+            &[
+                "`codes` and `pair-codes` differ in latents",
+                "expected: 3 latents",
+                "found: 4 latents",
+                "same dictionary",
+            ],
         ),
         case(
             "pairs and pair codes",
@@ -62,7 +67,7 @@ pub fn cases() -> Vec<Case> {
                  --pair-labels py.csv --out out.json"
                     .into()
             },
-            &["pair labels and pair codes differ in rows", "expected: 8 rows", "found: 2 rows"],
+            &["`pair-codes` and `pair-labels` differ in rows", "expected: 8 rows", "found: 2 rows"],
         ),
         case(
             "pair embeddings and pair codes",
@@ -73,7 +78,7 @@ pub fn cases() -> Vec<Case> {
                  --pair-embeddings pe.npy --out out.json"
                     .into()
             },
-            &["pair embeddings and pair codes differ in rows", "expected: 8 rows", "found: 6 rows"],
+            &["`pair-codes` and `pair-embeddings` differ in rows", "expected: 8 rows", "found: 6 rows"],
         ),
         case(
             "labels and pair labels",
@@ -83,7 +88,7 @@ pub fn cases() -> Vec<Case> {
                  --pair-labels py.csv --out out.json"
                     .into()
             },
-            &["labels and pair labels name different concepts", "the same names in the same order"],
+            &["`labels` and `pair-labels` name different concepts", "use the same concepts in the same order"],
         ),
         case(
             "null codes and codes",
@@ -91,7 +96,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("n.npz", scipy(7, 3, &[0, 1, 1, 1, 1, 1, 1, 1], &[2], &[1.0]));
                 "eval match --codes codes.npy --labels labels.csv --null codes.npy --null n.npz --out out.json".into()
             },
-            &["null codes and codes differ in rows", "expected: 8 rows", "found: 7 rows"],
+            &["`codes` and `null` differ in rows", "expected: 8 rows", "found: 7 rows"],
         ),
         case(
             "directions and codes",
@@ -99,12 +104,12 @@ pub fn cases() -> Vec<Case> {
                 room.write("d.npy", npy_f32(&[4, 4], &[0.5; 16]));
                 with_truth(room, 8) + " --directions d.npy"
             },
-            &["directions and codes differ in latents", "expected: 3 latents", "found: 4 latents"],
+            &["`codes` and `directions` differ in latents", "expected: 3 latents", "found: 4 latents"],
         ),
         case(
             "true codes and codes",
             |room| with_truth(room, 9),
-            &["true codes and codes differ in rows", "expected: 8 rows", "found: 9 rows"],
+            &["`codes` and `truth` differ in rows", "expected: 8 rows", "found: 9 rows"],
         ),
         case(
             "truth that is no world",
@@ -122,27 +127,27 @@ pub fn cases() -> Vec<Case> {
         case(
             "an input that is missing",
             |_| "eval match --codes codes.npy --out out.json".into(),
-            &["`match` lacks an input", "expected: --codes, --labels", "found: no --labels", "etalon metrics match"],
+            &["`match` lacks an input", "expected: codes, labels", "found: no labels", "help: add --labels"],
         ),
         case(
             "all inputs missing",
             |_| "eval stay --out out.json".into(),
-            &["`stay` lacks an input", "no --codes, no --labels, no --pairs, no --pair-labels"],
+            &["`stay` lacks an input", "help: add --codes, --labels, --pairs, --pair-labels"],
         ),
         case(
             "one of several metrics lacks an input",
             |_| "eval match,monosemanticity --codes codes.npy --labels labels.csv --out out.json".into(),
-            &["`monosemanticity` lacks an input", "no --embeddings"],
+            &["`monosemanticity` lacks an input", "add --embeddings"],
         ),
         case(
             "the sanity check without embeddings",
             |_| "sanity --codes codes.npy --labels labels.csv --out out".into(),
-            &["the sanity check needs the embeddings", "--embeddings"],
+            &["`embeddings` is required", "--embeddings"],
         ),
         case(
             "the sanity check without codes",
             |_| "sanity --embeddings embeddings.npy --labels labels.csv --out out".into(),
-            &["the sanity check needs the codes under test", "--codes"],
+            &["`codes` is required", "--codes"],
         ),
     ]
 }

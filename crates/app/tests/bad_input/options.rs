@@ -55,7 +55,7 @@ pub fn cases() -> Vec<Case> {
             "too little memory for an array",
             |room| {
                 room.write("y.npy", crate::common::files::npy_f32(&[8, 2], &[1.0; 16]));
-                "eval match --codes codes.npy --labels y.npy --memory 20B --out out.json".into()
+                "eval probe_ceiling --embeddings embeddings.npy --labels y.npy --memory 20B --out out.json".into()
             },
             &["not enough memory for an array of 8 × 2 numbers", "needed: 64 B", "left in the budget: 20 B"],
         ),
@@ -67,7 +67,11 @@ pub fn cases() -> Vec<Case> {
         case("a million threads", |_| format!("{MATCH} --threads 1000000"), &["--threads", "1000000"]),
         case("threads that are no number", |_| format!("{MATCH} --threads two"), &["--threads", "two"]),
         case("no such command", |_| "evaluate".into(), &["evaluate", "eval"]),
-        case("both names of the embeddings", |_| format!("{MATCH} --store x.npy --embeddings y.npy"), &["--store"]),
+        case(
+            "both names of the embeddings",
+            |_| format!("{MATCH} --store x.npy --embeddings y.npy"),
+            &["--embeddings"],
+        ),
         case(
             "a result file that is a directory",
             |room| {

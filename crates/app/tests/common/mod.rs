@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test program uses another part of this")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+pub mod everything;
 pub mod files;
 
 use std::fs;

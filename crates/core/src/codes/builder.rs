@@ -1,7 +1,8 @@
 //! Codes row by row.
 
 use super::{Codes, CodesView};
-use crate::error::{Complaint, Error, Result};
+use crate::context::{Budget, Reservation};
+use crate::error::{Error, InputError, Result};
 
 /// Collects rows of codes in order.
 #[derive(Debug)]
@@ -10,12 +11,52 @@ pub struct CodesBuilder {
     offsets: Vec<u64>,
     indices: Vec<u32>,
     values: Vec<f32>,
+    /// The memory that the codes use, if somebody limits it.
+    memory: Option<Memory>,
+}
+
+/// Reserved bytes, in steps that grow with the codes.
+#[derive(Debug)]
+struct Memory {
+    budget: Budget,
+    reserved: Reservation,
+    /// Entries and rows for which there is a reservation.
+    entries: usize,
+    rows: usize,
 }
 
 impl CodesBuilder {
     /// No rows yet.
     pub fn new(latents: usize) -> CodesBuilder {
-        CodesBuilder { latents, offsets: vec![0], indices: Vec::new(), values: Vec::new() }
+        CodesBuilder { latents, offsets: vec![0], indices: Vec::new(), values: Vec::new(), memory: None }
+    }
+
+    /// No rows yet; what they need is reserved while they come, and the codes hold the reservation.
+    pub fn within(latents: usize, budget: &Budget) -> CodesBuilder {
+        let memory = budget.reserve(0, "codes").ok().map(|reserved| Memory {
+            budget: budget.clone(),
+            reserved,
+            entries: 0,
+            rows: 0,
+        });
+        CodesBuilder { memory, ..CodesBuilder::new(latents) }
+    }
+
+    /// Reserves memory for more rows and entries. Vectors double when they grow and hold both copies meanwhile.
+    fn grow(&mut self, rows: usize, entries: usize) -> Result<()> {
+        let (rows, entries) = (self.rows() + rows, self.entries() + entries);
+        let Some(memory) = self.memory.as_mut().filter(|memory| rows > memory.rows || entries > memory.entries) else {
+            return Ok(());
+        };
+        let (rows, entries) = (rows.next_power_of_two(), entries.next_power_of_two());
+        let bytes = (rows as u64).saturating_mul(8).saturating_add((entries as u64).saturating_mul(8));
+        let bytes = bytes.saturating_add(bytes / 2);
+        memory.reserved.resize(bytes, format!("codes of at least {} entries", self.values.len()))?;
+        (memory.rows, memory.entries) = (rows, entries);
+        self.offsets.reserve_exact(rows + 1 - self.offsets.len().min(rows + 1));
+        self.indices.reserve_exact(entries - self.indices.len().min(entries));
+        self.values.reserve_exact(entries - self.values.len().min(entries));
+        Ok(())
     }
 
     /// Makes room for so many more rows and entries.
@@ -41,6 +82,7 @@ impl CodesBuilder {
         if latents.len() != values.len() || !ascending || latents.last().is_some_and(|&l| l as usize >= self.latents) {
             return Err(Error::Bug(format!("row {} of codes is not a sorted sparse row", self.rows())));
         }
+        self.grow(1, values.len())?;
         // As nearly all rows are.
         if values.iter().all(|value| value.is_finite() & (*value != 0.0)) {
             self.indices.extend_from_slice(latents);
@@ -56,6 +98,7 @@ impl CodesBuilder {
         if rows.indices.iter().any(|&latent| latent as usize >= self.latents) {
             return Err(Error::Bug(format!("rows of more than {} latents", self.latents)));
         }
+        self.grow(rows.rows(), rows.values.len())?;
         let (base, entries) = (rows.offsets[0], self.entries() as u64);
         self.offsets.extend(rows.offsets[1..].iter().map(|offset| offset - base + entries));
         self.indices.extend_from_slice(rows.indices);
@@ -68,13 +111,14 @@ impl CodesBuilder {
         if row.len() != self.latents {
             return Err(Error::Bug(format!("a dense row of {} for {} latents", row.len(), self.latents)));
         }
+        self.grow(1, if self.memory.is_some() { row.iter().filter(|value| **value != 0.0).count() } else { 0 })?;
         self.extend(row.iter().enumerate().map(|(latent, &value)| (latent as u32, value)))
     }
 
     fn extend(&mut self, entries: impl Iterator<Item = (u32, f32)>) -> Result<()> {
         for (latent, value) in entries {
             if !value.is_finite() {
-                return Err(Complaint::new("codes hold a value that is not finite")
+                return Err(InputError::new("codes hold a value that is not finite")
                     .expected("finite numbers")
                     .found(value)
                     .at(format!("row {}, latent {latent}", self.rows()))
@@ -92,7 +136,17 @@ impl CodesBuilder {
 
     /// The codes.
     pub fn finish(self) -> Codes {
-        Codes::new(self.latents, self.offsets, self.indices, self.values)
+        let CodesBuilder { latents, mut offsets, mut indices, mut values, memory } = self;
+        let memory = memory.map(|mut memory| {
+            offsets.shrink_to_fit();
+            indices.shrink_to_fit();
+            values.shrink_to_fit();
+            let bytes = 8 * (offsets.len() + values.len()) as u64;
+            // It never fails: the codes are smaller now.
+            let _ = memory.reserved.resize(bytes, "codes");
+            (memory.reserved, memory.budget)
+        });
+        Codes::new(latents, offsets, indices, values, memory)
     }
 }
 

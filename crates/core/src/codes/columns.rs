@@ -1,8 +1,8 @@
 //! Codes by latent.
 
 use super::{CodesView, Latent};
-use crate::error::{Complaint, Result};
-use crate::kernel::bits::Bits;
+use crate::error::{InputError, Result};
+use etalon_kernel::bits::Bits;
 
 /// The entries of every latent, rows ascending.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Columns {
 impl Columns {
     pub(super) fn build(codes: CodesView<'_>, latents: usize) -> Result<Columns> {
         if codes.rows() > u32::MAX as usize {
-            return Err(Complaint::new("too many rows to look at codes by latent")
+            return Err(InputError::new("too many rows to look at codes by latent")
                 .expected(format!("at most {} rows", u32::MAX))
                 .found(codes.rows())
                 .advice("evaluate a sample of the rows")

@@ -16,6 +16,7 @@ pub use columns::Columns;
 pub use pool::Pool;
 pub use stored::CodesWriter;
 
+use crate::context::{Budget, Reservation};
 use crate::error::{Error, Result};
 use crate::store::sparse::{SparseRows, content_id};
 
@@ -28,8 +29,10 @@ pub struct Latent(pub u32);
 pub struct Codes {
     latents: usize,
     form: Form,
-    columns: OnceLock<Columns>,
+    columns: OnceLock<(Columns, Option<Reservation>)>,
     id: OnceLock<String>,
+    /// The reservation of the rows, and the budget that columns are charged to.
+    memory: Option<(Reservation, Budget)>,
 }
 
 /// Where the rows lie.
@@ -93,9 +96,15 @@ impl<'a> CodesView<'a> {
 }
 
 impl Codes {
-    fn new(latents: usize, offsets: Vec<u64>, indices: Vec<u32>, values: Vec<f32>) -> Codes {
+    fn new(
+        latents: usize,
+        offsets: Vec<u64>,
+        indices: Vec<u32>,
+        values: Vec<f32>,
+        memory: Option<(Reservation, Budget)>,
+    ) -> Codes {
         let form = Form::Memory { offsets, indices, values };
-        Codes { latents, form, columns: OnceLock::new(), id: OnceLock::new() }
+        Codes { latents, form, columns: OnceLock::new(), id: OnceLock::new(), memory }
     }
 
     /// Codes from a dense row-major array; zeros are dropped, values that are not finite are refused.
@@ -152,11 +161,14 @@ impl Codes {
 
     /// The same codes by latent, built on the first call.
     pub fn columns(&self) -> Result<&Columns> {
-        if let Some(columns) = self.columns.get() {
+        if let Some((columns, _)) = self.columns.get() {
             return Ok(columns);
         }
+        let bytes = 8 * (self.latents as u64 + self.entries() as u64);
+        let memory =
+            self.memory.as_ref().map(|(_, budget)| budget.reserve(bytes, "the codes by latent")).transpose()?;
         let built = Columns::build(self.all()?, self.latents)?;
-        Ok(self.columns.get_or_init(|| built))
+        Ok(&self.columns.get_or_init(|| (built, memory)).0)
     }
 
     /// The content address: equal codes have equal ids, however they were read.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Codes, CodesBuilder};
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// How the rows of a sample become one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl std::str::FromStr for Pool {
             "sum" => Ok(Pool::Sum),
             "cls" => Ok(Pool::First),
             other => {
-                let wrong = Complaint::new("there is no such way to pool").expected("max, mean, sum or cls");
+                let wrong = InputError::new("there is no such way to pool").expected("max, mean, sum or cls");
                 Err(wrong.found(format!("`{other}`")).into())
             }
         }
@@ -51,13 +51,13 @@ impl Codes {
     /// One row per sample, `0..samples`; a sample without rows is empty. `sample` names the sample of each row.
     pub fn pooled(&self, sample: &[u32], samples: usize, pool: Pool) -> Result<Codes> {
         if sample.len() != self.rows() {
-            return Err(Complaint::new("sample ids do not cover the codes")
+            return Err(InputError::new("sample ids do not cover the codes")
                 .expected(format!("{} ids, one per row", self.rows()))
                 .found(sample.len())
                 .into());
         }
         if let Some(row) = sample.iter().position(|&id| id as usize >= samples) {
-            return Err(Complaint::new("a row belongs to a sample that does not exist")
+            return Err(InputError::new("a row belongs to a sample that does not exist")
                 .expected(format!("a sample below {samples}"))
                 .found(sample[row])
                 .at(format!("row {row}"))

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::{Codes, CodesView, Form};
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 use crate::store::output::Output;
 use crate::store::shard::ShardWriter;
 use crate::store::sparse::{self, FILES, FORMAT, SparseLayout, SparseRows, content_id};
@@ -18,7 +18,7 @@ impl Codes {
     pub fn open(directory: &Path) -> Result<Codes> {
         let rows = SparseRows::open(directory)?;
         let (latents, id) = (rows.layout().latents, OnceLock::from(rows.layout().id.clone()));
-        Ok(Codes { latents, form: Form::Stored(Box::new(rows)), columns: OnceLock::new(), id })
+        Ok(Codes { latents, form: Form::Stored(Box::new(rows)), columns: OnceLock::new(), id, memory: None })
     }
 
     /// Writes the codes to a directory; nothing happens if it holds these very codes.
@@ -47,7 +47,7 @@ impl CodesWriter {
     /// Claims a directory that is new, empty, unfinished, or finished with the very codes that will come.
     pub fn create(directory: &Path, latents: usize) -> Result<CodesWriter> {
         if u32::try_from(latents).is_err() {
-            return Err(Complaint::new("there are too many latents")
+            return Err(InputError::new("there are too many latents")
                 .expected(format!("at most {}", u32::MAX))
                 .found(latents)
                 .into());

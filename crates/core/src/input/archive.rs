@@ -9,8 +9,8 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::file::{Regular, failed};
-use crate::budget::{Budget, Taken};
-use crate::error::{Complaint, Error, Result};
+use crate::context::{Budget, Reservation};
+use crate::error::{Error, InputError, Result};
 
 /// More entries than this are not an archive of arrays.
 const MOST_ENTRIES: u64 = 4096;
@@ -46,13 +46,13 @@ impl Archive {
             return Err(too_many(zip.len() as u64).file(path).into());
         }
         if zip.has_duplicate_names() {
-            return Err(Complaint::new("the archive has two entries of the same name").file(path).into());
+            return Err(InputError::new("the archive has two entries of the same name").file(path).into());
         }
         let mut entries = Vec::with_capacity(zip.len());
         for index in 0..zip.len() {
             let entry = zip.by_index_raw(index).map_err(|error| damaged(error, path))?;
             let name = entry.name().map_err(|error| damaged(error, path))?.into_owned();
-            let wrong = |what: &str| Complaint::new(what).at(format!("entry `{}`", name.escape_debug())).file(path);
+            let wrong = |what: &str| InputError::new(what).at(format!("entry `{}`", name.escape_debug())).file(path);
             let climbs = name.split('/').any(|part| part == "..");
             if climbs || name.starts_with('/') || name.contains(['\\', '\0']) || name.is_empty() {
                 return Err(wrong("an entry of the archive has a name that leads out of it")
@@ -96,18 +96,18 @@ impl Archive {
     }
 
     /// Unpacks an entry into memory, after asking the budget.
-    pub fn bytes(&mut self, name: &str, budget: &Budget) -> Result<(Vec<u8>, Taken)> {
+    pub fn bytes(&mut self, name: &str, budget: &Budget) -> Result<(Vec<u8>, Reservation)> {
         let size = match self.find(name) {
             Some(entry) => entry.size,
-            None => return Err(Complaint::new("the archive lacks an entry").expected(name).file(&self.path).into()),
+            None => return Err(InputError::new("the archive lacks an entry").expected(name).file(&self.path).into()),
         };
-        let memory = budget.take(size, format!("the entry `{name}` of an archive"))?;
+        let memory = budget.reserve(size, format!("the entry `{name}` of an archive"))?;
         let entry = self.zip.by_name(name).map_err(|error| damaged(error, &self.path))?;
         let mut bytes = Vec::new();
         // One byte more than promised shows that the directory lied; reading to the end compares the checksum.
         entry.take(size.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| failed(error, &self.path))?;
         if bytes.len() as u64 != size {
-            return Err(Complaint::new("an entry of the archive has not the length that its directory says")
+            return Err(InputError::new("an entry of the archive has not the length that its directory says")
                 .expected(format!("{size} bytes"))
                 .found(format!("{} bytes", bytes.len()))
                 .at(format!("entry `{name}`"))
@@ -186,11 +186,11 @@ fn check_counts(file: &mut Regular) -> Result<()> {
         let place = number(&tail[end - LOCATOR + 8..]);
         let mut record = [0; 56];
         if place > file.length - record.len() as u64 {
-            return Err(Complaint::new("the directory of the archive lies outside of it").file(&file.path).into());
+            return Err(InputError::new("the directory of the archive lies outside of it").file(&file.path).into());
         }
         file.read_at(place, &mut record)?;
         if !record.starts_with(b"PK\x06\x06") {
-            return Err(Complaint::new("the directory of the archive is damaged").file(&file.path).into());
+            return Err(InputError::new("the directory of the archive is damaged").file(&file.path).into());
         }
         let count = number(&record[24..]).max(number(&record[32..]));
         if count > MOST_ENTRIES {
@@ -206,14 +206,14 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes))
 }
 
-fn too_many(count: u64) -> Complaint {
-    Complaint::new("the archive has too many entries").expected(format!("at most {MOST_ENTRIES}")).found(count)
+fn too_many(count: u64) -> InputError {
+    InputError::new("the archive has too many entries").expected(format!("at most {MOST_ENTRIES}")).found(count)
 }
 
 fn damaged(error: ZipError, path: &Path) -> Error {
     match error {
         ZipError::Io(error) => failed(error, path),
-        error => Complaint::new("the zip archive cannot be read")
+        error => InputError::new("the zip archive cannot be read")
             .found(error)
             .advice("it is damaged or was made by an unusual program; copy or write it again")
             .file(path)

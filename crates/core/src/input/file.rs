@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// An open regular file that is not empty.
 #[derive(Debug)]
@@ -19,12 +19,12 @@ impl Regular {
     pub fn open(path: &Path) -> Result<Regular> {
         let looked = fs::metadata(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => {
-                Complaint::new("there is no such file").advice("check the path").file(path).into()
+                InputError::new("there is no such file").advice("check the path").file(path).into()
             }
             _ => Error::io("look at the file", path)(error),
         })?;
         let wrong = |found: &str| {
-            Complaint::new("this cannot be read as a file").expected("a regular file").found(found).file(path)
+            InputError::new("this cannot be read as a file").expected("a regular file").found(found).file(path)
         };
         if looked.is_dir() {
             return Err(wrong("a directory").advice("name one of the files in it").into());
@@ -35,7 +35,7 @@ impl Regular {
         let file = File::open(path).map_err(Error::io("open the file", path))?;
         let length = file.metadata().map_err(Error::io("look at the file", path))?.len();
         if length == 0 {
-            return Err(Complaint::new("the file is empty").advice("write it again").file(path).into());
+            return Err(InputError::new("the file is empty").advice("write it again").file(path).into());
         }
         Ok(Regular { file, length, path: path.to_path_buf() })
     }
@@ -57,12 +57,12 @@ pub fn open_regular(path: &Path) -> Result<(File, u64)> {
 /// What a failed read means: an end that comes too early and damage are the file's fault, the rest is the machine's.
 pub(super) fn failed(error: std::io::Error, path: &Path) -> Error {
     match error.kind() {
-        ErrorKind::UnexpectedEof => Complaint::new("the file ends too early")
+        ErrorKind::UnexpectedEof => InputError::new("the file ends too early")
             .advice("it is damaged, or it changed while it was read; copy or write it again")
             .file(path)
             .into(),
         ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => {
-            Complaint::new("the file is damaged").found(error).advice("copy or write it again").file(path).into()
+            InputError::new("the file is damaged").found(error).advice("copy or write it again").file(path).into()
         }
         _ => Error::io("read the file", path)(error),
     }

@@ -1,6 +1,6 @@
 //! NaN and infinities: counted, refused, or dropped with their rows.
 
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// What to do with NaN and infinities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Census {
     pub fn refuse(&self, kind: &str) -> Result<()> {
         let Some((place, value)) = self.first else { return Ok(()) };
         let wide = if kind.contains("float64") { "; float64 beyond 3.4e38 is infinite as float32" } else { "" };
-        Err(Complaint::new(match self.count {
+        Err(InputError::new(match self.count {
             1 => "1 value is NaN or infinite".to_string(),
             count => format!("{count} values are NaN or infinite"),
         })

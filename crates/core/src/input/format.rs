@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::archive::Archive;
 use super::file::Regular;
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// A file format that the gate understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Format {
         } else if start[8] == b'{' && u64::from_le_bytes(start[..8].try_into().unwrap_or_default()) < file.length {
             Ok(Format::Safetensors)
         } else {
-            Err(Complaint::new("the kind of this file is not known")
+            Err(InputError::new("the kind of this file is not known")
                 .expected("a name that ends in .npy, .npz, .safetensors, .parquet, .pt, .csv, .tsv or .jsonl")
                 .found(match ending {
                     Some(ending) => format!("the ending .{ending}"),

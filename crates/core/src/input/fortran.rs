@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::file::failed;
 use super::number::Layout;
 use super::{RowReader, Shape};
-use crate::budget::{Budget, Taken};
+use crate::context::{Budget, Reservation};
 use crate::error::Result;
 
 /// The largest block, unless one sample is larger. More samples per block make longer reads.
@@ -34,7 +34,7 @@ pub(super) struct Fortran<R> {
     /// Rows in C order, of which those before `given` were handed out.
     block: Vec<f32>,
     given: usize,
-    _memory: Taken,
+    _memory: Reservation,
 }
 
 impl<R: Read + Seek> Fortran<R> {
@@ -55,7 +55,7 @@ impl<R: Read + Seek> Fortran<R> {
         // Besides the block: the bytes and the values of the columns that are read together.
         let beside = (samples_per_block * (TOGETHER * 4 + layout.size())) as u64;
         let memory =
-            budget.take(sample_bytes * samples_per_block as u64 + beside, "rows of an array in Fortran order")?;
+            budget.reserve(sample_bytes * samples_per_block as u64 + beside, "rows of an array in Fortran order")?;
         Ok(Fortran {
             source,
             start,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{Finite, Source, read_rows, read_table};
-use crate::budget::Budget;
-use crate::error::{Complaint, InFile, Result};
+use crate::context::Budget;
+use crate::error::{InFile, InputError, Result};
 
 /// One point per latent.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,7 +31,7 @@ pub fn read_layout(path: &Path, budget: &Budget) -> Result<Layout> {
 fn of_array(path: &Path, budget: &Budget) -> Result<Layout> {
     let rows = read_rows(&Source { path: path.into(), key: None }, Finite::Refuse, budget)?;
     if rows.width != 2 && rows.width != 3 {
-        return Err(Complaint::new("a layout has an x and a y for every latent")
+        return Err(InputError::new("a layout has an x and a y for every latent")
             .expected("2 columns (x, y) or 3 (latent, x, y)")
             .found(format!("{} columns", rows.width))
             .into());
@@ -42,7 +42,7 @@ fn of_array(path: &Path, budget: &Budget) -> Result<Layout> {
         let whole = latent >= 0.0 && latent.fract() == 0.0 && latent < (1u32 << 24) as f32;
         // Beyond 2^24 neighbouring whole numbers share one f32.
         if rows.width == 3 && !whole {
-            return Err(Complaint::new("a latent is not a whole number below 16777216")
+            return Err(InputError::new("a latent is not a whole number below 16777216")
                 .found(latent)
                 .at(format!("row {row}"))
                 .into());
@@ -58,7 +58,7 @@ fn of_table(path: &Path, budget: &Budget) -> Result<Layout> {
     let table = read_table(path, budget)?;
     let column = |names: &[&str]| -> Result<usize> {
         names.iter().find_map(|name| table.column(name)).ok_or_else(|| {
-            Complaint::new(format!("a layout lacks the column `{}`", names[0]))
+            InputError::new(format!("a layout lacks the column `{}`", names[0]))
                 .expected("latent, x, y, and name if there is one")
                 .found(table.header.join(", "))
                 .into()
@@ -69,7 +69,7 @@ fn of_table(path: &Path, budget: &Budget) -> Result<Layout> {
     let mut layout = Layout::default();
     for (row, cells) in table.cells.iter().enumerate() {
         let wrong = |column: usize, expected: &str| {
-            Complaint::new("a cell of a layout cannot be read")
+            InputError::new("a cell of a layout cannot be read")
                 .expected(expected)
                 .found(format!("`{}`", cells[column].escape_debug()))
                 .at(table.place(row))
@@ -90,7 +90,7 @@ fn of_table(path: &Path, budget: &Budget) -> Result<Layout> {
 fn checked(layout: Layout) -> Result<Layout> {
     let mut seen = BTreeSet::new();
     if let Some(twice) = layout.latents.iter().find(|latent| !seen.insert(**latent)) {
-        return Err(Complaint::new("a latent has two places in a layout").found(format!("latent {twice}")).into());
+        return Err(InputError::new("a latent has two places in a layout").found(format!("latent {twice}")).into());
     }
     Ok(layout)
 }

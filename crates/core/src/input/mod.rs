@@ -16,8 +16,10 @@ mod npz;
 mod number;
 mod parquet;
 mod parquet_footer;
+mod parquet_headers;
 mod parquet_pages;
 mod parquet_table;
+mod parquet_thrift;
 mod pickle;
 mod picture;
 mod python;
@@ -35,8 +37,8 @@ mod torch;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::budget::{Budget, Taken};
-use crate::error::{Complaint, Error, InFile, Result};
+use crate::context::{Budget, Reservation};
+use crate::error::{Error, InFile, InputError, Result};
 use format::Format;
 
 pub use file::open_regular;
@@ -78,7 +80,7 @@ pub struct Rows {
     /// What the array was: see [`RowReader::kind`].
     pub kind: String,
     /// The part of the budget that the values use; keep it as long as them.
-    pub memory: Taken,
+    pub memory: Reservation,
 }
 
 /// Opens an array as rows, by the name of the file or, if that says nothing, by its first bytes.
@@ -90,7 +92,7 @@ pub fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowReader>>
         Format::Safetensors => safetensors::open_rows(source),
         Format::Parquet => parquet::open_rows(source),
         Format::Torch => torch::open_rows(source, budget),
-        Format::Csv { .. } | Format::Jsonl => Err(Complaint::new("this is a table of text, not an array")
+        Format::Csv { .. } | Format::Jsonl => Err(InputError::new("this is a table of text, not an array")
             .expected("an array as .npy, .npz, .safetensors, .parquet or .pt")
             .found(format.name())
             .advice("save the numbers with numpy.save")
@@ -124,7 +126,7 @@ fn read_all(source: &Source, budget: &Budget) -> Result<(Rows, Census)> {
     let mut reader = open_rows(source, budget)?;
     let Shape { rows, width, rows_per_sample } = reader.shape();
     let length = rows.checked_mul(width).ok_or_else(|| Error::Bug("rows × width of an open array".into()))?;
-    let memory = budget.take(length as u64 * 4, format!("an array of {rows} × {width} numbers"))?;
+    let memory = budget.reserve(length as u64 * 4, format!("an array of {rows} × {width} numbers"))?;
     let mut values = vec![0f32; length];
     let mut census = Census::new(width);
     // Blocks keep the check for NaN and infinity in the cache that the read has just filled.
@@ -160,7 +162,7 @@ pub fn read_table(path: &Path, budget: &Budget) -> Result<TextTable> {
         Format::Csv { delimiter } => table::read_csv(path, delimiter, budget),
         Format::Jsonl => table::read_jsonl(path, budget),
         Format::Parquet => parquet_table::read(path, budget),
-        _ => Err(Complaint::new("this is not a table of text")
+        _ => Err(InputError::new("this is not a table of text")
             .expected("a table as .csv, .tsv, .jsonl or .parquet")
             .found(format.name())
             .into()),

@@ -11,8 +11,8 @@ use super::shape::{bytes_of, written};
 use super::source::no_key;
 use super::stream::Stream;
 use super::{RowReader, Shape, Source, python};
-use crate::budget::Budget;
-use crate::error::{Complaint, Result};
+use crate::context::Budget;
+use crate::error::{InputError, Result};
 
 /// Longer headers than this are lies; numpy writes a few hundred bytes.
 const LONGEST_HEADER: u32 = 1 << 20;
@@ -38,7 +38,7 @@ impl Header {
         exactly(&mut start)?;
         let [magic @ .., major, minor] = start;
         if magic != *b"\x93NUMPY" {
-            return Err(Complaint::new("this is not a numpy array")
+            return Err(InputError::new("this is not a numpy array")
                 .expected("\\x93NUMPY at the start")
                 .found(format!("\"{}\"", magic.escape_ascii()))
                 .at("byte 0")
@@ -50,7 +50,7 @@ impl Header {
             (1, 0) => 2,
             (2 | 3, 0) => 4,
             _ => {
-                return Err(Complaint::new("this version of the numpy format is not known")
+                return Err(InputError::new("this version of the numpy format is not known")
                     .expected("1.0, 2.0 or 3.0")
                     .found(format!("{major}.{minor}"))
                     .at("byte 6")
@@ -60,7 +60,7 @@ impl Header {
         exactly(&mut length[..before])?;
         let length = u32::from_le_bytes(length);
         if length > LONGEST_HEADER {
-            return Err(Complaint::new("the header of the numpy array is too long")
+            return Err(InputError::new("the header of the numpy array is too long")
                 .expected(format!("at most {LONGEST_HEADER} bytes"))
                 .found(length)
                 .at("byte 8")
@@ -69,7 +69,7 @@ impl Header {
         let mut text = vec![0; length as usize];
         exactly(&mut text)?;
         let text = String::from_utf8(text).map_err(|error| {
-            Complaint::new("the header of the numpy array is not text")
+            InputError::new("the header of the numpy array is not text")
                 .at(format!("byte {}", 8 + before + error.utf8_error().valid_up_to()))
         })?;
         let python::Description { descr, fortran, dimensions } = python::description(&text)?;
@@ -96,7 +96,7 @@ impl Header {
         if let Some(number) = number {
             return Ok(Layout { number, big_endian: self.descr.starts_with('>') });
         }
-        let complaint = Complaint::new("the elements of the numpy array are not numbers that can be read")
+        let complaint = InputError::new("the elements of the numpy array are not numbers that can be read")
             .expected("bool, int8 to int64, uint8 to uint64, float16, float32 or float64")
             .found(&self.descr);
         Err(match self.descr.trim_start_matches(['<', '>', '|', '=']).chars().next() {
@@ -118,7 +118,7 @@ impl Header {
             return Ok(());
         }
         let needed = needed.map_or("more than 2^64".to_string(), |needed| needed.to_string());
-        Err(Complaint::new("the length of the numpy array does not agree with its header")
+        Err(InputError::new("the length of the numpy array does not agree with its header")
             .expected(format!("{needed} bytes for {} of {item} bytes each", written(&self.dimensions)))
             .found(format!("{length} bytes"))
             .advice("it was cut off or changed; copy or write it again")

@@ -12,8 +12,8 @@ use super::stream::Stream;
 use super::strided::View;
 use super::tensors::{Collector, Tensor, Tensors};
 use super::{RowReader, Shape, Source};
-use crate::budget::{Budget, Taken};
-use crate::error::{Complaint, InFile, Result};
+use crate::context::{Budget, Reservation};
+use crate::error::{InFile, InputError, Result};
 
 /// The key of an entry: numpy appends `.npy` to the name of each array.
 fn key_of(entry: &Entry) -> Option<&str> {
@@ -48,11 +48,11 @@ pub(super) fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowR
     }
     // Fortran order needs any byte at any time, and a packed stream can only go forward.
     let length = entry.size - header.data;
-    let memory = budget.take(length, format!("the array `{}` in Fortran order", entry.name))?;
+    let memory = budget.reserve(length, format!("the array `{}` in Fortran order", entry.name))?;
     let mut bytes = Vec::new();
     inflow.take(length.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| failed(error, &path))?;
     if bytes.len() as u64 != length {
-        return Err(Complaint::new("an array of the archive has not the length that its header says")
+        return Err(InputError::new("an array of the archive has not the length that its header says")
             .expected(format!("{length} bytes"))
             .found(format!("{} bytes", bytes.len()))
             .into());
@@ -64,7 +64,7 @@ pub(super) fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowR
 /// Bytes in memory with their part of the budget.
 struct Held {
     bytes: Cursor<Vec<u8>>,
-    _memory: Taken,
+    _memory: Reservation,
 }
 
 impl Read for Held {
@@ -83,7 +83,7 @@ impl std::io::Seek for Held {
 pub(super) struct Raw {
     pub header: Header,
     bytes: Vec<u8>,
-    _memory: Taken,
+    _memory: Reservation,
 }
 
 impl Raw {

@@ -8,7 +8,7 @@ use half::f16;
 use super::parquet_pages::{Levels, Opened, fence, read_records};
 use super::source::which_key;
 use super::{RowReader, Shape, Source};
-use crate::error::{Complaint, InFile, Result};
+use crate::error::{InFile, InputError, Result};
 
 /// Values that are read of a column at a time.
 const BLOCK: usize = 1 << 16;
@@ -83,7 +83,7 @@ pub(super) fn open_rows(source: &Source) -> Result<Box<dyn RowReader>> {
                 continue;
             }
         };
-        return Err(Complaint::new("a column does not hold numbers")
+        return Err(InputError::new("a column does not hold numbers")
             .expected("bool, integers, float, double or float16, or lists of them")
             .found(found)
             .at(format!("column `{}`", name(place)))
@@ -107,7 +107,7 @@ fn list_width(file: &Opened, column: usize) -> Result<usize> {
     for (group, &rows) in file.group_rows.iter().enumerate().filter(|(_, rows)| **rows > 0) {
         let values = file.values(group, column);
         if !values.is_multiple_of(rows) || width.is_some_and(|width| width != values / rows) {
-            return Err(Complaint::new("the lists do not all have the same length")
+            return Err(InputError::new("the lists do not all have the same length")
                 .found(format!("{values} values in {rows} rows"))
                 .at(format!("row group {group}"))
                 .into());
@@ -153,7 +153,7 @@ impl ParquetRows {
             let per_row = if self.list { width } else { 1 };
             check_levels(&levels, column.full, self.list, per_row, rows, first_row)?;
             if values.len() != rows * per_row {
-                return Err(Complaint::new("a column has not as many values as rows")
+                return Err(InputError::new("a column has not as many values as rows")
                     .expected(rows * per_row)
                     .found(values.len())
                     .at(format!("rows {first_row} to {}", first_row + rows))
@@ -207,7 +207,7 @@ impl RowReader for ParquetRows {
 fn check_levels(levels: &Levels, full: i16, list: bool, width: usize, rows: usize, first_row: usize) -> Result<()> {
     let row_of = |place: usize| first_row + place / width;
     if let Some(place) = levels.definition.iter().position(|&level| level != full) {
-        return Err(Complaint::new("a value is missing (null), or a list is empty")
+        return Err(InputError::new("a value is missing (null), or a list is empty")
             .expected("a number in every cell")
             .at(format!("row {}", row_of(place)))
             .advice("drop those rows, or fill them in, before saving")
@@ -215,7 +215,7 @@ fn check_levels(levels: &Levels, full: i16, list: bool, width: usize, rows: usiz
     }
     let starts_well = |(place, &level): (usize, &i16)| (level == 0) == place.is_multiple_of(width);
     if list && (levels.repetition.len() != rows * width || !levels.repetition.iter().enumerate().all(starts_well)) {
-        return Err(Complaint::new("the lists do not all have the same length")
+        return Err(InputError::new("the lists do not all have the same length")
             .expected(format!("{width} values"))
             .at(format!("rows {first_row} to {}", first_row + rows))
             .into());

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use ::parquet::column::page::{Page, PageMetadata, PageReader};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
@@ -12,7 +13,8 @@ use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::file::Regular;
 use super::parquet_footer;
-use crate::error::{Complaint, Error, Result};
+use super::parquet_headers::Headers;
+use crate::error::{Error, InputError, Result};
 
 /// A result of the parquet crate.
 pub(super) type Answer<T> = std::result::Result<T, ParquetError>;
@@ -20,6 +22,8 @@ pub(super) type Answer<T> = std::result::Result<T, ParquetError>;
 /// An open file whose footer and column places were checked.
 pub(super) struct Opened {
     reader: SerializedFileReader<File>,
+    /// The same file, for what is checked before the reader sees it.
+    file: Arc<Mutex<Regular>>,
     /// Rows of each row group.
     pub group_rows: Vec<usize>,
     pub rows: usize,
@@ -31,9 +35,10 @@ impl Opened {
         let mut file = Regular::open(path)?;
         parquet_footer::check(&mut file)?;
         let length = file.length;
-        let reader = fence(|| SerializedFileReader::new(file.file))?;
+        let same = file.file.try_clone().map_err(Error::io("open the file", path))?;
+        let reader = fence(|| SerializedFileReader::new(same))?;
         let wrong = |what: &str, group: usize| {
-            Complaint::new(what).at(format!("row group {group}")).advice("copy or write the file again")
+            InputError::new(what).at(format!("row group {group}")).advice("copy or write the file again")
         };
         let mut group_rows = Vec::new();
         for (group, metadata) in reader.metadata().row_groups().iter().enumerate() {
@@ -50,8 +55,8 @@ impl Opened {
         }
         let rows = group_rows.iter().try_fold(0usize, |sum, &rows| sum.checked_add(rows));
         let rows = rows.filter(|&rows| rows <= isize::MAX as usize / 8);
-        let rows = rows.ok_or_else(|| Complaint::new("the parquet file claims more rows than a memory can hold"))?;
-        Ok(Opened { reader, group_rows, rows })
+        let rows = rows.ok_or_else(|| InputError::new("the parquet file claims more rows than a memory can hold"))?;
+        Ok(Opened { reader, file: Arc::new(Mutex::new(file)), group_rows, rows })
     }
 
     /// What the footer says.
@@ -69,9 +74,11 @@ impl Opened {
     pub fn column(&self, group: usize, column: usize) -> Result<ColumnReader> {
         let left = self.values(group, column);
         fence(|| {
+            let (start, bytes) = self.metadata().row_group(group).column(column).byte_range();
+            let headers = Headers::new(self.file.clone(), start, start.saturating_add(bytes));
             let pages = self.reader.get_row_group(group)?.get_column_page_reader(column)?;
             let description = self.metadata().file_metadata().schema_descr().column(column);
-            Ok(get_column_reader(description, Box::new(Counted { pages, left })))
+            Ok(get_column_reader(description, Box::new(Counted { pages, headers, left })))
         })
     }
 }
@@ -79,12 +86,16 @@ impl Opened {
 /// Pages that together hold no more values than the footer says. Run-length coding can promise billions in a few bytes.
 struct Counted {
     pages: Box<dyn PageReader>,
+    headers: Headers,
     left: usize,
 }
 
 impl PageReader for Counted {
     fn get_next_page(&mut self) -> Answer<Option<Page>> {
-        let Some(page) = self.pages.get_next_page()? else { return Ok(None) };
+        self.headers.check()?;
+        let page = self.pages.get_next_page()?;
+        self.headers.advance();
+        let Some(page) = page else { return Ok(None) };
         let values = page.num_values() as usize;
         if matches!(page, Page::DictionaryPage { .. }) {
             // A word of a dictionary takes a byte at least.
@@ -100,11 +111,15 @@ impl PageReader for Counted {
     }
 
     fn peek_next_page(&mut self) -> Answer<Option<PageMetadata>> {
+        self.headers.check()?;
         self.pages.peek_next_page()
     }
 
     fn skip_next_page(&mut self) -> Answer<()> {
-        self.pages.skip_next_page()
+        self.headers.check()?;
+        self.pages.skip_next_page()?;
+        self.headers.advance();
+        Ok(())
     }
 }
 
@@ -147,10 +162,14 @@ pub(super) fn read_records<T: DataType>(
 /// Calls the parquet crate. It has been seen to panic on damaged files, which must not end the program.
 pub(super) fn fence<T>(read: impl FnOnce() -> Answer<T>) -> Result<T> {
     let damaged = |found: String| -> Error {
-        Complaint::new("the parquet file cannot be read").found(found).advice("copy or write it again").into()
+        InputError::new("the parquet file cannot be read").found(found).advice("copy or write it again").into()
     };
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(Ok(value)) => Ok(value),
+        // The words of the crate; a test with a damaged page says when they change.
+        Ok(Err(error)) if error.to_string().contains("CRC checksum mismatch") => {
+            Err(damaged("a page whose bytes do not match its checksum (CRC): the file is damaged".to_string()))
+        }
         Ok(Err(error)) => Err(damaged(error.to_string())),
         Err(_) => Err(damaged("damage that its reader does not understand".to_string())),
     }

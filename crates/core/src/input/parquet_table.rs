@@ -9,8 +9,8 @@ use ::parquet::schema::types::ColumnDescriptor;
 
 use super::TextTable;
 use super::parquet_pages::{Answer, Levels, Opened, fence, read_records};
-use crate::budget::Budget;
-use crate::error::{Complaint, Result};
+use crate::context::Budget;
+use crate::error::{InputError, Result};
 
 /// Rows that are turned into text at a time.
 const BLOCK: usize = 4096;
@@ -22,7 +22,7 @@ pub(super) fn read(path: &Path, budget: &Budget) -> Result<TextTable> {
     let names: Vec<String> = schema.columns().iter().map(|column| column.name().to_string()).collect();
     for column in schema.columns() {
         if column.path().parts().len() != 1 || column.max_rep_level() > 0 {
-            return Err(Complaint::new("a column of the table is nested")
+            return Err(InputError::new("a column of the table is nested")
                 .expected("text, numbers or truth values in every cell")
                 .at(format!("column `{}`", column.path().string()))
                 .into());
@@ -41,7 +41,7 @@ pub(super) fn read(path: &Path, budget: &Budget) -> Result<TextTable> {
             for (column, reader) in readers.iter_mut().enumerate() {
                 let texts = fence(|| texts(reader, &schema.column(column), count))?;
                 if texts.len() != count {
-                    return Err(Complaint::new("a column has not as many values as rows")
+                    return Err(InputError::new("a column has not as many values as rows")
                         .expected(count)
                         .found(texts.len())
                         .at(format!("column `{}`", table.header[column]))
@@ -49,7 +49,7 @@ pub(super) fn read(path: &Path, budget: &Budget) -> Result<TextTable> {
                 }
                 for (row, text) in cells.iter_mut().zip(texts) {
                     row.push(text.ok_or_else(|| {
-                        Complaint::new("a cell is not text")
+                        InputError::new("a cell is not text")
                             .expected("UTF-8 text, numbers or truth values")
                             .at(format!("column `{}`", table.header[column]))
                     })?);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// The names that a checkpoint may mention. None is looked up: they only tell what a part of the tree means.
 const NAMES: &[(&str, &[&str])] = &[
@@ -103,7 +103,7 @@ struct Machine<'a> {
 }
 
 /// A step either goes wrong, ends the pickle, or goes on.
-type Step<T> = std::result::Result<T, Box<Complaint>>;
+type Step<T> = std::result::Result<T, Box<InputError>>;
 
 impl<'a> Machine<'a> {
     /// Takes one instruction. The numbers are those of Python's `pickletools`.
@@ -111,7 +111,9 @@ impl<'a> Machine<'a> {
         match self.take(1)?[0] {
             0x80 => match self.take(1)?[0] {
                 2..=5 => Ok(()),
-                other => Err(Complaint::new("this pickle protocol is not read").expected("2 to 5").found(other).into()),
+                other => {
+                    Err(InputError::new("this pickle protocol is not read").expected("2 to 5").found(other).into())
+                }
             },
             0x95 => self.take(8).map(|_| ()),
             b'.' => return self.pop().map(Some),
@@ -199,7 +201,7 @@ impl<'a> Machine<'a> {
                 let (name, module) = (self.pop()?, self.pop()?);
                 match (&self.nodes[module], &self.nodes[name]) {
                     (&Node::Text(module), &Node::Text(name)) => self.push_name(module, name),
-                    _ => Err(Complaint::new("a name in the pickle is not text").into()),
+                    _ => Err(InputError::new("a name in the pickle is not text").into()),
                 }
             }
             b'Q' => {
@@ -212,12 +214,12 @@ impl<'a> Machine<'a> {
                     // It comes empty or with pairs; in checkpoints always empty, and is filled afterwards.
                     Node::Name("OrderedDict") => self.push(Node::Dict(Vec::new())),
                     Node::Name(name) => self.push(Node::Call(name, arguments)),
-                    _ => Err(Complaint::new("the pickle calls something that has no name").into()),
+                    _ => Err(InputError::new("the pickle calls something that has no name").into()),
                 }
             }
             // Attributes for an object that is there already; tensors have none that matter.
             b'b' => self.pop().map(|_| ()),
-            other => Err(Complaint::new("the pickle holds an instruction that is not on the list")
+            other => Err(InputError::new("the pickle holds an instruction that is not on the list")
                 .found(format!("0x{other:02x} \"{}\"", other.escape_ascii()))
                 .advice("only plain state dictionaries are read; save model.state_dict()")
                 .into()),
@@ -227,7 +229,7 @@ impl<'a> Machine<'a> {
 
     fn take(&mut self, count: usize) -> Step<&'a [u8]> {
         let taken = self.place.checked_add(count).and_then(|end| self.bytes.get(self.place..end));
-        let taken = taken.ok_or_else(|| Complaint::new("the pickle ends too early"))?;
+        let taken = taken.ok_or_else(|| InputError::new("the pickle ends too early"))?;
         self.place += count;
         Ok(taken)
     }
@@ -237,16 +239,16 @@ impl<'a> Machine<'a> {
         let mut bytes = [0; 8];
         bytes[..size].copy_from_slice(self.take(size)?);
         usize::try_from(u64::from_le_bytes(bytes))
-            .map_err(|_| Complaint::new("a length in the pickle is too large").into())
+            .map_err(|_| InputError::new("a length in the pickle is too large").into())
     }
 
     /// Text up to the end of the line.
     fn line(&mut self) -> Step<&'a str> {
         let rest = &self.bytes[self.place..];
         let length = rest.iter().take(1000).position(|&byte| byte == b'\n');
-        let length = length.ok_or_else(|| Complaint::new("a name in the pickle does not end"))?;
+        let length = length.ok_or_else(|| InputError::new("a name in the pickle does not end"))?;
         self.place += length + 1;
-        std::str::from_utf8(&rest[..length]).map_err(|_| Complaint::new("a name in the pickle is not text").into())
+        std::str::from_utf8(&rest[..length]).map_err(|_| InputError::new("a name in the pickle is not text").into())
     }
 
     fn push(&mut self, node: Node<'a>) -> Step<()> {
@@ -263,7 +265,7 @@ impl<'a> Machine<'a> {
     fn push_text(&mut self, size: usize) -> Step<()> {
         let length = self.number(size)?;
         let text = std::str::from_utf8(self.take(length)?);
-        self.push(Node::Text(text.map_err(|_| Complaint::new("a string in the pickle is not UTF-8"))?))
+        self.push(Node::Text(text.map_err(|_| InputError::new("a string in the pickle is not UTF-8"))?))
     }
 
     fn push_bytes(&mut self, size: usize) -> Step<()> {
@@ -283,7 +285,7 @@ impl<'a> Machine<'a> {
         let names = NAMES.iter().find(|(known, _)| *known == module).map_or(&[][..], |(_, names)| names);
         match names.iter().find(|known| **known == name) {
             Some(known) => self.push(Node::Name(known)),
-            None => Err(Complaint::new("the pickle mentions a name that is not on the list")
+            None => Err(InputError::new("the pickle mentions a name that is not on the list")
                 .expected("tensors, storages and dictionaries of torch")
                 .found(format!("{}.{}", module.escape_debug(), name.escape_debug()))
                 .advice("it could execute code; save model.state_dict(), or use safetensors")
@@ -316,7 +318,7 @@ impl<'a> Machine<'a> {
         let top = self.top()?;
         match &mut self.nodes[top] {
             Node::List(list) => list.extend(items),
-            _ => return Err(Complaint::new("the pickle appends to something that is not a list").into()),
+            _ => return Err(InputError::new("the pickle appends to something that is not a list").into()),
         }
         Ok(())
     }
@@ -327,7 +329,7 @@ impl<'a> Machine<'a> {
             Node::Dict(entries) if items.len().is_multiple_of(2) => {
                 entries.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
             }
-            _ => return Err(Complaint::new("the pickle sets items of something that is not a dictionary").into()),
+            _ => return Err(InputError::new("the pickle sets items of something that is not a dictionary").into()),
         }
         Ok(())
     }
@@ -342,13 +344,13 @@ impl<'a> Machine<'a> {
     fn recall(&mut self, size: usize) -> Step<()> {
         let key = self.number(size)? as u64;
         let id = self.memo.get(&key).copied();
-        self.stack.push(id.ok_or_else(|| Complaint::new("the pickle recalls what it never stored").found(key))?);
+        self.stack.push(id.ok_or_else(|| InputError::new("the pickle recalls what it never stored").found(key))?);
         Ok(())
     }
 }
 
-fn empty() -> Box<Complaint> {
-    Complaint::new("the pickle takes from an empty stack").into()
+fn empty() -> Box<InputError> {
+    InputError::new("the pickle takes from an empty stack").into()
 }
 
 /// A two's complement number of any length; beyond 8 bytes nothing here needs its value.

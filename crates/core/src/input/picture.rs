@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::file::{failed, open_regular};
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// The largest image, in bytes.
 pub const LARGEST_PICTURE: u64 = 16 << 20;
@@ -23,7 +23,7 @@ pub fn picture_ending(first: &[u8]) -> Option<&'static str> {
 pub fn read_picture(path: &Path) -> Result<(Vec<u8>, &'static str)> {
     let (file, length) = open_regular(path)?;
     let wrong = |found: String| {
-        Complaint::new("this is no image")
+        InputError::new("this is no image")
             .expected(format!("PNG, JPEG or WebP of at most {} MB", LARGEST_PICTURE >> 20))
             .found(found)
             .file(path)

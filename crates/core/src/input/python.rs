@@ -3,7 +3,7 @@
 //! A general reader of Python literals nests as deep as the file likes and overflows the stack. This one knows the
 //! three keys that numpy writes and does not nest at all.
 
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// What the dictionary says.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,8 +57,8 @@ impl<'a> Cursor<'a> {
         self.text.get(self.place..).unwrap_or("")
     }
 
-    fn complaint(&self, what: &str) -> Complaint {
-        Complaint::new(what).at(format!("character {} of the header", self.place))
+    fn complaint(&self, what: &str) -> InputError {
+        InputError::new(what).at(format!("character {} of the header", self.place))
     }
 
     /// Passes a character, if it is the next one after spaces.

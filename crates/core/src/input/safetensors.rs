@@ -15,8 +15,8 @@ use super::source::which_key;
 use super::stream::Stream;
 use super::tensors::{Collector, Tensor, Tensors};
 use super::{RowReader, Shape, Source};
-use crate::budget::Budget;
-use crate::error::{Complaint, Result};
+use crate::context::Budget;
+use crate::error::{InputError, Result};
 
 /// Longer headers than this are lies; a tensor takes about a hundred bytes.
 const LONGEST_HEADER: u64 = 1 << 24;
@@ -31,7 +31,7 @@ struct Opened {
 
 fn open(path: &Path) -> Result<Opened> {
     let mut file = Regular::open(path)?;
-    let wrong = |what: &str| Complaint::new(what).advice("copy or write the file again").file(path);
+    let wrong = |what: &str| InputError::new(what).advice("copy or write the file again").file(path);
     if file.length < 8 {
         return Err(wrong("the safetensors file ends within its header")
             .expected("at least 8 bytes")
@@ -111,7 +111,7 @@ fn layout(name: &str, info: &TensorInfo) -> Result<Layout> {
         Dtype::F32 => Number::F32,
         Dtype::F64 => Number::F64,
         other => {
-            return Err(Complaint::new("the tensor holds a kind of number that is not read")
+            return Err(InputError::new("the tensor holds a kind of number that is not read")
                 .expected("BOOL, I8 to I64, U8 to U64, F16, BF16, F32 or F64")
                 .found(other)
                 .at(format!("tensor `{name}`"))
@@ -156,7 +156,7 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
         if layout.is_plain() {
             opened.file.read_at(range.start, bytemuck::cast_slice_mut(&mut values))?;
         } else {
-            let _memory = budget.take(bytes, format!("the bytes of the tensor `{name}`"))?;
+            let _memory = budget.reserve(bytes, format!("the bytes of the tensor `{name}`"))?;
             let mut raw = vec![0; bytes as usize];
             opened.file.read_at(range.start, &mut raw)?;
             layout.decode(&raw, &mut values);

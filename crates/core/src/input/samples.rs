@@ -19,8 +19,8 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::file::{failed, open_regular};
-use crate::budget::Budget;
-use crate::error::{Complaint, Result};
+use crate::context::Budget;
+use crate::error::{InputError, Result};
 
 /// Longer lines than this are no sample.
 pub(crate) const LONGEST_SAMPLE: u64 = 1 << 22;
@@ -122,7 +122,7 @@ fn briefly<S: Serializer>(values: &[f32], serializer: S) -> std::result::Result<
 pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
     let (file, length) = open_regular(path)?;
     // What a line becomes in memory is no more than a few times its text.
-    let _memory = budget.take(length.saturating_mul(4), "samples")?;
+    let _memory = budget.reserve(length.saturating_mul(4), "samples")?;
     let mut reader = BufReader::new(file);
     let (mut samples, mut line, mut number) = (Vec::new(), String::new(), 0u64);
     loop {
@@ -133,7 +133,7 @@ pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
             return Ok(samples);
         }
         let wrong = |found: String| {
-            Complaint::new("a line is not a sample")
+            InputError::new("a line is not a sample")
                 .expected(
                     r#"an object such as {"id": "s1", "text": "..", "activations": [{"latent": 17, "value": 2.5}]}"#,
                 )
@@ -146,7 +146,7 @@ pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
         if !line.trim().is_empty() {
             let sample: Sample = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()).file(path))?;
             if let Some(outside) = sample.boxes.iter().find(|region| !region.is_inside()) {
-                return Err(Complaint::new("a box does not lie within its image")
+                return Err(InputError::new("a box does not lie within its image")
                     .expected("x, y, width and height as shares of the image, between 0 and 1")
                     .found(format!("{}, {}, {}, {}", outside.x, outside.y, outside.width, outside.height))
                     .at(format!("line {number}"))

@@ -1,6 +1,6 @@
 //! Rows and width out of the dimensions of an array.
 
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// Wider rows than this are a mistake, or a lie that would make a buffer for one row too large.
 const WIDEST: usize = 1 << 24;
@@ -26,7 +26,7 @@ impl Shape {
                 samples.checked_mul(tokens).map(|rows| Shape { rows, width, rows_per_sample: Some(tokens) })
             }
             _ => {
-                return Err(Complaint::new("the array does not have rows")
+                return Err(InputError::new("the array does not have rows")
                     .expected("1, 2 or 3 dimensions: rows, rows × width, or samples × tokens × width")
                     .found(format!("{} dimensions: {}", dimensions.len(), written(dimensions)))
                     .advice("reshape it before saving")
@@ -41,12 +41,12 @@ impl Shape {
                 && shape.width <= WIDEST
         };
         match shape.filter(fits) {
-            None => Err(Complaint::new("the array is larger than any memory")
+            None => Err(InputError::new("the array is larger than any memory")
                 .expected(format!("rows of at most {WIDEST} values"))
                 .found(written(dimensions))
                 .into()),
             Some(shape) if shape.width == 0 || shape.rows_per_sample == Some(0) => {
-                Err(Complaint::new("the array has rows without values").found(written(dimensions)).into())
+                Err(InputError::new("the array has rows without values").found(written(dimensions)).into())
             }
             Some(shape) => Ok(shape),
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// Files that hold several arrays under keys. Elsewhere a colon is a part of the path.
 const KEYED: [&str; 6] = [".npz:", ".safetensors:", ".parquet:", ".pt:", ".pth:", ".bin:"];
@@ -21,13 +21,13 @@ impl Source {
     /// Reads what a user typed.
     pub fn parse(text: &str) -> Result<Source> {
         if text.is_empty() || text.contains('\0') {
-            return Err(Complaint::new("this is not a path").found(format!("{text:?}")).into());
+            return Err(InputError::new("this is not a path").found(format!("{text:?}")).into());
         }
         let lower = text.to_ascii_lowercase();
         let split = KEYED.iter().filter_map(|ending| Some(lower.find(ending)? + ending.len())).min();
         match split {
             None => Ok(Source { path: text.into(), key: None }),
-            Some(end) if end == text.len() => Err(Complaint::new("a key is missing after the colon")
+            Some(end) if end == text.len() => Err(InputError::new("a key is missing after the colon")
                 .expected("for example x.npz:codes")
                 .found(text)
                 .advice("leave the colon out to see which keys there are")
@@ -50,14 +50,14 @@ impl fmt::Display for Source {
 pub(super) fn no_key(source: &Source, format: &str) -> Result<()> {
     match &source.key {
         None => Ok(()),
-        Some(key) => Err(Complaint::new(format!("{format} files hold one array without a key"))
+        Some(key) => Err(InputError::new(format!("{format} files hold one array without a key"))
             .found(format!("the key `{key}`"))
             .into()),
     }
 }
 
 /// The error for a key that is not there, or that is needed and was not given.
-pub(super) fn which_key(key: Option<&str>, mut keys: Vec<String>) -> Complaint {
+pub(super) fn which_key(key: Option<&str>, mut keys: Vec<String>) -> InputError {
     keys.sort();
     let example = keys.first().cloned().unwrap_or_default();
     let count = keys.len();
@@ -65,12 +65,12 @@ pub(super) fn which_key(key: Option<&str>, mut keys: Vec<String>) -> Complaint {
     let more = if count > keys.len() { format!(" and {} more", count - keys.len()) } else { String::new() };
     let list = format!("{}{more}", keys.join(", "));
     match key {
-        None if count == 0 => Complaint::new("the file holds no array of numbers"),
-        None => Complaint::new("the file holds several arrays, so one has to be named")
+        None if count == 0 => InputError::new("the file holds no array of numbers"),
+        None => InputError::new("the file holds several arrays, so one has to be named")
             .expected(format!("one of {list}"))
             .advice(format!("write the key after the path, like FILE:{example}")),
         Some(key) => {
-            Complaint::new("the file holds no array of that name").expected(format!("one of {list}")).found(key)
+            InputError::new("the file holds no array of that name").expected(format!("one of {list}")).found(key)
         }
     }
 }

@@ -5,8 +5,8 @@ use super::archive::Archive;
 use super::format::Format;
 use super::npz::Raw;
 use super::source::no_key;
-use crate::budget::{Budget, Taken};
-use crate::error::{Complaint, InFile, Result};
+use crate::context::{Budget, Reservation};
+use crate::error::{InFile, InputError, Result};
 
 /// Rows of which only the entries that are not zero are stored, in ascending order of columns.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ fn read(archive: &mut Archive, budget: &Budget) -> Result<SparseRows> {
     let format: String =
         format.data().iter().filter(|byte| byte.is_ascii_graphic()).take(16).map(|&byte| char::from(byte)).collect();
     if format != "csr" {
-        return Err(Complaint::new("the sparse array is not stored row by row")
+        return Err(InputError::new("the sparse array is not stored row by row")
             .expected("the format csr")
             .found(format)
             .advice("save array.tocsr()")
@@ -66,7 +66,7 @@ fn read(archive: &mut Archive, budget: &Budget) -> Result<SparseRows> {
     if columns_of.len() != entries {
         return Err(wrong("indices", format!("{entries} columns, one per value"), columns_of.len()).into());
     }
-    let _memory = budget.take(entries as u64 * 12 + rows as u64 * 8, "a sparse array")?;
+    let _memory = budget.reserve(entries as u64 * 12 + rows as u64 * 8, "a sparse array")?;
     let mut values = vec![0f32; entries];
     layout.decode(data.data(), &mut values);
 
@@ -93,7 +93,7 @@ fn read(archive: &mut Archive, budget: &Budget) -> Result<SparseRows> {
                 Some(column) if value.is_finite() => row_entries.push((column, value)),
                 Some(column) => {
                     let bad = values.iter().filter(|value| !value.is_finite()).count();
-                    return Err(Complaint::new(format!("{bad} values are NaN or infinite"))
+                    return Err(InputError::new(format!("{bad} values are NaN or infinite"))
                         .expected("finite numbers")
                         .found(format!("{value} in npz csr {}", layout.name()))
                         .at(format!("first at row {row}, column {column}"))
@@ -132,22 +132,23 @@ impl SparseRows {
 }
 
 fn array(archive: &mut Archive, key: &str, budget: &Budget) -> Result<Raw> {
-    Raw::read(archive, key, budget)?.ok_or_else(|| Complaint::new("the sparse array lacks a part").expected(key).into())
+    Raw::read(archive, key, budget)?
+        .ok_or_else(|| InputError::new("the sparse array lacks a part").expected(key).into())
 }
 
-fn integers(archive: &mut Archive, key: &str, budget: &Budget) -> Result<(Vec<i64>, Taken)> {
+fn integers(archive: &mut Archive, key: &str, budget: &Budget) -> Result<(Vec<i64>, Reservation)> {
     let raw = array(archive, key, budget)?;
     let layout = raw.layout()?;
     let length = (raw.data().len() / layout.size()) as u64;
-    let memory = budget.take(length.saturating_mul(8), format!("the part `{key}` of a sparse array"))?;
+    let memory = budget.reserve(length.saturating_mul(8), format!("the part `{key}` of a sparse array"))?;
     match layout.integers(raw.data()) {
         Some(integers) => Ok((integers, memory)),
         None => Err(wrong(key, "integers", layout.name()).into()),
     }
 }
 
-fn wrong(part: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Complaint {
-    Complaint::new(format!("the part `{part}` of the sparse array is wrong"))
+fn wrong(part: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> InputError {
+    InputError::new(format!("the part `{part}` of the sparse array is wrong"))
         .expected(expected)
         .found(found)
         .advice("save it again with scipy.sparse.save_npz")

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::file::failed;
 use super::number::Layout;
 use super::{RowReader, Shape};
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// Bytes that are converted at a time; a multiple of every number's size, and small enough for the cache.
 const BLOCK: usize = 1 << 18;
@@ -61,7 +61,7 @@ impl<R: Read + Send> RowReader for Stream<R> {
             self.ends = false;
             match self.source.read(&mut [0]).map_err(|error| failed(error, &self.path))? {
                 0 => {}
-                _ => return Err(Complaint::new("there are bytes after the last row").file(&self.path).into()),
+                _ => return Err(InputError::new("there are bytes after the last row").file(&self.path).into()),
             }
         }
         Ok(rows)

@@ -1,7 +1,7 @@
 //! Arrays whose neighbours do not lie side by side: a view into a list of values, made whole.
 
 use super::shape::written;
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// A view into a list of values: where it starts, its dimensions, and how far apart neighbours lie in each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl View {
     /// Refuses a view that reaches beyond a list of `available` values.
     pub fn check(&self, available: usize) -> Result<()> {
         let wrong = |found: String| {
-            Complaint::new("a tensor reaches beyond its storage")
+            InputError::new("a tensor reaches beyond its storage")
                 .expected(format!("at most {available} values"))
                 .found(found)
                 .advice("the file is damaged; write it again")

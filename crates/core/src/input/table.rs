@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::file::{Regular, failed};
 use super::json::Entries;
-use crate::budget::{Budget, Taken};
-use crate::error::{Complaint, Result};
+use crate::context::{Budget, Reservation};
+use crate::error::{InputError, Result};
 
 /// Longer lines than this are no table.
 const LONGEST_LINE: usize = 1 << 20;
@@ -24,7 +24,7 @@ pub struct TextTable {
     /// The line of each row in the file, counted from 1; empty when the file has no lines (parquet).
     pub lines: Vec<u64>,
     /// The part of the budget that the cells use; keep it as long as them.
-    pub memory: Vec<Taken>,
+    pub memory: Vec<Reservation>,
 }
 
 impl TextTable {
@@ -33,14 +33,14 @@ impl TextTable {
         let mut sorted: Vec<&String> = header.iter().collect();
         sorted.sort();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Complaint::new("two columns have the same name")
+            return Err(InputError::new("two columns have the same name")
                 .found(twice[0].escape_debug())
                 .at("the header")
                 .advice("rename one of them")
                 .into());
         }
         if let Some(column) = header.iter().position(|name| name.trim().is_empty()) {
-            return Err(Complaint::new("a column has no name")
+            return Err(InputError::new("a column has no name")
                 .at(format!("the header, column {} of {}", column + 1, header.len()))
                 .advice("the first line must name every column")
                 .into());
@@ -67,7 +67,7 @@ impl TextTable {
 
     /// Asks the budget for what was added since the last time.
     pub(super) fn settle(&mut self, pending: &mut u64, budget: &Budget) -> Result<()> {
-        self.memory.push(budget.take(*pending, "the cells of a table")?);
+        self.memory.push(budget.reserve(*pending, "the cells of a table")?);
         *pending = 0;
         Ok(())
     }
@@ -128,7 +128,7 @@ pub(super) fn read_jsonl(path: &Path, budget: &Budget) -> Result<TextTable> {
             continue;
         }
         let Entries(entries) = serde_json::from_str::<Entries<serde_json::Value>>(text).map_err(|error| {
-            Complaint::new("the line is not one JSON object")
+            InputError::new("the line is not one JSON object")
                 .expected("an object such as {\"a\": 1, \"b\": \"x\"}")
                 .found(error)
                 .at(format!("line {line}"))
@@ -145,7 +145,7 @@ pub(super) fn read_jsonl(path: &Path, budget: &Budget) -> Result<TextTable> {
         for (place, (key, value)) in entries.into_iter().enumerate() {
             let column = if table.header.get(place) == Some(&key) { Some(place) } else { table.column(&key) };
             let Some(column) = column else {
-                return Err(Complaint::new("a line has a key that the first line does not have")
+                return Err(InputError::new("a line has a key that the first line does not have")
                     .expected(format!("one of {}", table.header.join(", ")))
                     .found(key)
                     .at(format!("line {line}"))
@@ -157,7 +157,7 @@ pub(super) fn read_jsonl(path: &Path, budget: &Budget) -> Result<TextTable> {
                 serde_json::Value::String(text) => text,
                 serde_json::Value::Bool(_) | serde_json::Value::Number(_) => value.to_string(),
                 serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
-                    return Err(Complaint::new("a value is nested")
+                    return Err(InputError::new("a value is nested")
                         .expected("text, a number, true, false or null")
                         .at(format!("line {line}, key `{key}`"))
                         .into());
@@ -167,7 +167,7 @@ pub(super) fn read_jsonl(path: &Path, budget: &Budget) -> Result<TextTable> {
         table.lines.push(line);
         table.push(cells, &mut pending, budget)?;
     }
-    let mut table = table.ok_or_else(|| Complaint::new("the table is empty").advice("write one object per line"))?;
+    let mut table = table.ok_or_else(|| InputError::new("the table is empty").advice("write one object per line"))?;
     table.settle(&mut pending, budget)?;
     Ok(table)
 }
@@ -261,7 +261,7 @@ impl<R: BufRead> Read for Guarded<R> {
         // The CSV reader hands our own error back to us, inside its own.
         self.look(&out[..count]).map_err(std::io::Error::other)?;
         if count == 0 && !out.is_empty() && self.quotes == Quotes::Inside {
-            let complaint = Complaint::new("a quote is opened and never closed")
+            let complaint = InputError::new("a quote is opened and never closed")
                 .at(format!("line {}", self.quoted_since))
                 .advice("a quote within a quoted cell is written twice")
                 .file(&self.path);
@@ -286,29 +286,29 @@ fn csv_error(error: csv::Error, starts: &[u64]) -> crate::error::Error {
         },
         csv::ErrorKind::Utf8 { pos, .. } => not_text(line(&pos)).into(),
         csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            Complaint::new("a row has not as many cells as the header has names")
+            InputError::new("a row has not as many cells as the header has names")
                 .expected(format!("{expected_len} cells"))
                 .found(format!("{len} cells"))
                 .at(format!("line {}", line(&pos)))
                 .advice("a cell that contains the separator must stand in quotes")
                 .into()
         }
-        other => Complaint::new("the table cannot be read").found(format!("{other:?}")).into(),
+        other => InputError::new("the table cannot be read").found(format!("{other:?}")).into(),
     }
 }
 
-fn too_long(line: u64) -> Complaint {
-    Complaint::new("a line is too long for a table")
+fn too_long(line: u64) -> InputError {
+    InputError::new("a line is too long for a table")
         .expected(format!("at most {LONGEST_LINE} bytes"))
         .at(format!("line {line}"))
 }
 
-fn not_text(line: u64) -> Complaint {
-    Complaint::new("the table is not UTF-8 text").at(format!("line {line}")).advice("save it as UTF-8")
+fn not_text(line: u64) -> InputError {
+    InputError::new("the table is not UTF-8 text").at(format!("line {line}")).advice("save it as UTF-8")
 }
 
-fn nul(line: u64) -> Complaint {
-    Complaint::new("the table holds a NUL byte")
+fn nul(line: u64) -> InputError {
+    InputError::new("the table holds a NUL byte")
         .at(format!("line {line}"))
         .advice("save it as UTF-8; UTF-16 text has such bytes")
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::format::Format;
 use super::shape::written;
 use super::{npz, safetensors, torch};
-use crate::budget::{Budget, Taken};
-use crate::error::{Complaint, InFile, Result};
+use crate::context::{Budget, Reservation};
+use crate::error::{InFile, InputError, Result};
 
 /// An array of any number of dimensions, in C order.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
         Format::Npz => npz::read_tensors(path, budget),
         Format::Safetensors => safetensors::read_tensors(path, budget),
         Format::Torch => torch::read_tensors(path, budget),
-        _ => Err(Complaint::new("this is not a checkpoint of named tensors")
+        _ => Err(InputError::new("this is not a checkpoint of named tensors")
             .expected("a .safetensors, .npz, .pt, .pth or .bin file")
             .found(format.name())
             .into()),
@@ -39,7 +39,7 @@ pub fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
 /// Collects tensors while their memory is asked for and their values are checked.
 pub(super) struct Collector<'a> {
     budget: &'a Budget,
-    memory: Vec<Taken>,
+    memory: Vec<Reservation>,
     tensors: Tensors,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Collector<'a> {
 
     /// Asks for the memory of so many values, before they are allocated.
     pub fn reserve(&mut self, name: &str, length: usize) -> Result<()> {
-        self.memory.push(self.budget.take((length as u64).saturating_mul(4), format!("the tensor `{name}`"))?);
+        self.memory.push(self.budget.reserve((length as u64).saturating_mul(4), format!("the tensor `{name}`"))?);
         Ok(())
     }
 
@@ -58,7 +58,7 @@ impl<'a> Collector<'a> {
     pub fn insert(&mut self, name: String, tensor: Tensor) -> Result<()> {
         let bad = tensor.values.iter().filter(|value| !value.is_finite()).count();
         if let Some(first) = tensor.values.iter().position(|value| !value.is_finite()) {
-            return Err(Complaint::new(format!("{bad} values of a tensor are NaN or infinite"))
+            return Err(InputError::new(format!("{bad} values of a tensor are NaN or infinite"))
                 .expected("finite numbers")
                 .found(tensor.values[first])
                 .at(format!("tensor `{name}` of {}, first at value {first}", written(&tensor.shape)))
@@ -66,7 +66,7 @@ impl<'a> Collector<'a> {
                 .into());
         }
         if self.tensors.contains_key(&name) {
-            return Err(Complaint::new("two tensors have the same name").found(name).into());
+            return Err(InputError::new("two tensors have the same name").found(name).into());
         }
         self.tensors.insert(name, tensor);
         Ok(())

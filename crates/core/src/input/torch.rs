@@ -11,8 +11,8 @@ use super::source::which_key;
 use super::strided::View;
 use super::tensors::{Collector, Tensor, Tensors};
 use super::{RowReader, Shape, Source};
-use crate::budget::{Budget, Taken};
-use crate::error::{Complaint, Result};
+use crate::context::{Budget, Reservation};
+use crate::error::{InputError, Result};
 
 /// Descriptions longer than this are no list of tensors.
 const LONGEST_PICKLE: u64 = 1 << 24;
@@ -46,7 +46,7 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
     let mut archive = Archive::open(path)?;
     let pickles: Vec<String> = archive.names().filter(|name| is_pickle(name)).map(str::to_string).collect();
     let [pickle] = &pickles[..] else {
-        return Err(Complaint::new("the archive is not a torch checkpoint")
+        return Err(InputError::new("the archive is not a torch checkpoint")
             .expected("one entry data.pkl")
             .found(format!("{} of them", pickles.len()))
             .advice("TorchScript archives and plain zip files are not read; save model.state_dict() with torch.save")
@@ -54,13 +54,13 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
     };
     let size = archive.find(pickle).map_or(0, |entry| entry.size);
     if size > LONGEST_PICKLE {
-        return Err(Complaint::new("the description of the tensors is too long")
+        return Err(InputError::new("the description of the tensors is too long")
             .expected(format!("at most {LONGEST_PICKLE} bytes"))
             .found(size)
             .at(format!("entry `{pickle}`"))
             .into());
     }
-    let _nodes = budget.take(size * NODE_BYTES, "the description of the tensors")?;
+    let _nodes = budget.reserve(size * NODE_BYTES, "the description of the tensors")?;
     let (bytes, _memory) = archive.bytes(pickle, budget)?;
     let root = pickle.strip_suffix("data.pkl").unwrap_or_default().to_string();
     let big_endian = big_endian(&mut archive, &root, budget)?;
@@ -78,14 +78,14 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
         for (name, plan) in plans {
             let layout = Layout { number: plan.number, big_endian };
             if plan.available.checked_mul(layout.size()) != Some(bytes.len()) {
-                return Err(Complaint::new("a storage has not the size that the tensor says")
+                return Err(InputError::new("a storage has not the size that the tensor says")
                     .expected(format!("{} numbers of {} bytes", plan.available, layout.size()))
                     .found(format!("{} bytes", bytes.len()))
                     .at(format!("tensor `{name}`, entry `{entry}`"))
                     .advice("the file is damaged; write it again")
                     .into());
             }
-            let _decoded = budget.take(plan.available as u64 * 4, format!("the storage of the tensor `{name}`"))?;
+            let _decoded = budget.reserve(plan.available as u64 * 4, format!("the storage of the tensor `{name}`"))?;
             tensors.reserve(name, plan.view.length().unwrap_or(usize::MAX))?;
             let mut values = vec![0f32; plan.available];
             layout.decode(&bytes, &mut values);
@@ -104,11 +104,11 @@ fn check_magic(path: &Path) -> Result<()> {
     file.read_at(0, &mut start[..known])?;
     match start {
         [b'P', b'K', 3, 4] => Ok(()),
-        [0x80, 1..=5, ..] => Err(Complaint::new("this is an old torch file, or a plain pickle")
+        [0x80, 1..=5, ..] => Err(InputError::new("this is an old torch file, or a plain pickle")
             .expected("the zip format that torch writes since version 1.6")
             .advice("load it in torch and save it again with torch.save(..), or use safetensors")
             .into()),
-        _ => Err(Complaint::new("this is not a torch checkpoint")
+        _ => Err(InputError::new("this is not a torch checkpoint")
             .expected("a zip archive")
             .found(format!("\"{}\" at the start", start[..known].escape_ascii()))
             .advice("save it with torch.save")
@@ -124,7 +124,7 @@ fn big_endian(archive: &mut Archive, root: &str, budget: &Budget) -> Result<bool
     match &archive.bytes(&name, budget)?.0[..] {
         b"little" => Ok(false),
         b"big" => Ok(true),
-        other => Err(Complaint::new("the byte order of the checkpoint is not known")
+        other => Err(InputError::new("the byte order of the checkpoint is not known")
             .expected("little or big")
             .found(other.escape_ascii())
             .into()),
@@ -148,7 +148,7 @@ impl Walk<'_> {
     fn visit(&mut self, id: Id, name: &str, depth: usize) -> Result<()> {
         self.visited += 1;
         if depth > DEEPEST || self.visited > MOST_NODES || name.len() > LONGEST_NAME {
-            return Err(Complaint::new("the checkpoint is nested too deeply")
+            return Err(InputError::new("the checkpoint is nested too deeply")
                 .expected(format!("at most {DEEPEST} levels, {MOST_NODES} values and names of {LONGEST_NAME} bytes"))
                 .at(format!("`{}`", name.chars().take(200).collect::<String>()))
                 .into());
@@ -181,12 +181,12 @@ impl Walk<'_> {
             Node::Call("_rebuild_tensor_v2", arguments) => {
                 let name = if name.is_empty() { "tensor" } else { name };
                 let plan = self.plan(*arguments).ok_or_else(|| {
-                    Complaint::new("a tensor is described in a way that torch does not write")
+                    InputError::new("a tensor is described in a way that torch does not write")
                         .at(format!("tensor `{name}`"))
                 })?;
                 plan.view.check(plan.available)?;
                 if self.plans.insert(name.to_string(), plan).is_some() {
-                    return Err(Complaint::new("two tensors have the same name").found(name).into());
+                    return Err(InputError::new("two tensors have the same name").found(name).into());
                 }
             }
             _ => {}
@@ -262,7 +262,7 @@ pub(super) fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowR
         return Err(which_key(source.key.as_deref(), tensors.into_keys().collect()).into());
     };
     let shape = Shape::of(&tensor.shape)?;
-    let memory = budget.take(tensor.values.len() as u64 * 4, "a tensor of a checkpoint")?;
+    let memory = budget.reserve(tensor.values.len() as u64 * 4, "a tensor of a checkpoint")?;
     Ok(Box::new(InMemory { values: tensor.values, place: 0, shape, _memory: memory }))
 }
 
@@ -271,7 +271,7 @@ struct InMemory {
     values: Vec<f32>,
     place: usize,
     shape: Shape,
-    _memory: Taken,
+    _memory: Reservation,
 }
 
 impl RowReader for InMemory {

@@ -1,8 +1,8 @@
 //! Concept annotations with three values: yes, no, not annotated.
 
 use super::Concept;
-use crate::error::{Complaint, Error, Result};
-use crate::kernel::bits::Bits;
+use crate::error::{Error, InputError, Result};
+use etalon_kernel::bits::Bits;
 
 /// What the annotator said of one concept in one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ fn check_names(names: &[String]) -> Result<()> {
     sorted.sort();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         None => Ok(()),
-        Some(pair) => Err(Complaint::new("two concepts have the same name")
+        Some(pair) => Err(InputError::new("two concepts have the same name")
             .found(format!("`{}`", pair[0]))
             .advice("rename one of them")
             .into()),

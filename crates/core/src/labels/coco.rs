@@ -10,10 +10,10 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::Annotations;
 use super::dataset::{DataSet, check_inside};
-use crate::budget::Budget;
-use crate::error::{Complaint, InFile, Result};
+use crate::context::Budget;
+use crate::error::{InFile, InputError, Result};
 use crate::input::open_regular;
-use crate::kernel::bits::Bits;
+use etalon_kernel::bits::Bits;
 
 /// Reads an instances file: images with at least one annotation, by ascending id; categories by ascending id.
 ///
@@ -22,9 +22,9 @@ use crate::kernel::bits::Bits;
 pub fn read_coco(instances: &Path, budget: &Budget) -> Result<DataSet> {
     let (file, length) = open_regular(instances)?;
     // Every kept image and annotation is longer as text than in memory.
-    let _taken = budget.take(length.saturating_mul(2).min(2 << 30), "the instances of COCO")?;
+    let _taken = budget.reserve(length.saturating_mul(2).min(2 << 30), "the instances of COCO")?;
     let parsed: Instances = serde_json::from_reader(BufReader::with_capacity(1 << 18, file)).map_err(|error| {
-        Complaint::new("this is not an instances file of COCO")
+        InputError::new("this is not an instances file of COCO")
             .expected("JSON with `images`, `annotations` and `categories`")
             .found(error)
             .file(instances)
@@ -33,7 +33,7 @@ pub fn read_coco(instances: &Path, budget: &Budget) -> Result<DataSet> {
 }
 
 fn build(parsed: Instances) -> Result<DataSet> {
-    let twice = |what: &str, id: u64| Complaint::new(format!("two {what} have the same id")).found(id);
+    let twice = |what: &str, id: u64| InputError::new(format!("two {what} have the same id")).found(id);
     let mut categories: BTreeMap<u64, String> = BTreeMap::new();
     for category in parsed.categories {
         if categories.insert(category.id, category.name).is_some() {
@@ -51,7 +51,7 @@ fn build(parsed: Instances) -> Result<DataSet> {
     let mut row_of: BTreeMap<u64, usize> = BTreeMap::new();
     for (place, annotation) in parsed.annotations.iter().enumerate() {
         let missing = |what: &str, id: u64| {
-            Complaint::new(format!("an annotation names {what} that is not in the file"))
+            InputError::new(format!("an annotation names {what} that is not in the file"))
                 .found(id)
                 .at(format!("annotation {place}, counted from 0"))
         };

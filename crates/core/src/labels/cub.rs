@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::dataset::{Classes, DataSet, check_inside, each_line, numbered_names};
 use super::{Annotations, Label, Splits};
-use crate::budget::Budget;
-use crate::error::{Complaint, Error, InFile, Result};
+use crate::context::Budget;
+use crate::error::{Error, InFile, InputError, Result};
 
 /// Reads the directory that holds `images.txt` and `attributes/`.
 ///
@@ -43,7 +43,7 @@ fn find_attributes(root: &Path) -> Result<PathBuf> {
     let beside = root.parent().map(|parent| parent.join("attributes.txt"));
     let places = [Some(inside.clone()), Some(root.join("attributes.txt")), beside];
     places.into_iter().flatten().find(|place| place.is_file()).ok_or_else(|| {
-        Complaint::new("the names of the attributes are missing")
+        InputError::new("the names of the attributes are missing")
             .expected("attributes/attributes.txt, or attributes.txt in or beside the data set")
             .file(&inside)
             .into()
@@ -58,7 +58,7 @@ fn one_per_image(path: &Path, images: usize, low: usize, high: usize) -> Result<
             return Ok(());
         }
         let wrong = |what: &str| {
-            Complaint::new(what.to_string())
+            InputError::new(what.to_string())
                 .expected(format!("an image from 1 to {images} and a number from {low} to {high}"))
                 .found(format!("`{text}`"))
                 .at(format!("line {line}"))
@@ -76,7 +76,7 @@ fn one_per_image(path: &Path, images: usize, low: usize, high: usize) -> Result<
         }
     })?;
     let missing = |place: usize| {
-        Complaint::new("an image is not in the list").expected(format!("a line for image {}", place + 1)).file(path)
+        InputError::new("an image is not in the list").expected(format!("a line for image {}", place + 1)).file(path)
     };
     values.into_iter().enumerate().map(|(place, value)| value.ok_or_else(|| missing(place).into())).collect()
 }
@@ -93,7 +93,7 @@ fn read_labels(
     let width = attributes.len();
     let cells =
         images.checked_mul(width).ok_or_else(|| Error::Bug(format!("{images} images of {width} attributes")))?;
-    let _taken = budget.take(cells as u64, "the attributes of the images")?;
+    let _taken = budget.reserve(cells as u64, "the attributes of the images")?;
     let mut read: Vec<Option<Label>> = vec![None; cells];
     let (mut odd, mut repeated) = (0usize, 0usize);
     each_line(&path, |line, text| {
@@ -110,7 +110,7 @@ fn read_labels(
         let parsed =
             (number(image, 1, images), number(attribute, 1, width), number(present, 0, 1), number(certain, 1, 4));
         let (Some(image), Some(attribute), Some(present), Some(certain)) = parsed else {
-            return Err(Complaint::new("an attribute label cannot be read")
+            return Err(InputError::new("an attribute label cannot be read")
                 .expected(format!(
                     "image 1 to {images}, attribute 1 to {width}, present 0 or 1, certainty 1 to 4, and a time"
                 ))

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 
 use super::read::cell;
 use super::{Annotations, PairSet, Splits};
-use crate::error::{Complaint, Error, InFile, Result};
+use crate::error::{Error, InFile, InputError, Result};
 use crate::input::open_regular;
 
 /// Images with what is known about them, all in the same order.
@@ -45,7 +45,7 @@ pub(super) fn each_line(path: &Path, mut line: impl FnMut(usize, &str) -> Result
             break;
         }
         let text = std::str::from_utf8(&bytes).map_err(|_| {
-            Complaint::new("a line is not text").expected("UTF-8").at(format!("line {number}")).file(path)
+            InputError::new("a line is not text").expected("UTF-8").at(format!("line {number}")).file(path)
         })?;
         line(number, text.trim_end())?;
     }
@@ -60,7 +60,7 @@ pub(super) fn numbered_names(path: &Path) -> Result<Vec<String>> {
             return Ok(());
         }
         let wrong = || {
-            Complaint::new("a list of names has a line that it should not have")
+            InputError::new("a list of names has a line that it should not have")
                 .expected("a number from 1, a space, a name")
                 .found(format!("`{text}`"))
                 .at(format!("line {line}"))
@@ -74,7 +74,7 @@ pub(super) fn numbered_names(path: &Path) -> Result<Vec<String>> {
     found.sort();
     for (place, (number, _, line)) in found.iter().enumerate() {
         if *number != place + 1 {
-            return Err(Complaint::new("a list of names skips or repeats a number")
+            return Err(InputError::new("a list of names skips or repeats a number")
                 .expected(format!("number {}", place + 1))
                 .found(format!("number {number}"))
                 .at(format!("line {line}"))
@@ -91,7 +91,7 @@ pub(super) fn check_inside(name: &str, place: &str) -> Result<()> {
     if inside {
         return Ok(());
     }
-    Err(Complaint::new("a file name leads out of the data set")
+    Err(InputError::new("a file name leads out of the data set")
         .expected("a path relative to the data set")
         .found(format!("`{name}`"))
         .at(place)
@@ -105,7 +105,7 @@ pub(super) fn check_pair_images(root: &Path, images: &[String], metadata: &Path)
         let at = cell(place / 2, if place % 2 == 0 { "orig_image" } else { "syn_image" });
         check_inside(image, &at).in_file(metadata)?;
         if !named.insert(image.as_str()) {
-            return Err(Complaint::new("an image is used twice")
+            return Err(InputError::new("an image is used twice")
                 .expected("every image in one pair")
                 .found(format!("`{image}`"))
                 .at(at)
@@ -113,7 +113,7 @@ pub(super) fn check_pair_images(root: &Path, images: &[String], metadata: &Path)
                 .into());
         }
         if !root.join(image).is_file() {
-            return Err(Complaint::new("an image is missing")
+            return Err(InputError::new("an image is missing")
                 .expected(format!("a file `{image}`"))
                 .at(at)
                 .advice("download the whole data set again")
@@ -131,7 +131,7 @@ pub(super) fn check_pair_images(root: &Path, images: &[String], metadata: &Path)
     }
     lying.sort();
     if let Some(orphan) = lying.iter().find(|file| !named.contains(file.as_str())) {
-        return Err(Complaint::new("a file is in no pair")
+        return Err(InputError::new("a file is in no pair")
             .expected("only images that the metadata name")
             .found(format!("`{orphan}`"))
             .advice("remove it, or use the metadata that belong to these images")
@@ -144,7 +144,7 @@ pub(super) fn check_pair_images(root: &Path, images: &[String], metadata: &Path)
 /// Reads a list such as `[7, 17]` of different places below `limit`.
 pub(super) fn places(text: &str, limit: usize, at: &str) -> Result<BTreeSet<usize>> {
     let wrong = |found: &str| {
-        Complaint::new("a list of concepts cannot be read")
+        InputError::new("a list of concepts cannot be read")
             .expected(format!("different whole numbers below {limit}, as in `[7, 17]`"))
             .found(format!("`{found}`"))
             .at(at)
@@ -163,7 +163,7 @@ pub(super) fn places(text: &str, limit: usize, at: &str) -> Result<BTreeSet<usiz
 /// Reads a whole number from `low` to `high`.
 pub(super) fn whole(text: &str, low: usize, high: usize, at: &str) -> Result<usize> {
     text.parse::<usize>().ok().filter(|number| (low..=high).contains(number)).ok_or_else(|| {
-        Complaint::new("a number is out of range")
+        InputError::new("a number is out of range")
             .expected(format!("a whole number from {low} to {high}"))
             .found(format!("`{text}`"))
             .at(at)

@@ -1,7 +1,7 @@
 //! Pairs of rows that differ in one named thing.
 
 use super::Concept;
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// Two rows that differ in what was added and what was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl PairSet {
         for (place, pair) in self.pairs.iter().enumerate() {
             for (side, row) in [("before", pair.before), ("after", pair.after)] {
                 if row >= rows {
-                    return Err(Complaint::new("a pair names a row that the codes do not have")
+                    return Err(InputError::new("a pair names a row that the codes do not have")
                         .expected(format!("a row below {rows}"))
                         .found(row)
                         .at(format!("pair {place}, column `{side}`"))
@@ -39,7 +39,7 @@ impl PairSet {
             }
             for (side, concept) in [("added", pair.added), ("removed", pair.removed)] {
                 if let Some(concept) = concept.filter(|concept| concept.0 as usize >= concepts) {
-                    return Err(Complaint::new("a pair names a concept that the labels do not have")
+                    return Err(InputError::new("a pair names a concept that the labels do not have")
                         .expected(format!("a concept below {concepts}"))
                         .found(concept.0)
                         .at(format!("pair {place}, column `{side}`"))
@@ -47,7 +47,7 @@ impl PairSet {
                 }
             }
             if pair.added.is_none() && pair.removed.is_none() {
-                return Err(Complaint::new("a pair changes nothing")
+                return Err(InputError::new("a pair changes nothing")
                     .expected("a concept in `added`, in `removed`, or in both")
                     .found("both empty")
                     .at(format!("pair {place}"))

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Annotations, Concept, Label, Pair, PairSet};
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 use crate::input::TextTable;
+use crate::store::csv_text;
 
 /// The names that a first column of sample ids may have, in any case.
 const ID_COLUMNS: [&str; 3] = ["sample", "id", "image"];
@@ -17,7 +18,7 @@ pub(super) fn cell(row: usize, column: &str) -> String {
 /// The place of a column that the table must have, its name in any case.
 pub(super) fn column(table: &TextTable, name: &str) -> Result<usize> {
     table.header.iter().position(|other| other.trim().eq_ignore_ascii_case(name)).ok_or_else(|| {
-        Complaint::new(format!("the table has no column `{name}`"))
+        InputError::new(format!("the table has no column `{name}`"))
             .expected(format!("a column `{name}`"))
             .found(table.header.join(", "))
             .at("the header")
@@ -28,7 +29,7 @@ pub(super) fn column(table: &TextTable, name: &str) -> Result<usize> {
 /// A cell by place; a row that is too short is refused.
 pub(super) fn word(table: &TextTable, row: usize, place: usize) -> Result<&str> {
     table.cells.get(row).and_then(|cells| cells.get(place)).map(|text| text.trim()).ok_or_else(|| {
-        Complaint::new("a row of the table is too short")
+        InputError::new("a row of the table is too short")
             .expected(format!("{} cells", table.header.len()))
             .found(format!("{} cells", table.cells.get(row).map_or(0, Vec::len)))
             .at(format!("row {row} (line {} of a CSV file)", row + 2))
@@ -46,13 +47,13 @@ impl Annotations {
         let first = usize::from(table.header.first().is_some_and(is_id));
         let names: Vec<String> = table.header.iter().skip(first).map(|name| name.trim().to_string()).collect();
         if let Some(place) = names.iter().position(String::is_empty) {
-            return Err(Complaint::new("a concept has no name")
+            return Err(InputError::new("a concept has no name")
                 .expected("a header with the name of a concept above every column")
                 .at(format!("the header, column {}", place + first + 1))
                 .into());
         }
         if names.is_empty() {
-            return Err(Complaint::new("the table names no concept")
+            return Err(InputError::new("the table names no concept")
                 .expected("a header with the name of a concept above every column")
                 .found(if first == 1 { format!("only `{}`", table.header[0]) } else { "no columns".to_string() })
                 .at("the header")
@@ -62,7 +63,7 @@ impl Annotations {
         let mut cells = Vec::with_capacity(table.cells.len().saturating_mul(names.len()));
         for (row, found) in table.cells.iter().enumerate() {
             if found.len() != table.header.len() {
-                return Err(Complaint::new("a row of the labels has the wrong length")
+                return Err(InputError::new("a row of the labels has the wrong length")
                     .expected(format!("{} cells, as in the header", table.header.len()))
                     .found(format!("{} cells", found.len()))
                     .at(format!("row {row} (line {} of a CSV file)", row + 2))
@@ -70,7 +71,7 @@ impl Annotations {
             }
             for (text, name) in found[first..].iter().zip(&names) {
                 cells.push(parse_label(text).ok_or_else(|| {
-                    Complaint::new("a label is neither yes, no nor unknown")
+                    InputError::new("a label is neither yes, no nor unknown")
                         .expected("1 or 0, true or false, yes or no; empty, `?`, `na` or `-1` where nobody looked")
                         .found(format!("`{}`", text.trim()))
                         .at(cell(row, name))
@@ -87,21 +88,21 @@ impl Annotations {
     /// Without names the concepts are `concept_0`, `concept_1` and so on.
     pub fn from_array(values: &[f32], width: usize, names: Option<Vec<String>>) -> Result<Annotations> {
         if (width == 0 && !values.is_empty()) || (width > 0 && !values.len().is_multiple_of(width)) {
-            return Err(Complaint::new("labels do not fill whole rows")
+            return Err(InputError::new("labels do not fill whole rows")
                 .expected(format!("a multiple of {width}"))
                 .found(format!("{} values", values.len()))
                 .into());
         }
         let names = names.unwrap_or_else(|| (0..width).map(|place| format!("concept_{place}")).collect());
         if names.len() != width {
-            return Err(Complaint::new("labels have another number of columns than names")
+            return Err(InputError::new("labels have another number of columns than names")
                 .expected(format!("{width} names, one per column"))
                 .found(format!("{} names", names.len()))
                 .into());
         }
         let wrong = |value: f32| !(value.is_nan() || value == 0.0 || value == 1.0 || value == -1.0);
         if let Some(place) = values.iter().position(|&value| wrong(value)) {
-            return Err(Complaint::new("a label is neither yes, no nor unknown")
+            return Err(InputError::new("a label is neither yes, no nor unknown")
                 .expected("1 for yes, 0 for no, -1 or NaN where nobody looked")
                 .found(values[place])
                 .at(format!("row {}, column {} (`{}`)", place / width, place % width, names[place % width]))
@@ -126,7 +127,8 @@ impl Annotations {
         let confusing =
             self.names().first().is_some_and(|name| ID_COLUMNS.iter().any(|id| name.eq_ignore_ascii_case(id)));
         let with_ids = ids.is_some() || confusing;
-        let mut lines = vec![with_ids.then(|| "sample".to_string()).into_iter().chain(self.names().to_vec()).collect()];
+        let header = with_ids.then(|| "sample".to_string()).into_iter().chain(self.names().to_vec());
+        let mut lines = vec![header.collect::<Vec<String>>()];
         for row in 0..self.rows() {
             let id = with_ids.then(|| ids.map_or_else(|| row.to_string(), |ids| ids[row].clone()));
             let cells = (0..self.concepts()).map(|concept| match self.label(row, Concept(concept as u32)) {
@@ -136,7 +138,7 @@ impl Annotations {
             });
             lines.push(id.into_iter().chain(cells).collect());
         }
-        write_csv(lines)
+        csv_text(lines)
     }
 }
 
@@ -156,7 +158,7 @@ impl PairSet {
         let row_number = |row: usize, (name, place): (&str, usize)| -> Result<usize> {
             let text = word(table, row, place)?;
             text.parse().map_err(|_| {
-                Complaint::new("a pair does not say which row it means")
+                InputError::new("a pair does not say which row it means")
                     .expected("a row number, counted from 0")
                     .found(format!("`{text}`"))
                     .at(cell(row, name))
@@ -180,7 +182,7 @@ impl PairSet {
                 None => "the number of a concept, counted from 0".to_string(),
                 Some(names) => format!("the name of a concept of the labels, or its number below {}", names.len()),
             };
-            Err(Complaint::new("a pair names a concept that the labels do not have")
+            Err(InputError::new("a pair names a concept that the labels do not have")
                 .expected(expected)
                 .found(format!("`{text}`"))
                 .at(cell(row, name))
@@ -197,7 +199,7 @@ impl PairSet {
                 _ => None,
             };
             if let Some(wrong) = wrong {
-                return Err(Complaint::new(wrong)
+                return Err(InputError::new(wrong)
                     .expected("a concept in `added`, in `removed`, or two different ones in both")
                     .at(cell(row, "added"))
                     .into());
@@ -218,17 +220,8 @@ impl PairSet {
             let rows = [pair.before.to_string(), pair.after.to_string()];
             lines.push(rows.into_iter().chain([concept(pair.added), concept(pair.removed)]).collect());
         }
-        write_csv(lines)
+        csv_text(lines)
     }
-}
-
-/// Lines of words as CSV.
-pub(super) fn write_csv(lines: Vec<Vec<String>>) -> Result<String> {
-    let bug = |error: String| Error::Bug(format!("a table to CSV: {error}"));
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    lines.iter().try_for_each(|line| writer.write_record(line)).map_err(|error| bug(error.to_string()))?;
-    let bytes = writer.into_inner().map_err(|error| bug(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| bug(error.to_string()))
 }
 
 fn parse_label(text: &str) -> Option<Label> {
@@ -247,10 +240,10 @@ fn unique_ids(table: &TextTable) -> Result<Vec<String>> {
         let id = word(table, row, 0)?;
         let name = &table.header[0];
         if id.is_empty() {
-            return Err(Complaint::new("a sample has no id").expected("an id").at(cell(row, name)).into());
+            return Err(InputError::new("a sample has no id").expected("an id").at(cell(row, name)).into());
         }
         if let Some(earlier) = seen.insert(id, row) {
-            return Err(Complaint::new("two rows have the same id")
+            return Err(InputError::new("two rows have the same id")
                 .expected("every id once")
                 .found(format!("`{id}`, as in row {earlier}"))
                 .at(cell(row, name))

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::read::{cell, column, word, write_csv};
-use crate::error::{Complaint, Error, Result};
+use super::read::{cell, column, word};
+use crate::error::{Error, InputError, Result};
 use crate::input::TextTable;
-use crate::kernel::random::{permutation, stream};
+use crate::store::csv_text;
+use etalon_kernel::random::{permutation, stream};
 
 /// Rows in named parts; a row may be in none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,13 +32,13 @@ impl Splits {
         let total: f64 = parts.iter().map(|(_, share)| share).sum();
         if parts.iter().any(|(_, share)| share.is_nan() || *share < 0.0) || !total.is_finite() || total <= 0.0 {
             let shares: Vec<String> = parts.iter().map(|(name, share)| format!("{name} {share}")).collect();
-            return Err(Complaint::new("the shares of a split make no sense")
+            return Err(InputError::new("the shares of a split make no sense")
                 .expected("numbers from 0, not all of them 0")
                 .found(shares.join(", "))
                 .into());
         }
         if let Some(classes) = classes.filter(|classes| classes.len() != rows) {
-            return Err(Complaint::new("class labels do not cover the rows")
+            return Err(InputError::new("class labels do not cover the rows")
                 .expected(format!("{rows} labels, one per row"))
                 .found(classes.len())
                 .into());
@@ -89,7 +90,7 @@ impl Splits {
         for line in 0..table.cells.len() {
             let (id, name) = (word(table, line, sample)?, word(table, line, split)?);
             if let Some(earlier) = seen.insert(id, line) {
-                return Err(Complaint::new("a sample is listed twice")
+                return Err(InputError::new("a sample is listed twice")
                     .expected("every sample once")
                     .found(format!("`{id}`, as in row {earlier}"))
                     .at(cell(line, "sample"))
@@ -98,7 +99,7 @@ impl Splits {
             let row = match &row_of {
                 None => line,
                 Some(row_of) => *row_of.get(id).ok_or_else(|| {
-                    Complaint::new("a split names a sample that the data do not have")
+                    InputError::new("a split names a sample that the data do not have")
                         .expected(format!("one of the {} samples", of_row.len()))
                         .found(format!("`{id}`"))
                         .at(cell(line, "sample"))
@@ -124,7 +125,7 @@ impl Splits {
         for (row, id) in ids.iter().enumerate() {
             lines.push(vec![id.clone(), self.name_of(row).unwrap_or_default().to_string()]);
         }
-        write_csv(lines)
+        csv_text(lines)
     }
 
     /// How many rows there are, in a part or not.
@@ -146,7 +147,7 @@ impl Splits {
     /// The rows of a part, ascending.
     pub fn part(&self, name: &str) -> Result<Vec<usize>> {
         let part = self.names.iter().position(|other| other == name).ok_or_else(|| {
-            Complaint::new(format!("there is no split `{name}`")).expected(if self.names.is_empty() {
+            InputError::new(format!("there is no split `{name}`")).expected(if self.names.is_empty() {
                 "data with splits".into()
             } else {
                 self.names.join(", ")

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::dataset::{DataSet, check_pair_images, places, whole};
 use super::read::{cell, column, word};
 use super::{Annotations, Concept, Label, Pair, PairSet};
-use crate::budget::Budget;
-use crate::error::{Complaint, InFile, Result};
+use crate::context::Budget;
+use crate::error::{InFile, InputError, Result};
 use crate::input::{TextTable, read_table};
 
 /// The object categories of COCO by ascending id: the export gives only their places.
@@ -128,12 +128,12 @@ fn read_pairs(table: &TextTable) -> Result<Read> {
         let at = |place: usize| cell(row, places_of[place].0);
         let &[id, original, edited, source, removed, removed_name, before, after] = &words[..] else { continue };
         if !ids.insert(id) {
-            return Err(Complaint::new("two pairs have the same id").found(format!("`{id}`")).at(at(0)).into());
+            return Err(InputError::new("two pairs have the same id").found(format!("`{id}`")).at(at(0)).into());
         }
         whole(source, 0, usize::MAX, &at(3))?;
         let removed = whole(removed, 0, CATEGORIES.len() - 1, &at(4))?;
         if CATEGORIES[removed] != removed_name {
-            return Err(Complaint::new("the name and the number of a category disagree")
+            return Err(InputError::new("the name and the number of a category disagree")
                 .expected(format!("`{}`, category {removed} counted from 0", CATEGORIES[removed]))
                 .found(format!("`{removed_name}`"))
                 .at(at(5))
@@ -142,7 +142,7 @@ fn read_pairs(table: &TextTable) -> Result<Read> {
         let (before, after) = (places(before, CATEGORIES.len(), &at(6))?, places(after, CATEGORIES.len(), &at(7))?);
         let differ: Vec<usize> = before.symmetric_difference(&after).copied().collect();
         if differ != [removed] || !before.contains(&removed) {
-            return Err(Complaint::new("a pair does not differ in exactly the category it removes")
+            return Err(InputError::new("a pair does not differ in exactly the category it removes")
                 .expected(format!("category {removed} only before the edit, everything else on both sides"))
                 .found(format!("categories that differ: {differ:?}"))
                 .at(at(6))

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::dataset::{Classes, DataSet, check_pair_images, numbered_names, places, whole};
 use super::read::{cell, column, word};
 use super::{Annotations, Concept, Label, Pair, PairSet};
-use crate::budget::Budget;
-use crate::error::{Complaint, InFile, Result};
+use crate::context::Budget;
+use crate::error::{InFile, InputError, Result};
 use crate::input::{TextTable, read_table};
 
 /// How many classes of birds there are; a pair names one of them, from 1.
@@ -62,12 +62,12 @@ fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
             continue;
         };
         if !ids.insert(id) {
-            return Err(Complaint::new("two pairs have the same id").found(format!("`{id}`")).at(at(0)).into());
+            return Err(InputError::new("two pairs have the same id").found(format!("`{id}`")).at(at(0)).into());
         }
         let class = whole(class, 1, CLASSES, &at(3))?;
         let known = read.class_names[class - 1].get_or_insert_with(|| class_name.to_string());
         if known != class_name {
-            return Err(Complaint::new("a class has two names")
+            return Err(InputError::new("a class has two names")
                 .expected(format!("`{known}`, as for class {class} before"))
                 .found(format!("`{class_name}`"))
                 .at(at(4))
@@ -78,7 +78,7 @@ fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
             changed[side] = whole(number, 0, attributes.len().saturating_sub(1), &at(7 + side))?;
             let expected = attributes.get(changed[side]).map_or("", String::as_str);
             if expected != name {
-                return Err(Complaint::new("the name and the number of an attribute disagree")
+                return Err(InputError::new("the name and the number of an attribute disagree")
                     .expected(format!("`{expected}`, attribute {} counted from 0", changed[side]))
                     .found(format!("`{name}`"))
                     .at(at(5 + side))
@@ -91,7 +91,7 @@ fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
         let differ: Vec<usize> = before.symmetric_difference(&after).copied().collect();
         let promised = BTreeSet::from([old, new]);
         if old == new || !differ.iter().eq(&promised) || !before.contains(&old) || !after.contains(&new) {
-            return Err(Complaint::new("a pair does not differ in exactly the two attributes it names")
+            return Err(InputError::new("a pair does not differ in exactly the two attributes it names")
                 .expected(format!("attribute {old} only before the edit, attribute {new} only after it"))
                 .found(format!("attributes that differ: {differ:?}"))
                 .at(at(9))

@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use super::dataset::DataSet;
 use super::{Annotations, Label};
-use crate::budget::Budget;
-use crate::error::{Complaint, Error, InFile, Result};
+use crate::context::Budget;
+use crate::error::{Error, InFile, InputError, Result};
 use crate::input::open_regular;
-use crate::kernel::random::{index, stream};
+use etalon_kernel::random::{index, stream};
 
 /// Examples before the word that a prompt asks about.
 const EXAMPLES: usize = 10;
@@ -37,11 +37,11 @@ enum Vocabulary {
 /// the 26 letters that they may begin with, in either case. The text of a word keeps its space.
 pub fn read_words(path: &Path, budget: &Budget) -> Result<DataSet> {
     let (mut file, length) = open_regular(path)?;
-    let _memory = budget.take(length.saturating_mul(8), "a vocabulary")?;
+    let _memory = budget.reserve(length.saturating_mul(8), "a vocabulary")?;
     let mut text = Vec::new();
     file.read_to_end(&mut text).map_err(Error::io("read the tokenizer", path))?;
     let tokenizer: Tokenizer = serde_json::from_slice(&text).map_err(|error| {
-        Complaint::new("this is not a tokenizer that can be understood")
+        InputError::new("this is not a tokenizer that can be understood")
             .expected("a file tokenizer.json with `model.vocab`")
             .found(error)
             .file(path)
@@ -55,7 +55,7 @@ pub fn read_words(path: &Path, budget: &Budget) -> Result<DataSet> {
     tokens.sort();
     let words: Vec<String> = tokens.iter().filter_map(|(_, token)| word(token)).collect();
     if words.is_empty() {
-        return Err(Complaint::new("the vocabulary has no words")
+        return Err(InputError::new("the vocabulary has no words")
             .expected("tokens of English letters")
             .found(format!("{} tokens, none of them", tokens.len()))
             .file(path)

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 use crate::results::Profile;
-use crate::run::Inputs;
+use crate::run::{AnyRole, Inputs};
 
 /// What a metric is.
 pub struct Card {
@@ -29,98 +29,13 @@ pub struct Card {
     /// How the 95 % interval is made.
     pub interval: &'static str,
     /// What it must be given.
-    pub needs: &'static [Need],
+    pub needs: &'static [&'static dyn AnyRole],
     /// What it uses if it is there.
-    pub uses: &'static [Need],
+    pub uses: &'static [&'static dyn AnyRole],
     /// Its headline numbers.
     pub headline: &'static [Output],
     /// Its parameters.
     pub params: &'static [Param],
-}
-
-/// Something that a metric is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// Codes of the rows.
-    Codes,
-    /// Embeddings of the rows.
-    Embeddings,
-    /// Concept annotations of the rows.
-    Labels,
-    /// Pairs that differ in one thing.
-    Pairs,
-    /// Annotations of the rows that pairs point into.
-    PairLabels,
-    /// Codes of untrained dictionaries.
-    Nulls,
-    /// A direction per latent.
-    Directions,
-    /// The dictionary that made the codes.
-    Dictionary,
-    /// Dictionaries trained with other seeds.
-    Others,
-    /// The true features of a world.
-    Truth,
-    /// The record of a dictionary's training.
-    Training,
-    /// Generators that are compared with the rows.
-    Models,
-}
-
-impl Need {
-    /// The option of the command line that gives it.
-    pub fn option(self) -> &'static str {
-        match self {
-            Need::Codes => "--codes",
-            Need::Embeddings => "--embeddings",
-            Need::Labels => "--labels",
-            Need::Pairs => "--pairs",
-            Need::PairLabels => "--pair-labels",
-            Need::Nulls => "--null",
-            Need::Directions => "--directions",
-            Need::Dictionary => "--sae",
-            Need::Others => "--other",
-            Need::Truth => "--truth",
-            Need::Training => "--sae",
-            Need::Models => "--generated",
-        }
-    }
-
-    /// The inputs behind it, by their names in a recipe.
-    pub fn roles(self) -> &'static [&'static str] {
-        match self {
-            Need::Codes => &["codes"],
-            Need::Embeddings => &["embeddings"],
-            Need::Labels => &["labels"],
-            Need::Pairs => &["pairs", "pair_codes"],
-            Need::PairLabels => &["pair_labels"],
-            Need::Nulls => &["nulls"],
-            Need::Directions => &["directions"],
-            Need::Dictionary => &["dictionary"],
-            Need::Others => &["others"],
-            Need::Truth => &["truth"],
-            Need::Training => &["training"],
-            Need::Models => &["models", "pooling"],
-        }
-    }
-
-    /// Is it there?
-    pub fn is_met(self, inputs: &Inputs) -> bool {
-        match self {
-            Need::Codes => inputs.codes.is_some(),
-            Need::Embeddings => inputs.embeddings.is_some(),
-            Need::Labels => inputs.labels.is_some(),
-            Need::Pairs => inputs.pairs.is_some(),
-            Need::PairLabels => inputs.labels_of_pairs().is_some(),
-            Need::Nulls => !inputs.nulls.is_empty(),
-            Need::Directions => inputs.directions.is_some(),
-            Need::Dictionary => inputs.dictionary.is_some(),
-            Need::Others => !inputs.others.is_empty(),
-            Need::Truth => inputs.truth.is_some(),
-            Need::Training => inputs.training.is_some(),
-            Need::Models => !inputs.models.is_empty(),
-        }
-    }
 }
 
 /// A headline number.
@@ -204,7 +119,7 @@ impl Param {
     pub fn parse(&self, text: &str) -> Result<Value> {
         let one = |part: &str| {
             self.kind.parse(part.trim()).ok_or_else(|| {
-                Complaint::new(format!("`--{}` has a value it cannot take", self.name.replace('_', "-")))
+                InputError::new(format!("`--{}` has a value it cannot take", self.name.replace('_', "-")))
                     .expected(self.kind.describe())
                     .found(format!("`{}`", part.trim()))
                     .advice(self.doc)
@@ -223,7 +138,7 @@ impl Card {
     pub fn params(&self, profile: Profile, given: &BTreeMap<String, String>) -> Result<BTreeMap<String, Value>> {
         if let Some(name) = given.keys().find(|name| !self.params.iter().any(|param| param.name == name.as_str())) {
             let known: Vec<&str> = self.params.iter().map(|param| param.name).collect();
-            return Err(Complaint::new(format!("`{}` has no parameter `{name}`", self.name))
+            return Err(InputError::new(format!("`{}` has no parameter `{name}`", self.name))
                 .expected(if known.is_empty() { "no parameters".into() } else { known.join(", ") })
                 .advice(format!("`etalon metrics {}` describes them", self.name))
                 .into());
@@ -238,18 +153,33 @@ impl Card {
         self.params.iter().map(|param| Ok((param.name.to_string(), value(param)?))).collect()
     }
 
+    /// Everything that it may look at.
+    pub fn roles(&self) -> Vec<&'static dyn AnyRole> {
+        self.needs.iter().chain(self.uses).copied().collect()
+    }
+
     /// An error that lists everything that is missing.
     pub fn check_needs(&self, inputs: &Inputs) -> Result<()> {
+        let inputs = inputs.completed();
         let missing: Vec<&str> =
-            self.needs.iter().filter(|need| !need.is_met(inputs)).map(|need| need.option()).collect();
+            self.needs.iter().filter(|role| !inputs.has(**role)).map(|role| role.card().key).collect();
         if missing.is_empty() {
             return Ok(());
         }
-        let all: Vec<&str> = self.needs.iter().map(|need| need.option()).collect();
-        Err(Complaint::new(format!("`{}` lacks an input", self.name))
-            .expected(all.join(", "))
-            .found(format!("no {}", missing.join(", no ")))
-            .advice(format!("`etalon metrics {}` says what each input is", self.name))
-            .into())
+        let complaint = InputError::new(format!("`{}` lacks an input", self.name))
+            .expected(keys(self.needs))
+            .found(format!("no {}", missing.join(", no ")));
+        Err(missing.into_iter().fold(complaint, InputError::needs).into())
     }
+}
+
+/// The keys of some inputs, each once.
+pub(super) fn keys(roles: &[&'static dyn AnyRole]) -> String {
+    let mut keys: Vec<&str> = Vec::new();
+    for role in roles {
+        if !keys.contains(&role.card().key) {
+            keys.push(role.card().key);
+        }
+    }
+    keys.join(", ")
 }

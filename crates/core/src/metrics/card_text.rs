@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::card::{Better, Card, Need, Output, Param};
+use super::card::{Better, Card, Output, Param};
+use crate::run::AnyRole;
 
 /// How wide a card is on a terminal, without its indent.
 const COLUMNS: usize = 98;
@@ -28,7 +29,7 @@ impl Card {
 
     /// The part under "Inputs": what is needed, what is used, parameters and headline numbers.
     fn inputs_text(&self) -> String {
-        let options = |needs: &[Need]| needs.iter().map(|need| need.option()).collect::<Vec<_>>().join(", ");
+        let options = |roles| options(roles).join(", ");
         let mut text = format!("Needs: {}\n", options(self.needs));
         if !self.uses.is_empty() {
             text += &format!("Uses, if given: {}\n", options(self.uses));
@@ -40,7 +41,6 @@ impl Card {
 
     /// The card for programs.
     pub fn to_json(&self) -> Value {
-        let options = |needs: &[Need]| needs.iter().map(|need| need.option()).collect::<Vec<_>>();
         json!({
             "name": self.name, "title": self.title, "summary": self.summary, "version": self.version,
             "measures": self.measures.trim(), "definition": self.definition.trim(), "cost": self.cost.trim(),
@@ -55,6 +55,13 @@ impl Card {
             })).collect::<Vec<_>>(),
         })
     }
+}
+
+/// The options that give some inputs, each once.
+fn options(roles: &[&'static dyn AnyRole]) -> Vec<String> {
+    let mut options: Vec<String> = roles.iter().map(|role| role.card().option()).collect();
+    options.dedup();
+    options
 }
 
 /// A line of a card, indented and broken between words.

@@ -1,12 +1,14 @@
 //! One metric on one set of inputs: the recipe, then the result.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
 use super::Metric;
-use crate::error::Result;
+use crate::context::Context;
+use crate::error::{Error, Result};
 use crate::results::{Profile, Recipe, ResultFile};
-use crate::run::{Engine, Inputs, Job};
+use crate::run::{Inputs, Job, Kept, Member, Mode, Outcome, Scanner, Work};
 
 /// What an evaluation will be, before it is done: its id names the result.
 pub fn recipe(
@@ -25,18 +27,125 @@ pub fn recipe(
         profile,
         seed,
         params: card.params(profile, given)?,
-        inputs: inputs.ids(|role| card.needs.iter().chain(card.uses).any(|need| need.roles().contains(&role)))?,
+        inputs: inputs.ids(&card.roles())?,
     })
 }
 
-/// Does what a recipe says.
-pub fn evaluate(metric: &dyn Metric, inputs: &Inputs, recipe: Recipe, engine: &Engine<'_>) -> Result<ResultFile> {
-    let began = Instant::now();
-    let job =
-        Job { inputs, params: &recipe.params, profile: recipe.profile, seed: recipe.seed, budget: &engine.budget };
-    let id = recipe.id()?;
-    let first = engine.install(|| metric.start(&job))?;
-    let scores = engine.finish(metric.card().title, &id, first, &job)?;
-    let etalon = env!("CARGO_PKG_VERSION").to_string();
-    Ok(ResultFile { etalon, recipe, scores, seconds: began.elapsed().as_secs_f64() })
+/// How an evaluation is run.
+#[derive(Clone, Default)]
+pub struct Evaluation<'a> {
+    /// Keeps finished units below this directory, and takes up those that are there.
+    pub units: Option<&'a Path>,
+    /// Everything here, or a part.
+    pub mode: Mode,
+    /// Leaves per unit of passes, a power of two; `None`: a good number.
+    pub unit_leaves: Option<usize>,
+}
+
+/// What came of an evaluation.
+#[derive(Debug)]
+pub enum Evaluated {
+    /// The result.
+    Done(Box<ResultFile>),
+    /// The units that were asked for are stored.
+    Stored,
+    /// Units of a stage have to be run first.
+    Waiting {
+        /// The stage, as [`Mode::Units`] wants it.
+        stage: String,
+        /// Its units that are not there.
+        missing: Vec<usize>,
+    },
+}
+
+impl Evaluation<'_> {
+    /// Does what a recipe says, or a part of it, in the pool of the context.
+    pub fn run(&self, metric: &dyn Metric, inputs: &Inputs, recipe: &Recipe, context: &Context) -> Result<Evaluated> {
+        let inputs = inputs.completed();
+        // In the pool, so that short parallel loops between stages use the right threads too.
+        context.install(|| self.call(metric, &inputs, recipe, context, None))
+    }
+
+    /// Calls the metric's function on this thread.
+    fn call(
+        &self,
+        metric: &dyn Metric,
+        inputs: &Inputs,
+        recipe: &Recipe,
+        context: &Context,
+        member: Option<&Member<'_>>,
+    ) -> Result<Evaluated> {
+        // A metric without stages would not notice.
+        context.check()?;
+        let began = Instant::now();
+        let kept = match self.units {
+            Some(directory) => Some(Kept::new(directory, &recipe.id()?)),
+            None => None,
+        };
+        let job = Job { inputs, params: &recipe.params, profile: recipe.profile, seed: recipe.seed, context };
+        let title = metric.card().title;
+        let work = Work::new(title, inputs, context, kept.as_ref(), self.mode.clone(), self.unit_leaves);
+        let mut work = match member {
+            Some(member) => work.in_step(member),
+            None => work,
+        };
+        let scores = metric.run(&job, &mut work);
+        Ok(match work.conclude(scores)? {
+            Outcome::Stored => Evaluated::Stored,
+            Outcome::Waiting { stage, missing } => Evaluated::Waiting { stage, missing },
+            Outcome::Done(scores) => {
+                scores.check()?;
+                let etalon = env!("CARGO_PKG_VERSION").to_string();
+                let seconds = began.elapsed().as_secs_f64();
+                Evaluated::Done(Box::new(ResultFile { etalon, recipe: recipe.clone(), scores, seconds }))
+            }
+        })
+    }
+}
+
+/// Does what a recipe says, here and without keeping anything.
+pub fn evaluate(metric: &dyn Metric, inputs: &Inputs, recipe: &Recipe, context: &Context) -> Result<ResultFile> {
+    done(Evaluation::default().run(metric, inputs, recipe, context))
+}
+
+fn done(evaluated: Result<Evaluated>) -> Result<ResultFile> {
+    match evaluated? {
+        Evaluated::Done(result) => Ok(*result),
+        other => Err(Error::Bug(format!("a local evaluation ended with {other:?}"))),
+    }
+}
+
+/// Does what several recipes say about the same inputs, in step: passes over the same rows share one reading of them. Results
+/// are the same as one by one, and so is their order; `each` gets every result as soon as it is there.
+pub fn evaluate_together<T: Send>(
+    work: &[(&'static dyn Metric, Recipe)],
+    inputs: &Inputs,
+    units: Option<&Path>,
+    context: &Context,
+    each: impl Fn(usize, ResultFile) -> Result<T> + Sync,
+) -> Vec<Result<T>> {
+    let inputs = inputs.completed();
+    let evaluation = Evaluation { units, ..Evaluation::default() };
+    if let [(metric, recipe)] = work {
+        let result = context.install(|| evaluation.call(*metric, &inputs, recipe, context, None));
+        return vec![done(result).and_then(|result| each(0, result))];
+    }
+    let scanner = Scanner::new(work.len());
+    let run = |index: usize, (metric, recipe): &(&'static dyn Metric, Recipe)| {
+        let member = scanner.member(index);
+        // A pool of one thread: parallel loops between stages stay on it, and it may wait without holding up others.
+        let home = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        let home = home.map_err(|error| Error::Bug(format!("no threads: {error}")))?;
+        let result = home.install(|| evaluation.call(*metric, &inputs, recipe, context, Some(&member)));
+        done(result).and_then(|result| each(index, result))
+    };
+    std::thread::scope(|scope| {
+        let run = &run;
+        let threads: Vec<_> =
+            work.iter().enumerate().map(|(index, one)| scope.spawn(move || run(index, one))).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<T>>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    })
 }

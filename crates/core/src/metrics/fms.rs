@@ -1,15 +1,19 @@
 //! The feature monosemanticity score: does one latent hold a concept, alone and without help?
 
-use super::{Better, Card, Kind, Metric, Need, Output, Param};
-use crate::codes::{Codes, CodesBuilder, CodesView};
-use crate::error::{Error, Result};
-use crate::kernel::random::{index, permutation, stream};
-use crate::kernel::statistics::mean;
-use crate::labels::{Annotations, Concept, Label};
-use crate::probe::levels::{accuracies, accuracies_on, accuracy_on, reference_accuracies};
+use etalon_kernel::bits::Bits;
+use etalon_kernel::random::{index, permutation, stream};
+use etalon_kernel::statistics::mean;
+use serde::{Deserialize, Serialize};
+
+use super::matching::RowOrder;
+use super::{Better, Card, Kind, Metric, Output, Param};
+use crate::codes::CodesView;
+use crate::error::Result;
+use crate::labels::Concept;
 use crate::probe::tree::{Sample, Tree};
+use crate::probe::tree_accuracy::{accuracies, accuracies_on, accuracy_on, reference_accuracies};
 use crate::results::{Cells, Interval, Profile, Scores, Table, percentile_interval};
-use crate::run::{Blocks, Column, Job, Next, Tally};
+use crate::run::{CODES, Job, LABELS, Lazy, Work};
 
 /// The metric.
 pub struct Fms;
@@ -56,7 +60,7 @@ static CARD: Card = Card {
         number, because then nothing splits any more. Not reproduced: it draws rows and breaks ties between latents at \
         random without a seed, and compares gains in floating point.",
     interval: "95 % percentile bootstrap over concepts, 1000 resamples",
-    needs: &[Need::Codes, Need::Labels],
+    needs: &[&CODES, &LABELS],
     uses: &[],
     headline: &[
         Output {
@@ -97,44 +101,62 @@ impl Metric for Fms {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let batch = job.whole("reference_batch")?;
-        let misplaced = if batch > 0 { Some(misplaced(job, batch)?) } else { None };
-        Ok(Next::Blocks(Box::new(Concepts { concepts: job.labels()?.concepts(), cuts: job.whole("cuts")?, misplaced })))
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let (codes, labels, cuts) = (job.get(&CODES)?, job.get(&LABELS)?, job.whole("cuts")?);
+        let order = RowOrder::of_job(job)?;
+        let ordered = Lazy::new(|| order.codes(codes, false, job.context));
+        let found = work.blocks_with(&ordered, "concepts", labels.concepts(), |codes, concept| {
+            let concept = Concept(concept as u32);
+            let yes = order.bits(labels.yes(concept), false);
+            let rows = balanced(&yes, &order.bits(labels.known(concept), true), concept, job.seed);
+            let trees = Trees { job, codes: codes.all()?, cuts };
+            Ok(MeasuredConcept { positives: yes.count(), ..trees.measure(&rows)? })
+        })?;
+        scores(job, labels.names(), &found)
     }
 }
 
-struct Concepts {
-    concepts: usize,
-    cuts: usize,
-    /// The rows as the released program places them, instead of the job's.
-    misplaced: Option<(Codes, Annotations)>,
-}
-
-/// Rows as a program places them that puts batch `b` of `n` rows at row `b · n`, also when the last batch is shorter.
-fn misplaced(job: &Job<'_>, batch: usize) -> Result<(Codes, Annotations)> {
-    let (codes, labels) = (job.codes()?, job.labels()?);
-    let rows = codes.rows();
-    let (full, rest) = (rows / batch, rows % batch);
-    let source = |row: usize| {
-        if rest > 0 && (full * rest..(full + 1) * rest).contains(&row) {
-            Some(full * batch + row - full * rest)
-        } else {
-            (row < full * batch).then_some(row)
-        }
+/// As many rows of either kind, in a random order, positives and negatives in turn.
+fn balanced(yes: &Bits, known: &Bits, concept: Concept, seed: u64) -> Vec<(usize, bool)> {
+    let mut random = stream(seed, "fms/balance", u64::from(concept.0));
+    let mut shuffled = |rows: Vec<usize>| -> Vec<usize> {
+        permutation(rows.len(), &mut random).into_iter().map(|index| rows[index]).collect()
     };
-    let all = codes.all()?;
-    let mut builder = CodesBuilder::new(codes.latents());
-    for row in 0..rows {
-        let (latents, values) = source(row).map_or((&[][..], &[][..]), |row| all.row(row));
-        builder.push(latents, values)?;
-    }
-    let label =
-        |row: usize, concept: usize| source(row).map_or(Label::No, |row| labels.label(row, Concept(concept as u32)));
-    Ok((builder.finish(), Annotations::new(labels.names().to_vec(), rows, label)?))
+    let positives = shuffled(yes.rows().collect());
+    let negatives = shuffled(known.rows().filter(|&row| !yes.contains(row)).collect());
+    positives.into_iter().zip(negatives).flat_map(|(yes, no)| [(yes, true), (no, false)]).collect()
+}
+
+/// What the trees of one concept say.
+#[derive(Default, Serialize, Deserialize)]
+struct MeasuredConcept {
+    /// Rows with the concept.
+    positives: usize,
+    /// Balanced rows.
+    rows: usize,
+    /// Depth of the tree that is grown on them.
+    depth: usize,
+    root: Option<Root>,
+    measured: Option<Measured>,
+    held_out: Option<HeldOut>,
+}
+
+/// The first question of the tree.
+#[derive(Serialize, Deserialize)]
+struct Root {
+    latent: u32,
+    threshold: f64,
+}
+
+/// The mean of both directions.
+#[derive(Serialize, Deserialize)]
+struct HeldOut {
+    accuracy: f64,
+    fms: f64,
 }
 
 /// The capacity, the global part, and the stumps after each cut.
+#[derive(Serialize, Deserialize)]
 struct Measured {
     accuracy: f64,
     global: f64,
@@ -161,68 +183,44 @@ impl Measured {
     }
 }
 
-impl Concepts {
-    fn data<'a>(&'a self, job: &Job<'a>) -> Result<(CodesView<'a>, &'a Annotations)> {
-        match &self.misplaced {
-            Some((codes, labels)) => Ok((codes.all()?, labels)),
-            None => Ok((job.codes()?.all()?, job.labels()?)),
-        }
-    }
-
-    /// As many rows of either kind, in a random order, positives and negatives in turn.
-    fn balanced(&self, labels: &Annotations, concept: Concept, seed: u64) -> Vec<(usize, bool)> {
-        let mut random = stream(seed, "fms/balance", u64::from(concept.0));
-        let mut shuffled = |rows: Vec<usize>| -> Vec<usize> {
-            permutation(rows.len(), &mut random).into_iter().map(|place| rows[place]).collect()
-        };
-        let (yes, known) = (labels.yes(concept), labels.known(concept));
-        let positives = shuffled(yes.rows().collect());
-        let negatives = shuffled(known.rows().filter(|&row| !yes.contains(row)).collect());
-        positives.into_iter().zip(negatives).flat_map(|(yes, no)| [(yes, true), (no, false)]).collect()
-    }
-
-    /// Grown and picked on some rows, scored on others.
-    fn held_out(
-        &self,
-        codes: CodesView<'_>,
-        grown: &[(usize, bool)],
-        scored: &[(usize, bool)],
-    ) -> Result<Option<Measured>> {
-        let sample = Sample::new(codes, grown)?;
-        let tree = Tree::grow(&sample, None, &[]);
-        let levels = accuracies_on(&tree, codes, scored);
-        let splits = sample.best_splits(self.cuts + 1);
-        let mut stumps: Vec<f64> = splits.iter().skip(1).map(|split| accuracy_on(split, codes, scored)).collect();
-        stumps.resize(self.cuts, 0.5);
-        Ok(Measured::new(&levels, stumps, Profile::Paper)
-            .map(|found| Measured { global: found.global.min(1.0), ..found }))
-    }
+/// Trees on the codes of a job.
+struct Trees<'a> {
+    job: &'a Job<'a>,
+    codes: CodesView<'a>,
+    cuts: usize,
 }
 
-impl Blocks for Concepts {
-    fn count(&self) -> usize {
-        self.concepts
+impl Trees<'_> {
+    /// Everything but the number of rows with the concept.
+    fn measure(&self, rows: &[(usize, bool)]) -> Result<MeasuredConcept> {
+        let entries: usize = rows.iter().map(|&(row, _)| self.codes.entries(row).len()).sum();
+        let bytes = 48 * entries as u64 + 64 * rows.len() as u64;
+        let _memory = self.job.budget().reserve(bytes, "the rows of a concept for its trees")?;
+        let whole = self.whole(rows)?;
+        let half = rows.len() / 4 * 2;
+        let (one, other) = (&rows[..half], &rows[half..2 * half]);
+        let held_out = match [self.held_out(one, other)?, self.held_out(other, one)?] {
+            [Some(one), Some(other)] => {
+                let both = |of: &dyn Fn(&Measured) -> f64| (of(&one) + of(&other)) / 2.0;
+                let fms = both(&|half| mean(&half.scores()).unwrap_or(0.0));
+                Some(HeldOut { accuracy: both(&|half| half.accuracy), fms })
+            }
+            _ => None,
+        };
+        Ok(MeasuredConcept { held_out, ..whole })
     }
 
-    fn unit(&self) -> &'static str {
-        "concepts"
-    }
-
-    /// Three lists of the concept: the tree (balanced rows, depth, and of its root the latent and the threshold), what
-    /// was measured (accuracy, global, stumps after each cut), and the same held out (accuracy, mean score).
-    fn run(&self, block: usize, job: &Job<'_>) -> Result<Tally> {
-        let (codes, labels) = self.data(job)?;
-        let rows = self.balanced(labels, Concept(block as u32), job.seed);
-        let sample = Sample::new(codes, &rows)?;
-        let tree = Tree::grow(&sample, None, &[]);
-        let mut about = vec![rows.len() as f64, tree.depth() as f64];
-        about.extend(tree.nodes[0].split.iter().flat_map(|split| [f64::from(split.latent.0), split.threshold]));
+    /// Grown and scored on the same rows.
+    fn whole(&self, rows: &[(usize, bool)]) -> Result<MeasuredConcept> {
+        let profile = self.job.profile;
+        let sample = Sample::new(self.codes, rows)?;
+        let tree = Tree::grow_monitored(&sample, None, &[], self.job.context)?;
         let splits = sample.best_splits(self.cuts + 1);
-        let levels = match job.profile {
+        let levels = match profile {
             Profile::Paper => accuracies(&tree),
             Profile::Reference => reference_accuracies(&tree),
         };
-        let stump = |number: usize| match job.profile {
+        let stump = |number: usize| match profile {
             Profile::Paper => {
                 Some(splits.get(number).map_or(0.5, |split| split.right_answers() as f64 / rows.len() as f64))
             }
@@ -230,102 +228,85 @@ impl Blocks for Concepts {
             Profile::Reference => reference_accuracies(&Tree::stump(*splits.get(number)?)).get(1).copied(),
         };
         let stumps = (1..=self.cuts).map_while(stump).collect();
-        let measured = Measured::new(&levels, stumps, job.profile)
-            .map_or(vec![], |found| [found.accuracy, found.global].into_iter().chain(found.stumps).collect());
-        let half = rows.len() / 4 * 2;
-        let (one, other) = (&rows[..half], &rows[half..2 * half]);
-        let halves = [self.held_out(codes, one, other)?, self.held_out(codes, other, one)?];
-        let held_out = match &halves {
-            [Some(one), Some(other)] => {
-                let both = |f: &dyn Fn(&Measured) -> f64| (f(one) + f(other)) / 2.0;
-                vec![both(&|half| half.accuracy), both(&|half| mean(&half.scores()).unwrap_or(0.0))]
-            }
-            _ => vec![],
-        };
-        let list = |values: Vec<f64>| Column::Lists(vec![(block as u64, values)]);
-        Ok(Tally { columns: vec![list(about), list(measured), list(held_out)] })
+        let root = tree.nodes.first().and_then(|root| root.split);
+        Ok(MeasuredConcept {
+            rows: rows.len(),
+            depth: tree.depth(),
+            root: root.map(|split| Root { latent: split.latent.0, threshold: split.threshold }),
+            measured: Measured::new(&levels, stumps, profile),
+            ..MeasuredConcept::default()
+        })
     }
 
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        let (_, labels) = self.data(job)?;
-        let column = |number: usize| -> Result<Vec<&[f64]>> {
-            if self.concepts == 0 {
-                return Ok(Vec::new());
-            }
-            Ok(tally.lists(number)?.iter().map(|(_, values)| values.as_slice()).collect())
-        };
-        let (about, measured, held_out) = (column(0)?, column(1)?, column(2)?);
-        let measured: Vec<Option<Measured>> = measured
-            .iter()
-            .map(|values| match values {
-                [accuracy, global, stumps @ ..] => {
-                    Some(Measured { accuracy: *accuracy, global: *global, stumps: stumps.to_vec() })
-                }
-                _ => None,
-            })
-            .collect();
-        if about.len() != self.concepts || measured.len() != self.concepts || held_out.len() != self.concepts {
-            return Err(Error::Bug("a concept was not measured".into()));
-        }
-        let mut scores = Scores::default();
-        // Sum and weight of each concept: in the reference every round weighs the same.
-        let weighed: Vec<(f64, f64)> = measured
-            .iter()
-            .flatten()
-            .map(Measured::scores)
-            .filter(|rounds| !rounds.is_empty())
-            .map(|rounds| match job.profile {
-                Profile::Paper => (mean(&rounds).unwrap_or(0.0), 1.0),
-                Profile::Reference => (rounds.iter().sum(), rounds.len() as f64),
-            })
-            .collect();
-        let held: Vec<(f64, f64)> = held_out.iter().filter_map(|values| Some((*values.get(1)?, 1.0))).collect();
-        for (key, values) in [("fms", &weighed), ("fms_held_out", &held)] {
-            let all = ratio(values.iter().copied());
-            scores.headline(key, all, interval(values, job.seed, key), values.len());
-        }
-        let undefined = measured.iter().filter(|found| found.is_none()).count();
-        if undefined > 0 {
-            scores.note(format!(
-                "{undefined} of {} concepts lack rows of one kind, or no latent splits their rows: undefined",
-                self.concepts
-            ));
-        }
-        if measured.len() - undefined > held.len() {
-            scores.note(format!(
-                "{} concepts have too few rows to be scored on held-out rows",
-                measured.len() - undefined - held.len()
-            ));
-        }
-        if self.misplaced.is_some() {
-            scores.note(
-                "the last batch is misplaced as in the released program (`reference_batch`): its rows overwrite \
-                 earlier ones, and as many rows at the end are empty",
-            );
-        }
-        let fact = |place: usize| about.iter().map(move |values| values.get(place).copied());
-        let of = |f: &dyn Fn(&Measured) -> Option<f64>| -> Vec<Option<f64>> {
-            measured.iter().map(|found| found.as_ref().and_then(f)).collect()
-        };
-        let held = |place: usize| held_out.iter().map(move |values| values.get(place).copied());
-        let concepts = (0..self.concepts).map(|concept| labels.yes(Concept(concept as u32)).count());
-        scores.tables.push(
-            Table::new("concept")
-                .words("name", labels.names().iter().map(String::as_str))
-                .counts("positives", concepts)
-                .with("rows", Cells::Whole(fact(0).map(|rows| rows.map(|rows| rows as i64)).collect()))
-                .with("depth", Cells::Whole(fact(1).map(|depth| depth.map(|depth| depth as i64)).collect()))
-                .with("latent", Cells::Whole(fact(2).map(|latent| latent.map(|latent| latent as i64)).collect()))
-                .numbers("threshold", fact(3))
-                .numbers("accuracy_stump", of(&|found| Some(found.accuracy)))
-                .numbers("ms_global", of(&|found| Some(found.global)))
-                .numbers("ms_local", of(&|found| mean(&found.local())))
-                .numbers("fms", of(&|found| mean(&found.scores())))
-                .numbers("accuracy_held_out", held(0))
-                .numbers("fms_held_out", held(1)),
-        );
-        Ok(Next::Done(scores))
+    /// Grown and picked on some rows, scored on others.
+    fn held_out(&self, grown: &[(usize, bool)], scored: &[(usize, bool)]) -> Result<Option<Measured>> {
+        let sample = Sample::new(self.codes, grown)?;
+        let tree = Tree::grow_monitored(&sample, None, &[], self.job.context)?;
+        let levels = accuracies_on(&tree, self.codes, scored);
+        let splits = sample.best_splits(self.cuts + 1);
+        let mut stumps: Vec<f64> = splits.iter().skip(1).map(|split| accuracy_on(split, self.codes, scored)).collect();
+        stumps.resize(self.cuts, 0.5);
+        Ok(Measured::new(&levels, stumps, Profile::Paper)
+            .map(|found| Measured { global: found.global.min(1.0), ..found }))
     }
+}
+
+fn scores(job: &Job<'_>, names: &[String], found: &[MeasuredConcept]) -> Result<Scores> {
+    let mut scores = Scores::default();
+    let measured = || found.iter().filter_map(|concept| concept.measured.as_ref());
+    // Sum and weight of each concept: in the reference every round weighs the same.
+    let weighed: Vec<(f64, f64)> = measured()
+        .map(Measured::scores)
+        .filter(|rounds| !rounds.is_empty())
+        .map(|rounds| match job.profile {
+            Profile::Paper => (mean(&rounds).unwrap_or(0.0), 1.0),
+            Profile::Reference => (rounds.iter().sum(), rounds.len() as f64),
+        })
+        .collect();
+    let held: Vec<(f64, f64)> =
+        found.iter().filter_map(|concept| Some((concept.held_out.as_ref()?.fms, 1.0))).collect();
+    for (key, values) in [("fms", &weighed), ("fms_held_out", &held)] {
+        let all = ratio(values.iter().copied());
+        scores.headline(key, all, interval(values, job.seed, key), values.len());
+    }
+    let defined = measured().count();
+    if defined < found.len() {
+        scores.note(format!(
+            "{} of {} concepts lack rows of one kind, or no latent splits their rows: undefined",
+            found.len() - defined,
+            found.len()
+        ));
+    }
+    if defined > held.len() {
+        scores.note(format!("{} concepts have too few rows to be scored on held-out rows", defined - held.len()));
+    }
+    if job.whole("reference_batch")? > 0 {
+        scores.note(
+            "the last batch is misplaced as in the released program (`reference_batch`): its rows overwrite \
+             earlier ones, and as many rows at the end are empty",
+        );
+    }
+    let of = |f: &dyn Fn(&Measured) -> Option<f64>| -> Vec<Option<f64>> {
+        found.iter().map(|concept| concept.measured.as_ref().and_then(f)).collect()
+    };
+    let latent = |concept: &MeasuredConcept| concept.root.as_ref().map(|root| i64::from(root.latent));
+    let held = || found.iter().map(|concept| concept.held_out.as_ref());
+    scores.tables.push(
+        Table::new("concept")
+            .words("name", names.iter().map(String::as_str))
+            .counts("positives", found.iter().map(|concept| concept.positives))
+            .counts("rows", found.iter().map(|concept| concept.rows))
+            .counts("depth", found.iter().map(|concept| concept.depth))
+            .with("latent", Cells::Whole(found.iter().map(latent).collect()))
+            .numbers("threshold", found.iter().map(|concept| concept.root.as_ref().map(|root| root.threshold)))
+            .numbers("accuracy_stump", of(&|found| Some(found.accuracy)))
+            .numbers("ms_global", of(&|found| Some(found.global)))
+            .numbers("ms_local", of(&|found| mean(&found.local())))
+            .numbers("fms", of(&|found| mean(&found.scores())))
+            .numbers("accuracy_held_out", held().map(|held| held.map(|held| held.accuracy)))
+            .numbers("fms_held_out", held().map(|held| held.map(|held| held.fms))),
+    );
+    Ok(scores)
 }
 
 fn ratio(values: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
@@ -345,16 +326,14 @@ fn interval(values: &[(f64, f64)], seed: u64, key: &str) -> Option<Interval> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::atomic::AtomicBool;
-
     use rand::Rng;
 
     use super::*;
-    use crate::budget::Budget;
-    use crate::metrics::{evaluate, recipe};
-    use crate::progress::Silent;
-    use crate::run::{Engine, Inputs};
+    use crate::codes::Codes;
+    use crate::context::Context;
+    use crate::labels::{Annotations, Label};
+    use crate::metrics::testing;
+    use crate::run::Inputs;
 
     fn run(
         codes: Codes,
@@ -365,12 +344,7 @@ mod tests {
     ) -> Result<Scores> {
         let names = (0..labels.len()).map(|concept| format!("concept {concept}")).collect();
         let labels = Annotations::new(names, codes.rows(), |row, concept| labels[concept][row])?;
-        let inputs = Inputs { codes: Some(codes.into()), labels: Some(labels.into()), ..Inputs::default() };
-        let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        let cancel = AtomicBool::new(false);
-        let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel)?;
-        let recipe = recipe(&Fms, &inputs, &given, profile, 5)?;
-        Ok(evaluate(&Fms, &inputs, recipe, &engine)?.scores)
+        testing::scores(&Fms, &Inputs::default().with(&CODES, codes).with(&LABELS, labels), given, profile, threads)
     }
 
     fn labels(cells: &str) -> Vec<Label> {
@@ -468,18 +442,17 @@ mod tests {
     fn the_last_batch_goes_astray_in_the_reference() {
         // 5 rows in batches of 2: batch 2 has one row (row 4) and lands on row 2 · 1 = 2; row 4 itself stays empty.
         let codes = Codes::from_dense(&[10.0, 11.0, 12.0, 13.0, 14.0], 1).unwrap();
-        let labels = Annotations::new(vec!["a".into()], 5, |row, _| if row == 4 { Label::Yes } else { Label::No });
-        let inputs = Inputs { codes: Some(codes.into()), labels: Some(labels.unwrap().into()), ..Inputs::default() };
-        let (params, budget) = (BTreeMap::new(), Budget::new(1000));
-        let job = Job { inputs: &inputs, params: &params, profile: Profile::Reference, seed: 0, budget: &budget };
-        let (codes, labels) = misplaced(&job, 2).unwrap();
+        let yes = Bits::of(5, [4]);
+        let context = Context::silent(1, 1000).unwrap();
+        let order = RowOrder::released(5, 2);
+        let misplaced = order.codes(&codes, false, &context).unwrap();
         let rows: Vec<f32> =
-            (0..5).map(|row| codes.all().unwrap().row(row).1.first().copied().unwrap_or(0.0)).collect();
+            (0..5).map(|row| misplaced.all().unwrap().row(row).1.first().copied().unwrap_or(0.0)).collect();
         assert_eq!(rows, [10.0, 11.0, 14.0, 13.0, 0.0]);
-        assert_eq!(labels.yes(Concept(0)).rows().collect::<Vec<_>>(), [2]);
+        assert_eq!(order.bits(&yes, false).rows().collect::<Vec<_>>(), [2]);
         // Whole batches only: nothing moves.
-        let (codes, _) = misplaced(&job, 5).unwrap();
-        assert_eq!(codes.all().unwrap().row(4).1, [14.0]);
+        let whole = RowOrder::released(5, 5);
+        assert_eq!(whole.codes(&codes, false, &context).unwrap().all().unwrap().row(4).1, [14.0]);
     }
 
     #[test]

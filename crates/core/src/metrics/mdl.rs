@@ -1,14 +1,16 @@
 //! `mdl`: how many bits describe the codes of a row, when values are rounded as far as reconstructions allow?
 
-use rayon::prelude::*;
+use std::borrow::Cow;
 
-use super::{Better, Card, Kind, Metric, Need, Output, Param};
-use crate::codes::{Codes, Columns, Latent};
-use crate::error::Result;
-use crate::kernel::random::{index, stream};
-use crate::results::{Interval, Profile, RESAMPLES, Scores, Table, percentile_interval};
-use crate::run::{Job, Next};
-use crate::store::ActivationStore;
+use etalon_kernel::random::{index, stream};
+use serde::{Deserialize, Serialize};
+
+use super::{Better, Card, Kind, Metric, Output, Param};
+use crate::codes::{CodesView, Columns, Latent};
+use crate::error::{Error, Result};
+use crate::results::{Profile, RESAMPLES, Scores, Table, percentile_interval};
+use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, Lazy, Max, Min, Over, RowBatch, Sum, Work};
+use crate::state;
 
 pub(super) struct Mdl;
 
@@ -26,13 +28,15 @@ static CARD: Card = Card {
         error is at most `tolerance` is taken (the largest if none is, with a note). With p_j the share of rows in which latent j \
         fires and h_j the shares of its bins among them: bits = Σ_j [H(p_j) + p_j H(h_j)], H the entropy in bits. A latent that \
         never fires costs nothing; without rows all is undefined.",
-    cost: "One look at the entries for each number of bins; memory for one row per thread.",
+    cost: "Two passes; the second adds, for each number of bins, the directions of the latents that fire in a row. Then a look at \
+        the entries of every latent for each number of bins, and 1000 × 50 × bins steps for the interval. Memory: the codes by \
+        latent, and 200 · bins bytes per thread.",
     source: "SAEBench's extra `mdl` (paper 4's repository), after Ayonrinde et al., Interpretability as Compression. There the \
         error of the whole reconstruction must be below 0.01 · width, which depends on the unit of the data; here it is the \
         rounding alone, relative to the variance. The reference's bins reach to 100 whatever the codes are: with codes below 1 \
         all values fall into one bin.",
     interval: "Bootstrap over blocks of rows (50 blocks, 1000 resamples) of the bits at the number of bins that was taken.",
-    needs: &[Need::Codes, Need::Embeddings, Need::Directions],
+    needs: &[&CODES, &EMBEDDINGS, &DIRECTIONS],
     uses: &[],
     headline: &[
         Output { key: "mdl_bits", doc: "Bits per row.", range: (0.0, f64::INFINITY), better: Better::Lower },
@@ -72,150 +76,224 @@ static CARD: Card = Card {
 /// Blocks of rows that the bootstrap draws from.
 const BLOCKS: usize = 50;
 
+/// Latents that are counted together.
+const GROUP: usize = 16;
+
 impl Metric for Mdl {
     fn card(&self) -> &'static Card {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let (codes, store) = (job.codes()?, job.embeddings()?);
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let (codes, width) = (job.get(&CODES)?, job.get(&EMBEDDINGS)?.width());
+        let (rows, latents) = (codes.rows(), codes.latents());
         let mut scores = Scores::default();
-        let tried: Vec<usize> =
-            job.several("bins")?.iter().filter_map(|bins| bins.as_u64()).map(|n| n as usize).collect();
-        if codes.rows() == 0 {
+        if rows == 0 {
             scores.note("there are no rows: the description length is undefined");
             for output in CARD.headline {
                 scores.headline(output.key, None, None, 0);
             }
             scores.tables.push(Table::new("strategy").words("name", [""; 0]).numbers("mdl_bits", []));
-            return Ok(Next::Done(scores));
+            return Ok(scores);
         }
-        let _memory = job.budget.take(16 * codes.entries() as u64, "the codes by latent")?;
-        let columns = codes.columns()?;
-        let directions = job.directions()?.tile(0..codes.latents())?;
-        let (variance, tolerance) = (variance(store)?, job.number("tolerance")?);
+        let moments = work.pass("moments", Over::ROWS, || Moments::new(latents, width), Moments::add)?;
         let widest = job.profile == Profile::Reference;
-        let trials: Vec<(usize, Bins, Option<f64>)> = tried
-            .iter()
-            .map(|&count| {
-                let bins = Bins::of(columns, count, widest);
-                let error = bins.error(codes, &directions.values, store.width())? / codes.rows() as f64;
-                Ok((count, bins, (variance > 0.0).then(|| error / variance)))
-            })
-            .collect::<Result<_>>()?;
+        let tried = job.several("bins")?;
+        let tried: Vec<Bins> =
+            tried.iter().filter_map(|bins| Some(Bins::new(&moments, bins.as_u64()? as usize, widest))).collect();
+
+        let directions = job.get(&DIRECTIONS)?.tile(0..latents)?;
+        let copied = if matches!(directions.values, Cow::Owned(_)) { size_of_val(&*directions.values) } else { 0 };
+        let memory = job.budget().reserve(copied as u64, "a copy of the directions")?;
+        let empty = || Errors { squares: Sum::new(tried.len()) };
+        let errors = work.pass("rounding errors", Over::ROWS, empty, |errors, rows| {
+            errors.add(rows.get(&CODES)?, &tried, &directions.values, width);
+            Ok(())
+        })?;
+        drop((directions, memory));
+        let (variance, tolerance) = (moments.variance(rows), job.number("tolerance")?);
+        let error = |index: usize| (variance > 0.0).then(|| errors.squares[index] / rows as f64 / variance);
+        let taken = (0..tried.len())
+            .find(|&index| error(index).is_none_or(|error| error <= tolerance))
+            .or_else(|| (0..tried.len()).max_by_key(|&index| tried[index].count))
+            .ok_or_else(|| Error::Bug("no number of bins".into()))?;
+
+        let draws = draws(rows, job.seed);
+        let columns = Lazy::new(|| codes.columns());
+        let empty = || BitSums { all: Sum::new(tried.len()), resampled: Sum::new(draws.len()) };
+        let most = tried.iter().map(|bins| bins.count).max().unwrap_or(0);
+        let bits =
+            work.fold_with(&columns, "groups of latents", latents.div_ceil(GROUP), empty, |columns, bits, group| {
+                let _memory = job.budget().reserve((4 * BLOCKS + 8) as u64 * most as u64, "the bins of a latent")?;
+                (group * GROUP..latents.min((group + 1) * GROUP)).try_for_each(|latent| {
+                    job.check()?;
+                    for (index, bins) in tried.iter().enumerate() {
+                        let Some(counts) = bins.counts(columns, rows, latent) else { return Ok(()) };
+                        bits.all[index] += counts.bits(&[1.0; BLOCKS], rows as f64);
+                        if index == taken {
+                            for (sum, draw) in bits.resampled.iter_mut().zip(&draws) {
+                                job.check()?;
+                                *sum += counts.bits(&draw.weights, draw.rows);
+                            }
+                        }
+                    }
+                    Ok(())
+                })
+            })?;
+
         if variance == 0.0 {
             scores.note("the activations have no variance: the rounding error is undefined, and the first number of bins is taken");
         }
-        let good = |(_, _, error): &&(usize, Bins, Option<f64>)| error.is_none_or(|error| error <= tolerance);
-        let taken = trials.iter().find(good).or_else(|| trials.iter().max_by_key(|trial| trial.0));
-        let Some((count, bins, error)) = taken else { return Ok(Next::Done(scores)) };
-        if error.is_some_and(|error| error > tolerance) {
+        if error(taken).is_some_and(|error| error > tolerance) {
             scores.note(format!("no number of bins keeps the rounding error within {tolerance}: the largest is taken"));
         }
-        let rows = codes.rows();
-        let interval = bins.interval(columns, rows, job.seed);
-        scores.headline("mdl_bits", Some(bins.bits(columns, rows)), interval, rows);
-        scores.headline("mdl_bins", Some(*count as f64), None, 1);
-        scores.headline("mdl_rounding_error", *error, None, rows);
+        scores.headline("mdl_bits", Some(bits.all[taken]), percentile_interval(bits.resampled.to_vec()), rows);
+        scores.headline("mdl_bins", Some(tried[taken].count as f64), None, 1);
+        scores.headline("mdl_rounding_error", error(taken), None, rows);
         scores.tables.push(
             Table::new("strategy")
-                .words("name", trials.iter().map(|trial| format!("{} bins", trial.0)))
-                .numbers("mdl_bits", trials.iter().map(|trial| Some(trial.1.bits(columns, rows))))
-                .numbers("mdl_rounding_error", trials.iter().map(|trial| trial.2)),
+                .words("name", tried.iter().map(|bins| format!("{} bins", bins.count)))
+                .numbers("mdl_bits", bits.all.iter().map(|&bits| Some(bits)))
+                .numbers("mdl_rounding_error", (0..tried.len()).map(error)),
         );
-        Ok(Next::Done(scores))
+        Ok(scores)
     }
+}
+
+/// What is known of the values before they are rounded.
+#[derive(Serialize, Deserialize)]
+struct Moments {
+    /// By column of the activations.
+    sums: Sum,
+    /// Of all values.
+    squares: Sum,
+    /// By latent, over the rows where it is not 0.
+    lowest: Min,
+    highest: Max,
+}
+
+state!(Moments { sums, squares, lowest, highest });
+
+impl Moments {
+    fn new(latents: usize, width: usize) -> Moments {
+        Moments { sums: Sum::new(width), squares: Sum::new(1), lowest: Min::new(latents), highest: Max::new(latents) }
+    }
+
+    fn add(&mut self, rows: &RowBatch<'_>) -> Result<()> {
+        let (codes, tile) = (rows.get(&CODES)?, rows.get(&EMBEDDINGS)?);
+        for row in tile.values.chunks_exact(tile.width) {
+            self.sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
+            self.squares[0] += row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>();
+        }
+        for (&latent, &value) in codes.latents().iter().zip(codes.values()) {
+            self.lowest.add(latent as usize, Some(value));
+            self.highest.add(latent as usize, Some(value));
+        }
+        Ok(())
+    }
+
+    /// The mean squared distance of rows to their mean.
+    fn variance(&self, rows: usize) -> f64 {
+        let rows = rows as f64;
+        let mean = self.sums.iter().map(|sum| (sum / rows) * (sum / rows)).sum::<f64>();
+        let square = self.squares[0] / rows;
+        // What is left of equal rows is rounding.
+        if square - mean <= 1e-12 * square { 0.0 } else { square - mean }
+    }
+}
+
+/// The sum over rows of what rounding changes.
+#[derive(Serialize, Deserialize)]
+struct Errors {
+    /// By number of bins.
+    squares: Sum,
+}
+
+state!(Errors { squares });
+
+impl Errors {
+    fn add(&mut self, codes: CodesView<'_>, tried: &[Bins], directions: &[f32], width: usize) {
+        let mut change = vec![0.0f64; width];
+        for (sum, bins) in self.squares.iter_mut().zip(tried) {
+            for row in 0..codes.rows() {
+                change.fill(0.0);
+                let (latents, values) = codes.row(row);
+                for (&latent, &value) in latents.iter().zip(values) {
+                    let by = bins.middle(latent as usize, value) - f64::from(value);
+                    let direction = &directions[latent as usize * width..][..width];
+                    change.iter_mut().zip(direction).for_each(|(change, &part)| *change += by * f64::from(part));
+                }
+                *sum += change.iter().map(|change| change * change).sum::<f64>();
+            }
+        }
+    }
+}
+
+/// Bits per row, summed over latents.
+#[derive(Serialize, Deserialize)]
+struct BitSums {
+    /// By number of bins, over all rows.
+    all: Sum,
+    /// By resample, with the number of bins that is taken.
+    resampled: Sum,
+}
+
+state!(BitSums { all, resampled });
+
+/// A resample of blocks of rows.
+struct Draw {
+    /// How often each block was drawn.
+    weights: Vec<f64>,
+    /// How many rows that makes.
+    rows: f64,
+}
+
+/// The resamples; none if there are too few rows.
+fn draws(rows: usize, seed: u64) -> Vec<Draw> {
+    if rows < 2 * BLOCKS {
+        return Vec::new();
+    }
+    let mut random = stream(seed, "mdl", 0);
+    let start = |block: usize| (block * rows).div_ceil(BLOCKS);
+    let draw = |_| {
+        let mut weights = vec![0.0; BLOCKS];
+        (0..BLOCKS).for_each(|_| weights[index(BLOCKS, &mut random)] += 1.0);
+        let sizes = (0..BLOCKS).map(|block| (start(block + 1) - start(block)) as f64);
+        let rows = sizes.zip(&weights).map(|(size, weight)| size * weight).sum();
+        Draw { weights, rows }
+    };
+    (0..RESAMPLES).map(draw).collect()
 }
 
 /// Equal bins for every latent.
 struct Bins {
     count: usize,
-    /// The lowest value and the width of a bin, by latent.
+    /// The lowest value and the width of a bin, by latent; zeros for a latent that never fires.
     ranges: Vec<(f64, f64)>,
 }
 
 impl Bins {
-    fn of(columns: &Columns, count: usize, widest: bool) -> Bins {
-        let ends = |latent: usize| {
-            let values = columns.latent(Latent(latent as u32)).1;
-            let fold = |start: f32, pick: fn(f32, f32) -> f32| values.iter().copied().fold(start, pick);
-            (f64::from(fold(f32::INFINITY, f32::min)), f64::from(fold(f32::NEG_INFINITY, f32::max)))
-        };
-        let ends: Vec<(f64, f64)> = (0..columns.latents()).map(ends).collect();
-        let highest = ends.iter().map(|ends| ends.1).fold(100.0, f64::max);
-        let range = |&(low, high): &(f64, f64)| {
+    fn new(moments: &Moments, count: usize, widest: bool) -> Bins {
+        let highest = moments.highest.iter().flatten().copied().map(f64::from).fold(100.0, f64::max);
+        let range = |(low, high): (&Option<f32>, &Option<f32>)| {
+            let (low, high) = low.zip(*high).map_or((0.0, 0.0), |(low, high)| (f64::from(low), f64::from(high)));
             let (low, high) = if widest { (low.min(0.0), highest) } else { (low, high) };
             (low, ((high - low) / count as f64).max(0.0))
         };
-        Bins { count, ranges: ends.iter().map(range).collect() }
+        Bins { count, ranges: moments.lowest.iter().zip(moments.highest.iter()).map(range).collect() }
     }
 
-    fn place(&self, latent: usize, value: f32) -> usize {
+    fn bin(&self, latent: usize, value: f32) -> usize {
         let (low, width) = self.ranges[latent];
         if width > 0.0 { (((f64::from(value) - low) / width) as usize).min(self.count - 1) } else { 0 }
     }
 
     fn middle(&self, latent: usize, value: f32) -> f64 {
         let (low, width) = self.ranges[latent];
-        low + (self.place(latent, value) as f64 + 0.5) * width
+        low + (self.bin(latent, value) as f64 + 0.5) * width
     }
 
-    /// The sum over rows of what rounding changes.
-    fn error(&self, codes: &Codes, directions: &[f32], width: usize) -> Result<f64> {
-        let blocks: Vec<usize> = (0..codes.rows()).step_by(1024).collect();
-        let sums = blocks.par_iter().map(|&first| -> Result<f64> {
-            let view = codes.view(first..(first + 1024).min(codes.rows()))?;
-            let (mut sum, mut change) = (0.0, vec![0.0f64; width]);
-            for row in 0..view.rows() {
-                change.fill(0.0);
-                let (latents, values) = view.row(row);
-                for (&latent, &value) in latents.iter().zip(values) {
-                    let by = self.middle(latent as usize, value) - f64::from(value);
-                    let direction = &directions[latent as usize * width..][..width];
-                    change.iter_mut().zip(direction).for_each(|(change, &part)| *change += by * f64::from(part));
-                }
-                sum += change.iter().map(|change| change * change).sum::<f64>();
-            }
-            Ok(sum)
-        });
-        Ok(sums.collect::<Result<Vec<f64>>>()?.iter().sum())
-    }
-
-    /// Bits per row.
-    fn bits(&self, columns: &Columns, rows: usize) -> f64 {
-        let all = vec![1.0; BLOCKS];
-        let bits = |latent| self.counts(columns, rows, latent).map_or(0.0, |counts| counts.bits(&all, rows as f64));
-        (0..columns.latents()).into_par_iter().map(bits).collect::<Vec<f64>>().iter().sum()
-    }
-
-    /// The 95 % interval over blocks of rows.
-    fn interval(&self, columns: &Columns, rows: usize, seed: u64) -> Option<Interval> {
-        if rows < 2 * BLOCKS {
-            return None;
-        }
-        let counts: Vec<Counts> =
-            (0..columns.latents()).filter_map(|latent| self.counts(columns, rows, latent)).collect();
-        let mut random = stream(seed, "mdl", 0);
-        let draws: Vec<Vec<f64>> = (0..RESAMPLES)
-            .map(|_| {
-                let mut weights = vec![0.0; BLOCKS];
-                (0..BLOCKS).for_each(|_| weights[index(BLOCKS, &mut random)] += 1.0);
-                weights
-            })
-            .collect();
-        let start = |block: usize| (block * rows).div_ceil(BLOCKS);
-        let drawn = |weights: &[f64]| {
-            let sizes = (0..BLOCKS).map(|block| (start(block + 1) - start(block)) as f64);
-            sizes.zip(weights).map(|(size, weight)| size * weight).sum::<f64>()
-        };
-        let bits = |weights: &Vec<f64>| {
-            let rows = drawn(weights);
-            counts.iter().map(|counts| counts.bits(weights, rows)).sum::<f64>()
-        };
-        percentile_interval(draws.par_iter().map(bits).collect())
-    }
-
-    /// How often each bin of a latent is hit, by block of rows.
+    /// How often each bin of a latent is hit, by block of rows; none for a latent that never fires.
     fn counts(&self, columns: &Columns, rows: usize, latent: usize) -> Option<Counts> {
         let (at, values) = columns.latent(Latent(latent as u32));
         if at.is_empty() {
@@ -223,7 +301,7 @@ impl Bins {
         }
         let mut hits = vec![0u32; BLOCKS * self.count];
         for (&row, &value) in at.iter().zip(values) {
-            hits[(row as usize * BLOCKS / rows) * self.count + self.place(latent, value)] += 1;
+            hits[(row as usize * BLOCKS / rows) * self.count + self.bin(latent, value)] += 1;
         }
         Some(Counts { bins: self.count, hits })
     }
@@ -236,10 +314,10 @@ struct Counts {
 }
 
 impl Counts {
-    /// Bits per row that the latent costs, when every block counts so often and there are so many rows in all.
+    /// Bits per row that the latent costs, when every block counts as often as its weight says, in `rows` rows altogether.
     fn bits(&self, weights: &[f64], rows: f64) -> f64 {
         let mut sums = vec![0.0; self.bins];
-        for (hits, weight) in self.hits.chunks_exact(self.bins).zip(weights) {
+        for (hits, weight) in self.hits.chunks_exact(self.bins).zip(weights).filter(|(_, weight)| **weight > 0.0) {
             sums.iter_mut().zip(hits).for_each(|(sum, &hits)| *sum += weight * f64::from(hits));
         }
         let fired: f64 = sums.iter().sum();
@@ -254,47 +332,21 @@ fn term(p: f64) -> f64 {
     if p > 0.0 && p < 1.0 { -p * libm::log2(p) } else { 0.0 }
 }
 
-/// The mean squared distance of rows to their mean.
-fn variance(store: &ActivationStore) -> Result<f64> {
-    let (mut sums, mut squares) = (vec![0.0f64; store.width()], 0.0);
-    for first in (0..store.rows()).step_by(4096) {
-        let tile = store.tile(first..(first + 4096).min(store.rows()))?;
-        for row in tile.values.chunks_exact(store.width()) {
-            sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
-            squares += row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>();
-        }
-    }
-    let rows = store.rows().max(1) as f64;
-    let mean = sums.iter().map(|sum| (sum / rows) * (sum / rows)).sum::<f64>();
-    // What is left of equal rows is rounding.
-    let variance = squares / rows - mean;
-    Ok(if variance <= 1e-12 * squares / rows { 0.0 } else { variance })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
-
     use super::*;
-    use crate::budget::Budget;
-    use crate::metrics::{evaluate, recipe};
-    use crate::progress::Silent;
-    use crate::run::{Engine, Inputs};
+    use crate::codes::Codes;
+    use crate::metrics::testing;
+    use crate::run::Inputs;
+    use crate::store::ActivationStore;
 
     fn run(codes: &[f32], rows: &[f32], given: &[(&str, &str)], profile: Profile) -> Scores {
-        let inputs = Inputs {
-            codes: Some(Arc::new(Codes::from_dense(codes, 2).unwrap())),
-            embeddings: Some(Arc::new(ActivationStore::from_rows(rows.to_vec(), 2).unwrap())),
-            directions: Some(Arc::new(ActivationStore::from_rows(vec![1.0, 0.0, 0.0, 1.0], 2).unwrap())),
-            ..Inputs::default()
-        };
-        let given: BTreeMap<String, String> = given.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
-        let recipe = recipe(&Mdl, &inputs, &given, profile, 0).unwrap();
-        let cancel = AtomicBool::new(false);
-        let engine = Engine::new(2, Budget::new(1 << 24), &Silent, &cancel).unwrap();
-        evaluate(&Mdl, &inputs, recipe, &engine).unwrap().scores
+        let store = |values: &[f32]| ActivationStore::from_rows(values.to_vec(), 2).unwrap();
+        let inputs = Inputs::default()
+            .with(&CODES, Codes::from_dense(codes, 2).unwrap())
+            .with(&EMBEDDINGS, store(rows))
+            .with(&DIRECTIONS, store(&[1.0, 0.0, 0.0, 1.0]));
+        testing::scores(&Mdl, &inputs, given, profile, 2).unwrap()
     }
 
     #[test]

@@ -1,23 +1,25 @@
 //! `meta_structure`: can the directions of a dictionary be put together from a few directions of a smaller one?
 
-use std::sync::atomic::AtomicBool;
-
+use etalon_kernel::product::dot;
+use etalon_kernel::random::{index, stream};
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use super::{Better, Card, Kind, Metric, Need, Output, Param};
+use super::resamples::{Draws, resamples};
+use super::{Better, Card, Kind, Metric, Output, Param};
+use crate::context::Monitor;
 use crate::error::Result;
-use crate::kernel::product::dot;
-use crate::kernel::random::{index, stream};
-use crate::progress::Silent;
-use crate::results::{Interval, RESAMPLES, Scores, Table, percentile_interval};
-use crate::run::{Job, Next};
+use crate::results::{Interval, Scores, Table, percentile_interval};
+use crate::run::leaves::BATCH_ROWS;
+use crate::run::{DIRECTIONS, Job, Work};
 use crate::sae::arch;
 use crate::sae::train::{Preset, Settings, Trainer};
 use crate::sae::{Dictionary, encode_store};
 use crate::store::ActivationStore;
 
-pub(super) struct MetaStructure;
+/// Whether the directions of a dictionary are made of a few others.
+pub struct MetaStructure;
 
 static CARD: Card = Card {
     name: "meta_structure",
@@ -39,7 +41,7 @@ static CARD: Card = Card {
         Units of Analysis. There the top k of a whole batch of 4,096 directions are kept when it is tested, the arithmetic is \
         bf16 in part, and the null is not computed. Both profiles are the same.",
     interval: "Bootstrap over directions, 1000 resamples; the training happens once.",
-    needs: &[Need::Directions],
+    needs: &[&DIRECTIONS],
     uses: &[],
     headline: &[
         Output {
@@ -102,55 +104,73 @@ impl Metric for MetaStructure {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let store = job.directions()?;
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let store = job.get(&DIRECTIONS)?;
         let width = store.width();
-        let mut scores = Scores::default();
-        let tile = store.tile(0..store.rows())?;
-        let (rows, places) = unit_rows(&tile.values, width);
-        if places.len() < store.rows() {
-            scores.note(format!("{} directions have no length: left out", store.rows() - places.len()));
-        }
-        let plan = Plan {
-            latents: ((job.number("ratio")? * places.len() as f64).ceil() as usize).max(1),
-            k: job.whole("k_meta")?,
-            steps: job.whole("meta_steps")? as u64,
-            batch: job.whole("meta_batch")?,
-            seed: job.seed,
-        };
-        let found = plan.explain(&rows, width, job)?;
-        let null = match &found {
-            Some(_) => plan.explain(&random_rows(places.len(), width, job.seed), width, job)?,
+        let bytes = (store.rows() as u64).saturating_mul(4 * width as u64);
+        let what = format!("{} directions of length 1", store.rows());
+        let found = work.once("dictionaries of directions", || {
+            let _memory = job.budget().reserve(bytes, what.clone())?;
+            let (rows, kept) = unit_rows(&store.tile(0..store.rows())?.values, width);
+            Ok(Found { explained: explain(rows, width, job)?, kept })
+        })?;
+        let null = match &found.explained {
             None => None,
+            Some(_) => work.once("dictionaries of random directions", || {
+                let _memory = job.budget().reserve(2 * bytes, what.clone())?;
+                Ok(explain(random_rows(found.kept.len(), width, job.seed), width, job)?.map(|null| null.share()))
+            })?,
         };
-        if found.is_none() {
-            scores.note("there are not two different directions: undefined");
-        }
-        let explained = |found: &Option<Explained>| found.as_ref().map(Explained::share);
-        let interval = found.as_ref().and_then(|found| found.interval(job.seed));
-        scores.headline("meta_explained", explained(&found), interval, places.len());
-        scores.headline("meta_null", explained(&null), None, places.len());
-        let error = found.as_ref().map(|found| found.errors.iter().sum::<f64>() / found.errors.len() as f64);
-        scores.headline("meta_error", error, None, places.len());
-        let errors = found.map(|found| found.errors).unwrap_or_default();
-        let mut by_latent = vec![None; store.rows()];
-        places.iter().zip(&errors).for_each(|(&place, &error)| by_latent[place] = Some(error));
-        scores.tables.push(Table::new("latent").counts("index", 0..store.rows()).numbers("meta_error", by_latent));
-        Ok(Next::Done(scores))
+        let interval = match &found.explained {
+            None => None,
+            Some(explained) => explained.interval(job, work)?,
+        };
+        Ok(found.scores(store.rows(), null, interval))
     }
 }
 
-/// The rows that have a length, divided by it, and their places.
+/// What one training gives.
+#[derive(Serialize, Deserialize)]
+struct Found {
+    /// The directions that have a length.
+    kept: Vec<usize>,
+    /// Nothing where no two of them differ.
+    explained: Option<Explained>,
+}
+
+impl Found {
+    fn scores(&self, directions: usize, null: Option<f64>, interval: Option<Interval>) -> Scores {
+        let (kept, explained) = (self.kept.len(), self.explained.as_ref());
+        let mut scores = Scores::default();
+        if kept < directions {
+            scores.note(format!("{} directions have no length: left out", directions - kept));
+        }
+        if explained.is_none() {
+            scores.note("there are not two different directions: undefined");
+        }
+        scores.headline("meta_explained", explained.map(Explained::share), interval, kept);
+        scores.headline("meta_null", null, None, kept);
+        let errors = explained.map_or(&[][..], |explained| &explained.errors);
+        let error = explained.map(|_| errors.iter().sum::<f64>() / errors.len() as f64);
+        scores.headline("meta_error", error, None, kept);
+        let mut by_latent = vec![None; directions];
+        self.kept.iter().zip(errors).for_each(|(&latent, &error)| by_latent[latent] = Some(error));
+        scores.tables.push(Table::new("latent").counts("index", 0..directions).numbers("meta_error", by_latent));
+        scores
+    }
+}
+
+/// The rows that have a length, divided by it, and their indices.
 fn unit_rows(values: &[f32], width: usize) -> (Vec<f32>, Vec<usize>) {
-    let (mut rows, mut places) = (Vec::with_capacity(values.len()), Vec::new());
-    for (place, row) in values.chunks_exact(width).enumerate() {
+    let (mut rows, mut kept) = (Vec::with_capacity(values.len()), Vec::new());
+    for (index, row) in values.chunks_exact(width).enumerate() {
         let length = dot(row, row).sqrt();
         if length > 0.0 {
             rows.extend(row.iter().map(|value| (f64::from(*value) / length) as f32));
-            places.push(place);
+            kept.push(index);
         }
     }
-    (rows, places)
+    (rows, kept)
 }
 
 fn random_rows(count: usize, width: usize, seed: u64) -> Vec<f32> {
@@ -159,67 +179,65 @@ fn random_rows(count: usize, width: usize, seed: u64) -> Vec<f32> {
     unit_rows(&draws, width).0
 }
 
-/// The small dictionary.
-struct Plan {
-    latents: usize,
-    k: usize,
-    steps: u64,
-    batch: usize,
-    seed: u64,
-}
-
 /// How well each direction is explained.
+#[derive(Serialize, Deserialize)]
 struct Explained {
     errors: Vec<f64>,
     /// Squared distances to the mean.
     distances: Vec<f64>,
 }
 
-impl Plan {
-    fn explain(&self, rows: &[f32], width: usize, job: &Job<'_>) -> Result<Option<Explained>> {
-        let count = rows.len() / width.max(1);
-        let distances = distances(rows, width);
-        if count < 2 || distances.iter().sum::<f64>() <= 1e-12 * count as f64 {
-            return Ok(None);
-        }
-        let batch = self.batch.min(count.max(1));
-        let settings = Settings {
-            k: self.k.min(self.latents),
-            steps: self.steps,
-            batch,
-            rate: 5e-4,
-            warmup: 0,
-            seed: self.seed,
-            ..arch::find("batch_topk")?.settings(Preset::Saelens, width, self.latents)
-        };
-        let bytes = Trainer::memory(&settings) + 8 * rows.len() as u64;
-        let _memory = job.budget.take(bytes, "the training of a small dictionary")?;
-        let mut trainer = Trainer::new(settings)?;
-        let mut chosen = vec![0.0; batch * width];
-        for step in 0..self.steps {
-            let mut random = stream(self.seed, "meta_structure/batch", step);
-            for into in chosen.chunks_exact_mut(width) {
-                into.copy_from_slice(&rows[index(count, &mut random) * width..][..width]);
-            }
-            trainer.step(&chosen)?;
-        }
-        let dictionary = trainer.finish(1.0)?;
-        let store = ActivationStore::from_rows(rows.to_vec(), width)?;
-        let codes = encode_store(&dictionary, &store, &Silent, &AtomicBool::new(false))?;
-        let blocks: Vec<usize> = (0..count).step_by(1024).collect();
-        let errors = blocks.par_iter().map(|&first| -> Result<Vec<f64>> {
-            let (view, tile) =
-                (codes.view(first..(first + 1024).min(count))?, store.tile(first..(first + 1024).min(count))?);
-            let mut decoded = vec![0.0; view.rows() * width];
-            dictionary.decode(&view, Some(&tile), &mut decoded)?;
-            let error = |(row, decoded): (&[f32], &[f32])| {
-                row.iter().zip(decoded).map(|(a, b)| f64::from(a - b) * f64::from(a - b)).sum::<f64>()
-            };
-            Ok(tile.values.chunks_exact(width).zip(decoded.chunks_exact(width)).map(error).collect())
-        });
-        let errors = errors.collect::<Result<Vec<Vec<f64>>>>()?.concat();
-        Ok(Some(Explained { errors, distances }))
+/// Trains a small dictionary on some rows and reconstructs them; nothing where no two of them differ.
+fn explain(rows: Vec<f32>, width: usize, job: &Job<'_>) -> Result<Option<Explained>> {
+    let count = rows.len() / width.max(1);
+    let distances = distances(&rows, width);
+    if count < 2 || distances.iter().sum::<f64>() <= 1e-12 * count as f64 {
+        return Ok(None);
     }
+    let latents = ((job.number("ratio")? * count as f64).ceil() as usize).max(1);
+    let batch = job.whole("meta_batch")?.min(count);
+    let settings = Settings {
+        k: job.whole("k_meta")?.min(latents),
+        steps: job.whole("meta_steps")? as u64,
+        batch,
+        rate: 5e-4,
+        warmup: 0,
+        seed: job.seed,
+        ..arch::find("batch_topk")?.settings(Preset::Saelens, width, latents)
+    };
+    let bytes = Trainer::memory(&settings) + 4 * (batch * width) as u64;
+    let _memory = job.budget().reserve(bytes, "the training of a small dictionary")?;
+    let steps = settings.steps;
+    let mut trainer = Trainer::new(settings)?;
+    let mut chosen = vec![0.0; batch * width];
+    job.context.start(CARD.title, steps, "steps");
+    for step in 0..steps {
+        job.check()?;
+        let mut random = stream(job.seed, "meta_structure/batch", step);
+        for into in chosen.chunks_exact_mut(width) {
+            into.copy_from_slice(&rows[index(count, &mut random) * width..][..width]);
+        }
+        trainer.step(&chosen)?;
+        job.context.advance(1);
+    }
+    job.context.finish();
+    let dictionary = trainer.finish(1.0)?;
+    let store = ActivationStore::from_rows(rows, width)?;
+    let codes = encode_store(&dictionary, &store, job.context)?;
+    let blocks: Vec<usize> = (0..count).step_by(BATCH_ROWS).collect();
+    let errors = blocks.par_iter().map(|&first| -> Result<Vec<f64>> {
+        job.check()?;
+        let range = first..(first + BATCH_ROWS).min(count);
+        let (view, tile) = (codes.view(range.clone())?, store.tile(range)?);
+        let mut decoded = vec![0.0; view.rows() * width];
+        dictionary.decode(&view, Some(&tile), &mut decoded)?;
+        let error = |(row, decoded): (&[f32], &[f32])| {
+            row.iter().zip(decoded).map(|(a, b)| f64::from(a - b) * f64::from(a - b)).sum::<f64>()
+        };
+        Ok(tile.values.chunks_exact(width).zip(decoded.chunks_exact(width)).map(error).collect())
+    });
+    let errors = errors.collect::<Result<Vec<Vec<f64>>>>()?.concat();
+    Ok(Some(Explained { errors, distances }))
 }
 
 /// The squared distance of every row to the mean row.
@@ -238,41 +256,30 @@ impl Explained {
         1.0 - self.errors.iter().sum::<f64>() / self.distances.iter().sum::<f64>()
     }
 
-    fn interval(&self, seed: u64) -> Option<Interval> {
-        let mut random = stream(seed, "meta_structure/interval", 0);
-        let count = self.errors.len();
-        let resample = |_| {
+    fn interval(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Option<Interval>> {
+        let share = |draws: Draws<'_>| {
             let (mut errors, mut distances) = (0.0, 0.0);
-            for _ in 0..count {
-                let row = index(count, &mut random);
+            for row in draws {
                 errors += self.errors[row];
                 distances += self.distances[row];
             }
             1.0 - errors / distances
         };
-        percentile_interval((0..RESAMPLES).map(resample).filter(|share| share.is_finite()).collect())
+        Ok(percentile_interval(resamples(job, work, "meta_structure/interval", self.errors.len(), share)?))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
     use super::*;
-    use crate::budget::Budget;
-    use crate::metrics::{evaluate, recipe};
+    use crate::metrics::testing;
     use crate::results::Profile;
-    use crate::run::{Engine, Inputs};
+    use crate::run::Inputs;
 
     fn run(directions: Vec<f32>, width: usize, given: &[(&str, &str)]) -> Scores {
-        let directions = Some(Arc::new(ActivationStore::from_rows(directions, width).unwrap()));
-        let inputs = Inputs { directions, ..Inputs::default() };
-        let given: BTreeMap<String, String> = given.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
-        let recipe = recipe(&MetaStructure, &inputs, &given, Profile::Paper, 0).unwrap();
-        let cancel = AtomicBool::new(false);
-        let engine = Engine::new(2, Budget::new(1 << 28), &Silent, &cancel).unwrap();
-        evaluate(&MetaStructure, &inputs, recipe, &engine).unwrap().scores
+        let directions = ActivationStore::from_rows(directions, width).unwrap();
+        let inputs = Inputs::default().with(&DIRECTIONS, directions);
+        testing::scores(&MetaStructure, &inputs, given, Profile::Paper, 2).unwrap()
     }
 
     #[test]
@@ -286,7 +293,7 @@ mod tests {
         }
         directions.extend(vec![0.0; width]);
         let scores = run(directions, width, &[("meta_steps", "600"), ("meta_batch", "64"), ("k_meta", "2")]);
-        let value = |place: usize| scores.headline[place].value.unwrap();
+        let value = |index: usize| scores.headline[index].value.unwrap();
         assert!(value(0) > value(1) + 0.2, "{scores:?}");
         let interval = scores.headline[0].interval.unwrap();
         assert!(interval.low <= value(0) && value(0) <= interval.high);

@@ -9,7 +9,6 @@ mod card;
 mod card_text;
 mod cknna;
 pub mod cooccurrence;
-mod core;
 mod evaluate;
 mod fid;
 mod fms;
@@ -19,27 +18,32 @@ mod meta_structure;
 mod monosemanticity;
 mod probe_ceiling;
 mod probing;
+mod reconstruction;
 mod recovery;
+mod resamples;
 mod sae_probes;
 mod sparse_probing;
 mod spurious;
 mod stability;
 mod stay;
 mod tapa;
+#[cfg(test)]
+pub(crate) mod testing;
 mod training;
 
-pub use card::{Better, Card, Kind, Need, Output, Param};
-pub use evaluate::{evaluate, recipe};
+pub use card::{Better, Card, Kind, Output, Param};
+pub use evaluate::{Evaluated, Evaluation, evaluate, evaluate_together, recipe};
 
 use crate::error::Result;
-use crate::run::{Job, Next};
+use crate::results::Scores;
+use crate::run::{Job, Work};
 
-/// A way to measure codes.
+/// A way to measure.
 pub trait Metric: Sync {
     /// What it is, what it needs, what it gives.
     fn card(&self) -> &'static Card;
-    /// Begins: checks what only this metric can check, then asks for work.
-    fn start(&self, job: &Job<'_>) -> Result<Next>;
+    /// Computes the scores. Everything long goes through `work`; loops outside of it must be short.
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores>;
 }
 
 /// All metrics, in the order in which people read them.
@@ -59,7 +63,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &mdl::Mdl,
     &meta_structure::MetaStructure,
     &recovery::Recovery,
-    &core::Core,
+    &reconstruction::Reconstruction,
     &stability::Stability,
     &cooccurrence::Cooccurrence,
     &fid::Fid,

@@ -1,15 +1,16 @@
 //! Monosemanticity: are the rows in which a latent is active alike in the space of the embeddings?
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use super::{Better, Card, Metric, Need, Output};
-use crate::budget::Taken;
+use etalon_kernel::statistics::mean;
+use serde::{Deserialize, Serialize};
+
+use super::{Better, Card, Metric, Output};
 use crate::codes::CodesView;
-use crate::error::{Error, Result};
-use crate::kernel::statistics::mean;
+use crate::error::Result;
 use crate::results::{Scores, Table, bootstrap_mean};
-use crate::run::{Column, Job, Next, Pass, Plan, Rows, Tally};
+use crate::run::{CODES, Count, EMBEDDINGS, Job, Max, Min, Over, RowBatch, Sum, Work};
+use crate::state;
 
 /// The mean cosine of all pairs of rows, each pair weighted by how active the latent is in both.
 pub struct Monosemanticity;
@@ -31,7 +32,7 @@ static CARD: Card = Card {
         nor has one where a single row carries all the weight, that is where the denominator is at most 1e-10 · (Σ a_i)². \
         An embedding of length 0 has cosine 0 with everything. The table `latent` counts as `fired` the rows where the \
         latent is not 0. The headline is the mean over latents with a score.",
-    cost: "One pass, O(entries · width) time, 8 · latents · width bytes for each of about threads · log2(units) sums \
+    cost: "One pass, O(entries · width) time, 8 · latents · width bytes for each of about threads + log2(units) sums \
         alive at a time. Above 64 MB per sum the latents are taken in ranges, with one pass per range.",
     source: "Pach et al. (2025), as used in \"Evaluating the Interpretability of SAEs with Concept Annotations\" \
         (arXiv 2606.24716). The released program walks over all pairs; the numbers are the same. It also misplaces the \
@@ -40,7 +41,7 @@ static CARD: Card = Card {
         differ. Differences of squares lose digits when min z is far from 0 compared with max z − min z: about twice the \
         digits of that ratio, out of 16.",
     interval: "percentile bootstrap over latents, 1000 resamples",
-    needs: &[Need::Codes, Need::Embeddings],
+    needs: &[&CODES, &EMBEDDINGS],
     uses: &[],
     headline: &[Output {
         key: "monosemanticity",
@@ -51,7 +52,7 @@ static CARD: Card = Card {
     params: &[],
 };
 
-/// Cells of one sum of latents × width; fixed, so that kept units fit whatever the memory of the next run.
+/// Cells of one sum of latents × width; fixed, because stages must not depend on the memory of a run.
 const CELLS: usize = 8 << 20;
 
 /// The least part of (Σ a)² that pairs of different rows must have for the difference to mean anything.
@@ -62,137 +63,118 @@ impl Metric for Monosemanticity {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let (codes, width) = (job.codes()?, job.embeddings()?.width());
-        let units = Plan::of_rows(codes.rows()).units();
-        let step = (CELLS / width).clamp(1, codes.latents().max(1));
-        // Every thread may hold one finished sum per level of the merge tree, but there are never more than units.
-        let levels = units.next_power_of_two().ilog2() as usize + 1;
-        let alive = units.min(levels * rayon::current_num_threads()).max(1);
-        let bytes = (alive as u64).saturating_mul(8).saturating_mul(step as u64).saturating_mul(width as u64);
-        let memory = Arc::new(job.budget.take(bytes, format!("sums of {step} latents × {width}, {alive} at a time"))?);
-        let found = Found { scores: Vec::new(), fired: Vec::new(), blank: 0 };
-        Ok(Next::Pass(Box::new(Sums { latents: 0..step.min(codes.latents()), step, width, found, memory })))
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let width = job.get(&EMBEDDINGS)?.width();
+        Ok(found(job, work, CELLS / width)?.scores(job.seed))
     }
 }
 
-/// What is known of the latents below the present range.
-#[derive(Clone)]
+/// The scores of all latents, `step` of them at a time.
+fn found(job: &Job<'_>, work: &mut Work<'_>, step: usize) -> Result<Found> {
+    let (latents, width) = (job.get(&CODES)?.latents(), job.get(&EMBEDDINGS)?.width());
+    let mut found = Found::default();
+    for first in (0..latents.max(1)).step_by(step.max(1)) {
+        let range = first..(first + step.max(1)).min(latents);
+        let empty = || Sums::new(range.len(), width);
+        let sums = work.pass("sums of rows by latent", Over::ROWS, empty, |sums, rows| sums.add(rows, &range))?;
+        found.blank = sums.seen[1] as usize;
+        found.scores.extend((0..range.len()).map(|latent| sums.latent(latent).score()));
+        found.fired.extend(sums.fired.iter().map(|&fired| fired as usize));
+    }
+    Ok(found)
+}
+
+/// What is known of the latents so far.
+#[derive(Default)]
 struct Found {
     scores: Vec<Option<f64>>,
     fired: Vec<usize>,
     blank: usize,
 }
 
-/// One pass over the rows for a range of latents.
+/// Sums of the rows for a range of latents.
+#[derive(Serialize, Deserialize)]
 struct Sums {
-    latents: Range<usize>,
-    step: usize,
-    width: usize,
-    found: Found,
-    memory: Arc<Taken>,
+    /// By latent, Σ a e.
+    weighted: Sum,
+    /// Σ e.
+    total: Sum,
+    /// By latent, [`MOMENTS`] sums.
+    moments: Sum,
+    fired: Count,
+    /// Rows, and rows whose embedding has no direction.
+    seen: Count,
+    smallest: Min,
+    largest: Max,
 }
+
+state!(Sums { weighted, total, moments, fired, seen, smallest, largest });
 
 /// Sums of one latent: Σ a, Σ a², and the same over rows whose embedding has no direction.
 const MOMENTS: usize = 4;
 
-impl Pass for Sums {
-    fn empty(&self) -> Tally {
-        let latents = self.latents.len();
-        Tally {
-            columns: vec![
-                Column::Sum(vec![0.0; latents * self.width]),
-                Column::Sum(vec![0.0; self.width]),
-                Column::Sum(vec![0.0; latents * MOMENTS]),
-                Column::Count(vec![0; latents]),
-                Column::Count(vec![0; 2]),
-                Column::Min(vec![f32::INFINITY; latents]),
-                Column::Max(vec![f32::NEG_INFINITY; latents]),
-            ],
+impl Sums {
+    fn new(latents: usize, width: usize) -> Sums {
+        Sums {
+            weighted: Sum::new(latents * width),
+            total: Sum::new(width),
+            moments: Sum::new(latents * MOMENTS),
+            fired: Count::new(latents),
+            seen: Count::new(2),
+            smallest: Min::new(latents),
+            largest: Max::new(latents),
         }
     }
 
-    fn absorb(&self, tally: &mut Tally, rows: &Rows<'_>) -> Result<()> {
-        let (Some(codes), Some(tile)) = (rows.codes, &rows.embeddings) else {
-            return Err(Error::Bug("monosemanticity without codes or embeddings".into()));
-        };
-        let [
-            Column::Sum(weighted),
-            Column::Sum(total),
-            Column::Sum(moments),
-            Column::Count(fired),
-            Column::Count(seen),
-            Column::Min(smallest),
-            Column::Max(largest),
-        ] = &mut tally.columns[..]
-        else {
-            return Err(Error::Bug("monosemanticity was given a tally of another layout".into()));
-        };
+    fn add(&mut self, rows: &RowBatch<'_>, latents: &Range<usize>) -> Result<()> {
+        let (codes, tile) = (rows.get(&CODES)?, rows.get(&EMBEDDINGS)?);
+        let width = self.total.len();
         let mut scales = Vec::with_capacity(tile.rows());
-        for place in 0..tile.rows() {
-            let row = tile.row(place);
+        for index in 0..tile.rows() {
+            let row = tile.row(index);
             let length = row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt();
             let scale = if length > 0.0 { 1.0 / length } else { 0.0 };
-            add(total, scale, row);
-            seen[0] += 1;
-            seen[1] += u64::from(length == 0.0);
+            add(&mut self.total, scale, row);
+            self.seen[0] += 1;
+            self.seen[1] += u64::from(length == 0.0);
             scales.push(scale);
         }
-        // Latent by latent, so that its sum stays in the cache while the rows of the tile stream by.
-        let entries = Entries::of(codes, &self.latents);
-        for latent in 0..self.latents.len() {
-            let sum = &mut weighted[latent * self.width..][..self.width];
-            let moments = &mut moments[latent * MOMENTS..][..MOMENTS];
-            for &(place, value) in entries.latent(latent) {
-                let (a, scale) = (f64::from(value), scales[place as usize]);
-                add(sum, a * scale, tile.row(place as usize));
+        // Latent by latent, so that its sum stays in the cache while the rows of the batch stream by.
+        let entries = Entries::of(codes, latents);
+        for latent in 0..latents.len() {
+            let sum = &mut self.weighted[latent * width..][..width];
+            let moments = &mut self.moments[latent * MOMENTS..][..MOMENTS];
+            for &(index, value) in entries.latent(latent) {
+                let (a, scale) = (f64::from(value), scales[index as usize]);
+                add(sum, a * scale, tile.row(index as usize));
                 moments[0] += a;
                 moments[1] += a * a;
                 if scale == 0.0 {
                     moments[2] += a;
                     moments[3] += a * a;
                 }
-                fired[latent] += 1;
-                smallest[latent] = smallest[latent].min(value);
-                largest[latent] = largest[latent].max(value);
+                self.fired[latent] += 1;
+                self.smallest.add(latent, Some(value));
+                self.largest.add(latent, Some(value));
             }
         }
         Ok(())
     }
 
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        let (weighted, total, moments) = (tally.sums(0)?, tally.sums(1)?, tally.sums(2)?);
-        let (fired, seen) = (tally.counts(3)?, tally.counts(4)?);
-        let (Some(Column::Min(smallest)), Some(Column::Max(largest))) = (tally.columns.get(5), tally.columns.get(6))
-        else {
-            return Err(Error::Bug("monosemanticity was given a tally of another layout".into()));
+    fn latent(&self, latent: usize) -> LatentSums<'_> {
+        let width = self.total.len();
+        let zero = (self.fired[latent] < self.seen[0]).then_some(0.0);
+        let extreme = |value: Option<f32>, choose: fn(f32, f32) -> f32| {
+            [value, zero].into_iter().flatten().reduce(choose).map(f64::from)
         };
-        if fired.len() != self.latents.len() {
-            return Err(Error::Bug(format!("sums of {} latents for {:?}", fired.len(), self.latents)));
+        LatentSums {
+            weighted: &self.weighted[latent * width..][..width],
+            total: &self.total,
+            moments: &self.moments[latent * MOMENTS..][..MOMENTS],
+            rows: self.seen[0] as f64,
+            blank: self.seen[1] as f64,
+            extremes: extreme(self.smallest[latent], f32::min).zip(extreme(self.largest[latent], f32::max)),
         }
-        let mut found = self.found.clone();
-        found.blank = seen[1] as usize;
-        for latent in 0..self.latents.len() {
-            let often_off = fired[latent] < seen[0];
-            let rest = if often_off { [0.0; 2] } else { [f32::INFINITY, f32::NEG_INFINITY] };
-            let sums = LatentSums {
-                weighted: &weighted[latent * self.width..][..self.width],
-                total,
-                moments: &moments[latent * MOMENTS..][..MOMENTS],
-                rows: seen[0] as f64,
-                blank: seen[1] as f64,
-                low: f64::from(smallest[latent].min(rest[0])),
-                high: f64::from(largest[latent].max(rest[1])),
-            };
-            found.scores.push(sums.score());
-            found.fired.push(fired[latent] as usize);
-        }
-        let latents = job.codes()?.latents();
-        if self.latents.end < latents {
-            let next = self.latents.end..(self.latents.end + self.step).min(latents);
-            return Ok(Next::Pass(Box::new(Sums { latents: next, found, memory: self.memory.clone(), ..*self })));
-        }
-        Ok(Next::Done(found.scores(job.seed)))
     }
 }
 
@@ -203,15 +185,16 @@ struct LatentSums<'a> {
     moments: &'a [f64],
     rows: f64,
     blank: f64,
-    low: f64,
-    high: f64,
+    /// The smallest and the largest value, if there are rows.
+    extremes: Option<(f64, f64)>,
 }
 
 impl LatentSums<'_> {
     /// Everything is linear in the sums, so the scaling to 0..1 is applied here, when the extremes are known.
     fn score(&self) -> Option<f64> {
-        let (low, range) = (self.low, self.high - self.low);
-        if !(range.is_finite() && range > 0.0) {
+        let (low, high) = self.extremes?;
+        let range = high - low;
+        if range <= 0.0 {
             return None;
         }
         let squares = |a: f64, aa: f64, rows: f64| (aa - 2.0 * low * a + rows * low * low) / (range * range);
@@ -290,32 +273,23 @@ impl Entries {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::atomic::AtomicBool;
-
     use super::*;
-    use crate::budget::Budget;
     use crate::codes::Codes;
-    use crate::kernel::random::{stream, unit};
-    use crate::metrics::{evaluate, recipe};
-    use crate::progress::Silent;
+    use crate::context::Context;
+    use crate::metrics::testing::{scores as run_metric, with_work};
     use crate::results::Profile;
-    use crate::run::{Engine, Inputs};
+    use crate::run::Inputs;
     use crate::store::ActivationStore;
+    use etalon_kernel::random::{stream, unit};
 
     fn inputs(codes: &[f32], latents: usize, embeddings: &[f32], width: usize) -> Inputs {
-        Inputs {
-            codes: Some(Codes::from_dense(codes, latents).unwrap().into()),
-            embeddings: Some(ActivationStore::from_rows(embeddings.to_vec(), width).unwrap().into()),
-            ..Inputs::default()
-        }
+        Inputs::default()
+            .with(&CODES, Codes::from_dense(codes, latents).unwrap())
+            .with(&EMBEDDINGS, ActivationStore::from_rows(embeddings.to_vec(), width).unwrap())
     }
 
     fn run(inputs: &Inputs, threads: usize) -> Scores {
-        let cancel = AtomicBool::new(false);
-        let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel).unwrap();
-        let recipe = recipe(&Monosemanticity, inputs, &BTreeMap::new(), Profile::Paper, 3).unwrap();
-        evaluate(&Monosemanticity, inputs, recipe, &engine).unwrap().scores
+        run_metric(&Monosemanticity, inputs, &[], Profile::Paper, threads).unwrap()
     }
 
     fn score(scores: &Scores, latent: usize) -> Option<f64> {
@@ -328,7 +302,7 @@ mod tests {
         let z = |row: usize| f64::from(codes[row * latents + latent]);
         let (low, high) = (0..rows).fold((f64::MAX, f64::MIN), |(low, high), row| (low.min(z(row)), high.max(z(row))));
         let e = |row: usize| &embeddings[row * width..][..width];
-        let dot = |i: usize, j: usize| crate::kernel::product::dot(e(i), e(j));
+        let dot = |i: usize, j: usize| etalon_kernel::product::dot(e(i), e(j));
         let cosine = |i: usize, j: usize| {
             let lengths = (dot(i, i) * dot(j, j)).sqrt();
             if lengths > 0.0 { dot(i, j) / lengths } else { 0.0 }
@@ -410,15 +384,10 @@ mod tests {
     fn ranges_of_latents_do_not_change_a_bit() {
         let (codes, embeddings) = random_case(3000, 8, 3, 4);
         let inputs = inputs(&codes, 8, &embeddings, 3);
-        let (budget, params, cancel) = (Budget::new(1 << 20), BTreeMap::new(), AtomicBool::new(false));
-        let job = Job { inputs: &inputs, params: &params, profile: Profile::Paper, seed: 3, budget: &budget };
-        let engine = Engine::new(2, budget.clone(), &Silent, &cancel).unwrap();
-        let memory = Arc::new(budget.take(1, "a test").unwrap());
-        let found = Found { scores: Vec::new(), fired: Vec::new(), blank: 0 };
-        let first = Sums { latents: 0..3, step: 3, width: 3, found, memory };
-        let scores = engine.finish("test", "id", Next::Pass(Box::new(first)), &job).unwrap();
-        assert_eq!(scores, run(&inputs, 2));
-        assert_eq!(budget.left(), 1 << 20);
+        let context = Context::silent(2, 1 << 20).unwrap();
+        let scores = with_work(&Monosemanticity, &inputs, &context, |job, work| Ok(found(job, work, 3)?.scores(3)));
+        assert_eq!(scores.unwrap(), run(&inputs, 2));
+        assert_eq!(context.budget().left(), 1 << 20);
     }
 
     #[test]
@@ -433,10 +402,9 @@ mod tests {
     #[test]
     fn too_little_memory_is_said_before_work_begins() {
         let inputs = inputs(&[1.0, 2.0], 2, &[1.0, 2.0], 2);
-        let cancel = AtomicBool::new(false);
-        let engine = Engine::new(1, Budget::new(16), &Silent, &cancel).unwrap();
-        let recipe = recipe(&Monosemanticity, &inputs, &BTreeMap::new(), Profile::Paper, 0).unwrap();
-        let error = evaluate(&Monosemanticity, &inputs, recipe, &engine).unwrap_err().to_string();
-        assert!(error.contains("sums of 2 latents × 2") && error.contains("32 B"), "{error}");
+        let context = Context::silent(1, 16).unwrap();
+        let recipe = crate::metrics::recipe(&Monosemanticity, &inputs, &Default::default(), Profile::Paper, 0).unwrap();
+        let error = crate::metrics::evaluate(&Monosemanticity, &inputs, &recipe, &context).unwrap_err().to_string();
+        assert!(error.contains("sums of rows by latent"), "{error}");
     }
 }

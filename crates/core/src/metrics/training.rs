@@ -1,11 +1,12 @@
 //! `training`: how a dictionary's training went, as it recorded it itself.
 
-use super::{Better, Card, Metric, Need, Output};
-use crate::error::{Complaint, Result};
+use super::{Better, Card, Metric, Output};
+use crate::error::Result;
 use crate::results::{Scores, Table};
-use crate::run::{Job, Next};
+use crate::run::{Job, TRAINING, Work};
 
-pub(super) struct Training;
+/// The record of a training.
+pub struct Training;
 
 static CARD: Card = Card {
     name: "training",
@@ -21,7 +22,7 @@ static CARD: Card = Card {
     cost: "None: the record is read.",
     source: "Etalon's own; both profiles are the same.",
     interval: "None: a training happened once. Train several seeds to see how much it depends on chance.",
-    needs: &[Need::Training],
+    needs: &[&TRAINING],
     uses: &[],
     headline: &[
         Output {
@@ -51,11 +52,8 @@ impl Metric for Training {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let record = job.inputs.training.as_ref().ok_or_else(|| {
-            Complaint::new("this metric needs the record of a training")
-                .advice("give a dictionary that `etalon train` wrote with --sae")
-        })?;
+    fn run(&self, job: &Job<'_>, _: &mut Work<'_>) -> Result<Scores> {
+        let record = job.get(&TRAINING)?;
         let (points, last) = (&record.points, record.points.last());
         let mut scores = Scores::default();
         scores.headline("explained_variance_end", last.and_then(|last| last.explained_variance), None, 1);
@@ -72,34 +70,28 @@ impl Metric for Training {
                 .numbers("l0", points.iter().map(|point| Some(point.l0)))
                 .numbers("dead", points.iter().map(|point| Some(point.dead))),
         );
-        Ok(Next::Done(scores))
+        Ok(scores)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::budget::Budget;
-    use crate::metrics::{evaluate, recipe};
-    use crate::progress::Silent;
+    use crate::metrics::{recipe, testing};
     use crate::results::Profile;
-    use crate::run::{Engine, Inputs};
+    use crate::run::Inputs;
     use crate::sae::train::{Point, Record};
 
     #[test]
     fn the_last_step_is_the_headline() {
         let point = |step, variance| Point { step, loss: Some(1.5), explained_variance: variance, l0: 4.0, dead: 0.5 };
         let record = Record { points: vec![point(0, Some(0.1)), point(9, Some(0.75))] };
-        let inputs = Inputs { training: Some(Arc::new(record)), ..Inputs::default() };
+        let inputs = Inputs::default().with(&TRAINING, record);
         let recipe = recipe(&Training, &inputs, &BTreeMap::new(), Profile::Paper, 0).unwrap();
         assert_eq!(recipe.inputs.keys().collect::<Vec<_>>(), ["training"]);
-        let cancel = AtomicBool::new(false);
-        let engine = Engine::new(1, Budget::new(1 << 20), &Silent, &cancel).unwrap();
-        let scores = evaluate(&Training, &inputs, recipe, &engine).unwrap().scores;
+        let scores = testing::scores(&Training, &inputs, &[], Profile::Paper, 1).unwrap();
         let values: Vec<Option<f64>> = scores.headline.iter().map(|headline| headline.value).collect();
         assert_eq!(values, [Some(0.75), Some(4.0), Some(0.5)]);
         assert_eq!(scores.table("step").unwrap().rows(), 2);

@@ -4,7 +4,7 @@
 //! products run on one thread and walk the rows in order; callers give groups of probes to threads.
 
 use crate::codes::CodesView;
-use crate::kernel::product::{rows_by_columns, rows_by_rows};
+use etalon_kernel::product::{rows_by_columns, rows_by_rows};
 
 /// Rows that a product takes at a time.
 const TILE: usize = 256;

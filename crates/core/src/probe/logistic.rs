@@ -6,9 +6,12 @@
 //! keeps the number of products small. The step length is searched along scores that are already
 //! there (they are linear in the step), so that a trial costs no product.
 
+use etalon_kernel::bits::Bits;
+use etalon_kernel::monitor::{Cancelled, Monitor, Silent};
+use serde::{Deserialize, Serialize};
+
 use super::design::Design;
-use super::spectrum::{Spectrum, dot};
-use crate::kernel::bits::Bits;
+use super::preconditioner::{Spectrum, dot};
 
 /// How a probe is fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +42,7 @@ pub struct Target<'a> {
 }
 
 /// A fitted probe: a row is positive where `weights · row + intercept` is not negative.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// One weight per column.
     pub weights: Vec<f64>,
@@ -63,29 +66,42 @@ impl Logistic {
 
     /// The same, for callers that fit on the same rows again and again.
     pub fn fit_with(&self, design: &Design<'_>, spectrum: &Spectrum, targets: &[Target<'_>]) -> Vec<Option<Probe>> {
+        // Nobody can cancel it.
+        self.fit_monitored(design, spectrum, targets, &Silent).unwrap_or_default()
+    }
+
+    /// The same, for work that can be cancelled.
+    pub fn fit_monitored(
+        &self,
+        design: &Design<'_>,
+        spectrum: &Spectrum,
+        targets: &[Target<'_>],
+        monitor: &dyn Monitor,
+    ) -> Result<Vec<Option<Probe>>, Cancelled> {
         let mut probes = Vec::with_capacity(targets.len());
         for group in targets.chunks(TOGETHER) {
             let mut states: Vec<State> = group.iter().filter_map(|target| self.begin(design, target, None)).collect();
-            self.descend(design, spectrum, &mut states);
+            self.descend(design, spectrum, &mut states, monitor)?;
             let mut states = states.into_iter();
             probes.extend(
                 group.iter().map(|target| has_both(target).then(|| states.next().map(State::finish)).flatten()),
             );
         }
-        probes
+        Ok(probes)
     }
 
-    /// One probe, from another one's weights if there are some.
+    /// One probe, from another one's weights if there are some; `None` where a class is missing.
     pub fn fit_from(
         &self,
         design: &Design<'_>,
         spectrum: &Spectrum,
         target: &Target<'_>,
         start: Option<&Probe>,
-    ) -> Option<Probe> {
-        let mut states = vec![self.begin(design, target, start)?];
-        self.descend(design, spectrum, &mut states);
-        states.pop().map(State::finish)
+        monitor: &dyn Monitor,
+    ) -> Result<Option<Probe>, Cancelled> {
+        let mut states: Vec<State> = self.begin(design, target, start).into_iter().collect();
+        self.descend(design, spectrum, &mut states, monitor)?;
+        Ok(states.pop().map(State::finish))
     }
 
     fn begin(&self, design: &Design<'_>, target: &Target<'_>, start: Option<&Probe>) -> Option<State> {
@@ -123,12 +139,18 @@ impl Logistic {
         })
     }
 
-    fn descend(&self, design: &Design<'_>, spectrum: &Spectrum, states: &mut [State]) {
+    fn descend(
+        &self,
+        design: &Design<'_>,
+        spectrum: &Spectrum,
+        states: &mut [State],
+        monitor: &dyn Monitor,
+    ) -> Result<(), Cancelled> {
         let penalty = 1.0 / self.c;
         for _ in 0..self.steps {
             let mut active: Vec<&mut State> = states.iter_mut().filter(|state| state.outcome.is_none()).collect();
             if active.is_empty() {
-                return;
+                return Ok(());
             }
             let mut looks: Vec<Look> = active.iter().map(|state| state.look()).collect();
             let residuals: Vec<f64> = looks.iter_mut().flat_map(|look| std::mem::take(&mut look.residuals)).collect();
@@ -149,7 +171,7 @@ impl Logistic {
                 let wanted = (size / first.max(f64::MIN_POSITIVE)).sqrt().clamp(0.01, 0.3) * size;
                 solves.push(Solve::new(place, slope, wanted, &looks[place], spectrum, penalty));
             }
-            turn(design, &looks, spectrum, penalty, &mut solves);
+            turn(design, &looks, (spectrum, penalty), &mut solves, monitor)?;
             let directions: Vec<f64> = solves.iter().flat_map(|solve| &solve.direction[..width]).copied().collect();
             let moves = design.scores(&directions, solves.len());
             let rows = design.rows();
@@ -158,6 +180,7 @@ impl Logistic {
                 active[solve.place].advance(&solve.direction, move_of_row, &solve.slope, penalty);
             }
         }
+        Ok(())
     }
 }
 
@@ -301,12 +324,19 @@ impl Solve {
 }
 
 /// Conjugate gradients for all targets that still need them, one product with the rows per turn.
-fn turn(design: &Design<'_>, looks: &[Look], spectrum: &Spectrum, penalty: f64, solves: &mut [Solve]) {
+fn turn(
+    design: &Design<'_>,
+    looks: &[Look],
+    (spectrum, penalty): (&Spectrum, f64),
+    solves: &mut [Solve],
+    monitor: &dyn Monitor,
+) -> Result<(), Cancelled> {
     let width = design.width();
     for _ in 0..MOST_TURNS {
+        monitor.check()?;
         let open: Vec<&mut Solve> = solves.iter_mut().filter(|solve| solve.is_open()).collect();
         if open.is_empty() {
-            return;
+            return Ok(());
         }
         let directions: Vec<f64> = open.iter().flat_map(|solve| &solve.along[..width]).copied().collect();
         let shifts: Vec<f64> = open.iter().map(|solve| solve.along[width]).collect();
@@ -319,6 +349,7 @@ fn turn(design: &Design<'_>, looks: &[Look], spectrum: &Spectrum, penalty: f64, 
             solve.step(&bent, spectrum, penalty);
         }
     }
+    Ok(())
 }
 
 /// `1 / (1 + e⁻ˣ)`.

@@ -5,9 +5,9 @@
 
 use rayon::prelude::*;
 
-use super::adam::{Layer, product};
 use super::logistic::sigmoid;
-use crate::kernel::random::{permutation, stream, unit};
+use super::released_probe::{Layer, product};
+use etalon_kernel::random::{permutation, stream, unit};
 
 /// How networks are trained. The first weights are Glorot's, uniform in ±√(6 / (inputs + outputs)) of their layer, and
 /// the first intercepts zero.

@@ -1,14 +1,14 @@
 //! Probes: classifiers trained on codes or activations, shared by the metrics.
 
-pub mod adam;
-pub mod adamw;
+pub mod confusion;
 pub mod design;
-pub mod few;
-pub mod levels;
+pub mod dual;
 pub mod logistic;
 pub mod mlp;
+pub mod newton;
+pub mod preconditioner;
+pub mod released_probe;
 pub mod ridge;
-pub mod span;
-pub mod spectrum;
+pub mod saebench_probe;
 pub mod tree;
-pub mod verdict;
+pub mod tree_accuracy;

@@ -5,7 +5,7 @@
 
 use super::design::Design;
 use super::logistic::Probe;
-use super::spectrum::dot;
+use super::preconditioner::dot;
 
 /// How the weights are found.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -15,8 +15,10 @@
 
 use std::cmp::Ordering;
 
+use etalon_kernel::monitor::{Cancelled, Monitor, Silent};
+
 use crate::codes::{CodesView, Latent};
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// Neighbouring values that are not further apart are one value.
 const CLOSE: f32 = 1e-7;
@@ -160,7 +162,7 @@ impl Sample {
             starts.push(gathered.len());
         }
         if gathered.len() > u32::MAX as usize || rows.len() > u32::MAX as usize {
-            return Err(Complaint::new("too many entries for a decision tree")
+            return Err(InputError::new("too many entries for a decision tree")
                 .expected(format!("at most {} values that are not zero", u32::MAX))
                 .found(gathered.len())
                 .advice("evaluate a sample of the rows")
@@ -517,10 +519,22 @@ impl Tree {
     /// Grows a tree with at most `depth` questions in a row (`None`: until no leaf can be split), as if the latents in
     /// `ignored` were zero.
     pub fn grow(sample: &Sample, depth: Option<usize>, ignored: &[Latent]) -> Tree {
+        // Nobody can cancel it.
+        Tree::grow_monitored(sample, depth, ignored, &Silent).unwrap_or(Tree { nodes: Vec::new() })
+    }
+
+    /// The same, for work that can be cancelled.
+    pub fn grow_monitored(
+        sample: &Sample,
+        depth: Option<usize>,
+        ignored: &[Latent],
+        monitor: &dyn Monitor,
+    ) -> Result<Tree, Cancelled> {
         let (mut growth, root) = Growth::new(sample, ignored);
         let mut nodes: Vec<Node> = Vec::new();
         let mut waiting = vec![(root, 1, None)];
         while let Some((block, level, parent)) = waiting.pop() {
+            monitor.check()?;
             let this = nodes.len();
             if let Some((parent, is_left)) = parent {
                 let node: &mut Node = &mut nodes[parent];
@@ -536,7 +550,7 @@ impl Tree {
                 waiting.push((left, level + 1, Some((this, true))));
             }
         }
-        Tree { nodes }
+        Ok(Tree { nodes })
     }
 
     /// The tree of one question.
@@ -578,7 +592,7 @@ mod tests {
 
     use super::*;
     use crate::codes::Codes;
-    use crate::kernel::random::{index, stream};
+    use etalon_kernel::random::{index, stream};
 
     /// The definition, written plainly: every threshold of every column, counted row by row.
     struct Plain<'a> {

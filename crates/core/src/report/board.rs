@@ -1,16 +1,22 @@
 //! The same order of results as in the report, as data: what the explorer draws its tables and charts from.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::data::{OnData, by_data};
 use super::figure::Figure;
 use super::gather::{Gathered, InputSet, Measure};
 use super::plots::Album;
+use super::significance::best;
 use super::words::tidy;
 use crate::metrics::Better;
-use crate::results::Stored;
+use crate::results::{Aggregate, Interval, Stored};
+use etalon_kernel::statistics::spearman;
 
-/// Everything on one data set: input sets, measures, what each measure says about each set run by run, and notes.
+/// Up to how many input sets every pair has its difference. Of more, each has that to the best and to the baselines.
+const ALL_PAIRS: usize = 64;
+
+/// Everything on one data set: input sets, measures, what each measure says about each set (run by run, and all runs
+/// together), differences between sets, and notes. Pages draw these numbers and compute none of their own.
 pub fn board(results: &[Stored]) -> Value {
     json!({ "data": by_data(results).iter().map(one).collect::<Vec<_>>() })
 }
@@ -33,7 +39,12 @@ fn one(part: &OnData) -> Value {
             let runs = gathered.runs(measure, set);
             if !runs.is_empty() {
                 let runs: Vec<Value> = runs.iter().map(|stored| run(stored)).collect();
-                cells.push(json!({"measure": measure, "set": set, "runs": runs}));
+                let scores: Map<String, Value> = gathered.measures[measure]
+                    .keys
+                    .iter()
+                    .filter_map(|key| Some((tidy(key), aggregate(gathered.cell(measure, set, key)?))))
+                    .collect();
+                cells.push(json!({"measure": measure, "set": set, "runs": runs, "scores": scores}));
             }
         }
     }
@@ -48,6 +59,10 @@ fn one(part: &OnData) -> Value {
         "sets": gathered.sets.iter().map(input_set).collect::<Vec<_>>(),
         "measures": gathered.measures.iter().map(measure).collect::<Vec<_>>(),
         "cells": cells,
+        "differences": (0..gathered.measures.len()).map(|place| differences(&gathered, place)).collect::<Vec<_>>(),
+        "baselines": baselines(&gathered),
+        "agreement": agreement(&gathered),
+        "superseded": gathered.superseded.iter().map(superseded).collect::<Vec<_>>(),
         "notes": notes,
     })
 }
@@ -75,10 +90,100 @@ fn measure(measure: &Measure) -> Value {
 }
 
 fn run(stored: &Stored) -> Value {
-    let mut headline = serde_json::Map::new();
+    let mut headline = Map::new();
     for one in &stored.result.scores.headline {
-        let (low, high) = (one.interval.map(|interval| interval.low), one.interval.map(|interval| interval.high));
+        let (low, high) = ends(one.interval);
         headline.insert(tidy(&one.key), json!({"value": one.value, "low": low, "high": high, "n": one.n}));
     }
     json!({"id": stored.id, "seed": stored.result.recipe.seed, "headline": headline})
+}
+
+fn ends(interval: Option<Interval>) -> (Option<f64>, Option<f64>) {
+    (interval.map(|interval| interval.low), interval.map(|interval| interval.high))
+}
+
+/// What all runs of a cell say together; `seeds_low` and `seeds_high` are the interval over seeds alone.
+fn aggregate(of: Aggregate) -> Value {
+    let ((low, high), (seeds_low, seeds_high)) = (ends(of.interval), ends(of.over_seeds));
+    json!({
+        "value": of.value, "low": low, "high": high, "n": of.n, "runs": of.runs,
+        "deviation": of.deviation, "seeds_low": seeds_low, "seeds_high": seeds_high,
+    })
+}
+
+/// Differences of the first number of a measure between pairs of input sets, the first less the second, by column.
+fn differences(gathered: &Gathered<'_>, measure: usize) -> Value {
+    let about = &gathered.measures[measure];
+    let Some((key, column)) = about.keys.first().zip(gathered.comparison(measure)) else { return Value::Null };
+    let few = gathered.sets.len() <= ALL_PAIRS;
+    let best = best(column, about.better(key));
+    let chosen = |set: usize| few || best == Some(set) || gathered.sets[set].baseline().is_some();
+    let (mut first, mut second, mut value, mut low, mut high) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut noise, mut paired) = (vec![], vec![]);
+    for (a, b) in (0..gathered.sets.len()).flat_map(|a| (0..a).map(move |b| (a, b))) {
+        if !chosen(a) && !chosen(b) {
+            continue;
+        }
+        if let Some(difference) = column.difference(a, b) {
+            let (below, above) = ends(difference.interval);
+            first.push(a);
+            second.push(b);
+            value.push(difference.value);
+            low.push(below);
+            high.push(above);
+            noise.push(difference.is_noise());
+            paired.push(difference.paired);
+        }
+    }
+    json!({
+        "key": tidy(key), "first": first, "second": second, "value": value, "low": low, "high": high,
+        "noise": noise, "paired": paired,
+    })
+}
+
+/// Baselines of one name, such as untrained dictionaries of all sizes, as the mean of each of their numbers.
+fn baselines(gathered: &Gathered<'_>) -> Vec<Value> {
+    let mut names: Vec<&str> = Vec::new();
+    for set in gathered.sets.iter().filter(|set| set.baseline().is_some()) {
+        if !names.contains(&set.name.as_str()) {
+            names.push(&set.name);
+        }
+    }
+    let mut found = Vec::new();
+    for name in names {
+        let sets: Vec<usize> = (0..gathered.sets.len()).filter(|&set| gathered.sets[set].name == name).collect();
+        for (measure, about) in gathered.measures.iter().enumerate() {
+            for key in &about.keys {
+                if let Some(value) = gathered.mean(measure, &sets, key).and_then(|mean| mean.value) {
+                    found.push(json!({"measure": measure, "key": tidy(key), "name": name, "value": value}));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Spearman's correlation between measures over the input sets that are no baselines, and over how many. Baselines would
+/// make every pair of measures agree.
+fn agreement(gathered: &Gathered<'_>) -> Value {
+    let tested: Vec<usize> = (0..gathered.sets.len()).filter(|&set| gathered.sets[set].baseline().is_none()).collect();
+    let values = |measure: usize| -> Vec<Option<f64>> {
+        tested.iter().map(|&set| gathered.main(measure, set).and_then(|cell| cell.value)).collect()
+    };
+    let columns: Vec<(usize, Vec<Option<f64>>)> = (0..gathered.measures.len())
+        .map(|measure| (measure, values(measure)))
+        .filter(|(_, values)| values.iter().flatten().count() >= 3)
+        .collect();
+    let correlation = |a: &[Option<f64>], b: &[Option<f64>]| {
+        let both: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| (*a).zip(*b)).collect();
+        let (x, y): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
+        json!({"value": if x.len() < 3 { None } else { spearman(&x, &y) }, "n": x.len()})
+    };
+    let row = |(_, a): &(usize, Vec<Option<f64>>)| columns.iter().map(|(_, b)| correlation(a, b)).collect();
+    let cells: Vec<Vec<Value>> = columns.iter().map(row).collect();
+    json!({"measures": columns.iter().map(|(measure, _)| *measure).collect::<Vec<_>>(), "cells": cells})
+}
+
+fn superseded((measure, set, stored): &(usize, usize, &Stored)) -> Value {
+    json!({"measure": measure, "set": set, "id": stored.id, "seed": stored.result.recipe.seed, "inputs": stored.result.recipe.inputs})
 }

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use super::gather::{Gathered, setting};
 use super::words::tidy;
+use crate::error::Result;
 use crate::results::Stored;
+use crate::store::csv_text;
 
 /// One row per result and headline number. Columns about the inputs come after the fixed ones.
-pub fn csv(results: &[Stored]) -> String {
+pub fn csv(results: &[Stored]) -> Result<String> {
     let gathered = Gathered::of(results);
     let fixed = ["metric", "version", "profile", "seed", "key", "value", "low", "high", "n", "params", "id"];
     let about: BTreeSet<&String> = results.iter().flat_map(|stored| stored.about.keys()).collect();
@@ -15,7 +17,7 @@ pub fn csv(results: &[Stored]) -> String {
         .iter()
         .map(|name| if fixed.contains(&name.as_str()) { format!("about {name}") } else { name.to_string() });
     let header: Vec<String> = fixed.iter().map(|name| name.to_string()).chain(named).map(|name| cell(&name)).collect();
-    let mut text = line(&header);
+    let mut records = vec![header];
     for measure in 0..gathered.measures.len() {
         for stored in (0..gathered.sets.len()).flat_map(|set| gathered.runs(measure, set)) {
             let recipe = &stored.result.recipe;
@@ -40,23 +42,18 @@ pub fn csv(results: &[Stored]) -> String {
                 row.extend(
                     about.iter().map(|name| stored.about.get(*name).map_or(String::new(), |v| cell(&setting(v)))),
                 );
-                text.push_str(&line(&row));
+                records.push(row);
             }
         }
     }
-    text
-}
-
-fn line(cells: &[String]) -> String {
-    cells.join(",") + "\n"
+    csv_text(records)
 }
 
 /// A foreign text as a cell. Spreadsheets run what begins like a formula, so an apostrophe goes before it.
 fn cell(text: &str) -> String {
     let text = tidy(text);
     let begins = text.trim_start().starts_with(['=', '+', '-', '@']);
-    let text = if begins && !text.trim().parse::<f64>().is_ok_and(f64::is_finite) { format!("'{text}") } else { text };
-    if text.contains([',', '"']) || text.trim() != text { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    if begins && !text.trim().parse::<f64>().is_ok_and(f64::is_finite) { format!("'{text}") } else { text }
 }
 
 #[cfg(test)]
@@ -72,7 +69,6 @@ mod tests {
             ("-0.5", "-0.5"),
             ("+3", "+3"),
             ("-inf", "'-inf"),
-            ("a,\"b\"", "\"a,\"\"b\"\"\""),
             ("two\nlines", "two lines"),
         ];
         for (text, expected) in cases {

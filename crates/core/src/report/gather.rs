@@ -1,13 +1,14 @@
 //! Results put in order: which input sets there are, which measures, and what each measure says about each set.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
 use super::figure::Stroke;
 use super::words::{natural, plain, slug, tidy};
 use crate::metrics::{self, Better, Card, METRICS};
-use crate::results::{About, Headline, Interval, Stored};
+use crate::results::{About, Aggregate, Comparison, Headline, Stored, current, measure_key, set_key, unnamed};
 
 /// All results of a report, in the order in which people read them.
 pub struct Gathered<'a> {
@@ -17,8 +18,12 @@ pub struct Gathered<'a> {
     pub measures: Vec<Measure>,
     /// What the results say beside their numbers, each thing once.
     pub notes: Vec<Note>,
-    /// By measure and input set, ordered by seed.
+    /// Results whose name and measure have other inputs now, by measure and input set, ordered by seed.
+    pub superseded: Vec<(usize, usize, &'a Stored)>,
+    /// By measure and input set, ordered by seed: current results, so that those of a cell have the same inputs.
     cells: BTreeMap<(usize, usize), Vec<&'a Stored>>,
+    /// The first headline number by measure, compared when somebody asks.
+    comparisons: Vec<OnceLock<Comparison>>,
 }
 
 /// One representation under test, such as a trained dictionary.
@@ -51,19 +56,6 @@ pub struct Measure {
     pub first: bool,
 }
 
-/// What several runs say together.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cell {
-    /// The mean of the defined values.
-    pub value: Option<f64>,
-    /// One run: its interval. Several: from the lowest lower end to the highest upper end.
-    pub interval: Option<Interval>,
-    /// How many things one value is an average of.
-    pub n: usize,
-    /// How many runs there are.
-    pub runs: usize,
-}
-
 /// Something that a reader must know about some results.
 pub struct Note {
     /// The measure it belongs to.
@@ -77,9 +69,13 @@ pub struct Note {
 impl<'a> Gathered<'a> {
     /// Puts results in order. The order in which they are given does not matter.
     pub fn of(results: &'a [Stored]) -> Gathered<'a> {
-        let mut results: Vec<&Stored> = results.iter().collect();
-        results.sort_by(|a, b| a.result.recipe.seed.cmp(&b.result.recipe.seed).then(a.id.cmp(&b.id)));
-        results.dedup_by(|a, b| a.id == b.id && a.about == b.about);
+        let by_seed = |mut results: Vec<&'a Stored>| {
+            results.sort_by(|a, b| a.result.recipe.seed.cmp(&b.result.recipe.seed).then(a.id.cmp(&b.id)));
+            results.dedup_by(|a, b| a.id == b.id && a.about == b.about);
+            results
+        };
+        let found = current(results);
+        let (results, superseded) = (by_seed(found.current), by_seed(found.superseded));
 
         let mut by_set: BTreeMap<String, Vec<&Stored>> = BTreeMap::new();
         let mut by_measure: BTreeMap<String, Vec<&Stored>> = BTreeMap::new();
@@ -99,20 +95,27 @@ impl<'a> Gathered<'a> {
         };
         measures.sort_by(|(key_a, a), (key_b, b)| place(a).cmp(&place(b)).then_with(|| natural(key_a, key_b)));
 
+        let cell_of = |stored: &Stored| {
+            let (measure, set) = (measure_key(stored), set_key(stored));
+            let measure = measures.iter().position(|(other, _)| **other == measure)?;
+            Some((measure, sets.iter().position(|(other, _)| **other == set)?))
+        };
         let mut cells: BTreeMap<(usize, usize), Vec<&Stored>> = BTreeMap::new();
-        for (measure, (_, of)) in measures.iter().enumerate() {
-            for &stored in of.iter() {
-                let key = set_key(stored);
-                if let Some(set) = sets.iter().position(|(other, _)| **other == key) {
-                    cells.entry((measure, set)).or_default().push(stored);
-                }
+        for &stored in &results {
+            if let Some(cell) = cell_of(stored) {
+                cells.entry(cell).or_default().push(stored);
             }
         }
+        let superseded = superseded
+            .into_iter()
+            .filter_map(|stored| cell_of(stored).map(|(measure, set)| (measure, set, stored)))
+            .collect();
         let mut sets: Vec<InputSet> = sets.into_iter().map(|(_, set)| set).collect();
         tell_apart(&mut sets);
         let measures = name_measures(&measures.iter().map(|(_, of)| of.as_slice()).collect::<Vec<_>>());
         let notes = notes(&cells);
-        Gathered { sets, measures, notes, cells }
+        let comparisons = measures.iter().map(|_| OnceLock::new()).collect();
+        Gathered { sets, measures, notes, superseded, cells, comparisons }
     }
 
     /// The results of a measure on an input set, ordered by seed.
@@ -120,15 +123,30 @@ impl<'a> Gathered<'a> {
         self.cells.get(&(measure, set)).map_or(&[], Vec::as_slice)
     }
 
-    /// What a measure says about some input sets together; `None` when none of them was measured.
-    pub fn cell(&self, measure: usize, sets: &[usize], key: &str) -> Option<Cell> {
-        let runs = sets.iter().flat_map(|&set| self.runs(measure, set));
-        combine(runs.filter_map(|stored| headline(stored, key)))
+    /// The first headline number of a measure on all input sets; `None` when it has none.
+    pub fn comparison(&self, measure: usize) -> Option<&Comparison> {
+        let key = self.measures[measure].keys.first()?;
+        let runs: Vec<&[&Stored]> = (0..self.sets.len()).map(|set| self.runs(measure, set)).collect();
+        Some(self.comparisons.get(measure)?.get_or_init(|| Comparison::of(&runs, key)))
+    }
+
+    /// A headline number of a measure on an input set; `None` when it was not measured.
+    pub fn cell(&self, measure: usize, set: usize, key: &str) -> Option<Aggregate> {
+        if self.measures[measure].keys.first().is_some_and(|first| first == key) {
+            return self.main(measure, set);
+        }
+        Comparison::of(&[self.runs(measure, set)], key).aggregate(0)
     }
 
     /// The first headline number of a measure on an input set.
-    pub fn main(&self, measure: usize, set: usize) -> Option<Cell> {
-        self.cell(measure, &[set], self.measures[measure].keys.first()?)
+    pub fn main(&self, measure: usize, set: usize) -> Option<Aggregate> {
+        self.comparison(measure)?.aggregate(set)
+    }
+
+    /// The mean of a headline number over some input sets; of one set, its own.
+    pub fn mean(&self, measure: usize, sets: &[usize], key: &str) -> Option<Aggregate> {
+        let found: Vec<Aggregate> = sets.iter().filter_map(|&set| self.cell(measure, set, key)).collect();
+        if let [one] = found[..] { Some(one) } else { Aggregate::of_sets(&found) }
     }
 
     /// A colour that input sets of one name share.
@@ -154,60 +172,6 @@ impl<'a> Gathered<'a> {
 /// A headline of a result by key.
 pub fn headline<'a>(stored: &'a Stored, key: &str) -> Option<&'a Headline> {
     stored.result.scores.headline.iter().find(|headline| headline.key == key)
-}
-
-/// Several runs as one.
-fn combine<'a>(runs: impl Iterator<Item = &'a Headline>) -> Option<Cell> {
-    let mut cell: Option<Cell> = None;
-    let (mut sum, mut defined) = (0.0, 0usize);
-    for run in runs {
-        let cell = cell.get_or_insert(Cell { value: None, interval: None, n: run.n, runs: 0 });
-        cell.runs += 1;
-        if let Some(value) = run.value.filter(|value| value.is_finite()) {
-            sum += value;
-            defined += 1;
-        }
-        let finite = run.interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite());
-        cell.interval = match (cell.interval, finite) {
-            (Some(a), Some(b)) => Some(Interval { low: a.low.min(b.low), high: a.high.max(b.high) }),
-            (a, b) => a.or(b),
-        };
-    }
-    cell.map(|cell| Cell { value: (defined > 0).then(|| sum / defined as f64), ..cell })
-}
-
-/// Results of one input set agree in every word and whole number that is said about them; measured numbers, such as
-/// L0, may differ between seeds.
-fn set_key(stored: &Stored) -> String {
-    let telling = |name: &str, value: &Value| {
-        !matches!(name, "seed" | "l0" | "description") && !value.as_number().is_some_and(|number| number.is_f64())
-    };
-    let about: Vec<String> = stored
-        .about
-        .iter()
-        .filter(|(name, value)| telling(name, value))
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    if stored.about.contains_key("inputs") {
-        about.join(" ")
-    } else {
-        format!("{} {}", unnamed(stored), about.join(" "))
-    }
-}
-
-/// The name of inputs that nobody named.
-fn unnamed(stored: &Stored) -> String {
-    let inputs = &stored.result.recipe.inputs;
-    match inputs.get("codes").or_else(|| inputs.values().next()) {
-        Some(id) => id.trim_start_matches("blake3:").chars().take(8).collect(),
-        None => "unnamed".into(),
-    }
-}
-
-fn measure_key(stored: &Stored) -> String {
-    let recipe = &stored.result.recipe;
-    let params: Vec<String> = recipe.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    format!("{} {} {} {}", recipe.metric, recipe.version, recipe.profile.name(), params.join(" "))
 }
 
 /// Ceilings first, floors last.

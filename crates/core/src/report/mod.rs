@@ -7,10 +7,13 @@ mod figure;
 mod gather;
 mod page;
 mod plots;
-mod standing;
+pub mod saebench;
+mod significance;
 mod table;
 mod words;
 
+#[cfg(test)]
+mod number_tests;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +43,7 @@ pub fn write(directory: &Path, title: &str, results: &[Stored]) -> Result<PathBu
     let write = |name: &str, text: &str| disk::write(&directory.join(name), text.as_bytes());
     let parts = by_data(results);
     let options = Options { beside: true, ..Options::default() };
-    write("results.csv", &csv(results))?;
+    write("results.csv", &csv(results)?)?;
     if parts.len() < 2 {
         for (name, svg) in figures(results) {
             write(&format!("figures/{name}.svg"), &svg)?;

@@ -1,11 +1,11 @@
 //! The summary as plain text, for a terminal of 100 columns.
 
 use super::data::{OnData, by_data};
-use super::gather::{Cell, Gathered};
-use super::standing::{Standing, standings};
+use super::gather::Gathered;
+use super::significance::{Significance, significances};
 use super::words::{UNDEFINED, plain, short, shorten};
 use crate::metrics::Better;
-use crate::results::Stored;
+use crate::results::{Aggregate, Stored};
 
 /// The widest line.
 const WIDTH: usize = 100;
@@ -70,6 +70,11 @@ fn one_table(results: &[Stored]) -> String {
     if !legend.is_empty() {
         blocks.push(format!("{}\n", legend.join("   ")));
     }
+    if !gathered.superseded.is_empty() {
+        let count = gathered.superseded.len();
+        let results = if count == 1 { "result" } else { "results" };
+        blocks.push(format!("{count} superseded {results} not shown: made from other inputs under the same name\n"));
+    }
     blocks.join("\n")
 }
 
@@ -78,16 +83,17 @@ type Column = (String, Vec<String>, bool);
 
 fn measure_column(gathered: &Gathered<'_>, measure: usize, marks: &mut (bool, bool)) -> Column {
     let about = &gathered.measures[measure];
-    let cells: Vec<Option<Cell>> = (0..gathered.sets.len()).map(|set| gathered.main(measure, set)).collect();
+    let cells: Vec<Option<Aggregate>> = (0..gathered.sets.len()).map(|set| gathered.main(measure, set)).collect();
     let better = about.keys.first().map_or(Better::Neither, |key| about.better(key));
-    let standings = standings(&cells, better, None);
-    let text = |(cell, standing): (&Option<Cell>, &Standing)| {
+    let significances =
+        gathered.comparison(measure).map_or_else(Vec::new, |column| significances(column, better, None));
+    let text = |(cell, significance): (&Option<Aggregate>, &Significance)| {
         let Some(cell) = cell else { return String::new() };
         // Marks stand at the end, and a blank in their place, so that digits stay below each other.
-        let mark = match standing {
-            Standing::Best => '*',
-            Standing::Unclear => '~',
-            Standing::Apart => ' ',
+        let mark = match significance {
+            Significance::Best => '*',
+            Significance::WithinNoise => '~',
+            Significance::Apart => ' ',
         };
         marks.0 |= mark == '*';
         marks.1 |= mark == '~';
@@ -97,7 +103,7 @@ fn measure_column(gathered: &Gathered<'_>, measure: usize, marks: &mut (bool, bo
             None => format!("{}{mark}", short(value)),
         }
     };
-    (shorten(&about.title, 40), cells.iter().zip(&standings).map(text).collect(), true)
+    (shorten(&about.title, 40), cells.iter().zip(&significances).map(text).collect(), true)
 }
 
 fn column_width((title, cells, _): &Column) -> usize {

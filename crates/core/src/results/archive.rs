@@ -19,11 +19,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde_json::Value;
 
 use super::recipe::{Recipe, ResultFile};
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 use crate::store::disk;
 
 /// What people call the inputs: `inputs` (a name), `group`, `latents`, `l0` and whatever else tells them apart.
@@ -41,6 +42,8 @@ pub struct Stored {
     pub result: ResultFile,
     /// What people call its inputs.
     pub about: About,
+    /// When its file was written, or last kept by a run; `None` for a result that is not on disk.
+    pub written: Option<SystemTime>,
 }
 
 /// A file that cannot be trusted.
@@ -61,7 +64,7 @@ pub struct Archive {
 impl Stored {
     /// A result that need not be on disk.
     pub fn new(result: ResultFile, about: About) -> Result<Stored> {
-        Ok(Stored { id: Stored::id_of(&result.recipe, &about)?, result, about })
+        Ok(Stored { id: Stored::id_of(&result.recipe, &about)?, result, about, written: None })
     }
 
     /// The id that a result of this recipe will have under this name.
@@ -134,7 +137,7 @@ impl Archive {
         let results = directory.join("results");
         for path in [directory, &results] {
             if path.exists() && !path.is_dir() {
-                return Err(Complaint::new("results are kept in a directory")
+                return Err(InputError::new("results are kept in a directory")
                     .found("a file")
                     .advice("name a directory, or one that does not exist yet")
                     .file(path)
@@ -149,7 +152,7 @@ impl Archive {
         if directory.is_dir() {
             return Archive::open(directory);
         }
-        Err(Complaint::new("there is no such directory of results")
+        Err(InputError::new("there is no such directory of results")
             .expected("a directory that `etalon run`, `etalon sanity` or `etalon demo` wrote")
             .file(directory)
             .into())
@@ -178,6 +181,7 @@ impl Archive {
                 )));
             }
             if old.about == new.about {
+                self.renew(&new.id)?;
                 return Ok(new.id);
             }
         }
@@ -187,8 +191,13 @@ impl Archive {
 
     /// A result of this recipe under any name.
     pub fn same_recipe(&self, recipe: &Recipe) -> Result<Option<Stored>> {
-        let id = recipe.id()?;
-        Ok(self.all()?.into_iter().find(|stored| stored.id.starts_with(&id)))
+        let prefix = format!("{}-", recipe.id()?);
+        for id in self.ids()?.iter().filter(|id| id.starts_with(&prefix)) {
+            if let Some(stored) = self.get(id)? {
+                return Ok(Some(stored));
+            }
+        }
+        Ok(None)
     }
 
     /// A result; a damaged one counts as missing, so that it is made again.
@@ -199,10 +208,19 @@ impl Archive {
         }
         let path = self.path(id);
         match fs::read(&path) {
-            Ok(bytes) => Ok(read(id, &bytes).ok()),
+            Ok(bytes) => Ok(read(id, &bytes).ok().map(|stored| Stored { written: written(&path), ..stored })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io("read a result", &path)(error)),
         }
+    }
+
+    /// Marks a result as current: a run that found it there would have written it now. What other inputs gave under the
+    /// same name since then is superseded.
+    pub fn renew(&self, id: &str) -> Result<()> {
+        let path = self.path(id);
+        let now = fs::FileTimes::new().set_modified(SystemTime::now());
+        let file = fs::File::options().append(true).open(&path);
+        file.and_then(|file| file.set_times(now)).map_err(Error::io("mark a result as current", &path))
     }
 
     /// Every valid result, in the order of file names.
@@ -218,28 +236,41 @@ impl Archive {
     /// Valid results and damaged files, each in the order of file names.
     pub fn read_all(&self) -> Result<(Vec<Stored>, Vec<Damaged>)> {
         let (mut whole, mut damaged) = (Vec::new(), Vec::new());
-        let entries = match fs::read_dir(&self.results) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok((whole, damaged)),
-            Err(error) => return Err(Error::io("list the results", &self.results)(error)),
-        };
-        let mut paths = Vec::new();
-        for entry in entries {
-            paths.push(entry.map_err(Error::io("list the results", &self.results))?.path());
-        }
-        paths.sort();
-        for path in paths {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // Unfinished files of a killed run begin with a dot.
-            let Some(id) = name.strip_suffix(".json").filter(|_| !name.starts_with('.')) else { continue };
-            let bytes = fs::read(&path).map_err(Error::io("read a result", &path))?;
-            match read(id, &bytes) {
-                Ok(stored) => whole.push(stored),
-                Err(reason) => damaged.push(Damaged { file: path, reason }),
+        for id in self.ids()? {
+            let file = self.path(&id);
+            let bytes = fs::read(&file).map_err(Error::io("read a result", &file))?;
+            match read(&id, &bytes) {
+                Ok(stored) => whole.push(Stored { written: written(&file), ..stored }),
+                Err(reason) => damaged.push(Damaged { file, reason }),
             }
         }
         Ok((whole, damaged))
     }
+
+    /// The ids of all files that look like results, in order.
+    fn ids(&self) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.results) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::io("list the results", &self.results)(error)),
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(Error::io("list the results", &self.results))?.file_name();
+            let name = name.to_string_lossy();
+            // Unfinished files of a killed run begin with a dot.
+            if let Some(id) = name.strip_suffix(".json").filter(|_| !name.starts_with('.')) {
+                ids.push(id.to_string());
+            }
+        }
+        ids.sort();
+        Ok(ids)
+    }
+}
+
+/// The time of a file, if the system keeps one.
+fn written(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|about| about.modified()).ok()
 }
 
 fn read(id: &str, bytes: &[u8]) -> Result<Stored, String> {
@@ -312,6 +343,26 @@ mod tests {
         assert_eq!(archive.same_recipe(&result.recipe).unwrap().unwrap().result.recipe, result.recipe);
         result.scores.headline[0].value = Some(0.9);
         assert!(matches!(archive.put(&result, &about), Err(Error::Bug(_))));
+    }
+
+    #[test]
+    fn a_renewed_result_is_newer_and_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = Archive::open(directory.path()).unwrap();
+        let ids = [0, 1].map(|seed| {
+            let (result, about) = example(seed);
+            archive.put(&result, &about).unwrap()
+        });
+        let get = |id: &str| archive.get(id).unwrap().unwrap();
+        let old = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        let file = fs::File::options().append(true).open(archive.path(&ids[0])).unwrap();
+        file.set_times(fs::FileTimes::new().set_modified(old)).unwrap();
+        assert_eq!(get(&ids[0]).written, Some(old));
+        let bytes = fs::read(archive.path(&ids[0])).unwrap();
+        archive.renew(&ids[0]).unwrap();
+        assert!(get(&ids[0]).written >= get(&ids[1]).written);
+        assert_eq!(fs::read(archive.path(&ids[0])).unwrap(), bytes);
+        assert!(archive.renew("00").is_err());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Percentile bootstrap intervals: 95 %, seeded, resampling what the metric averages over.
 
-use crate::kernel::random::{index, stream};
-use crate::kernel::statistics::quantile;
+use etalon_kernel::random::{index, stream};
+use etalon_kernel::statistics::quantile;
+use serde::{Deserialize, Serialize};
 
 /// A 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The lower end.
     pub low: f64,
@@ -43,7 +44,7 @@ mod tests {
         let missed = (0..200)
             .filter(|&trial| {
                 let mut random = stream(trial, "coverage", 0);
-                let values: Vec<f64> = (0..60).map(|_| crate::kernel::random::unit(&mut random)).collect();
+                let values: Vec<f64> = (0..60).map(|_| etalon_kernel::random::unit(&mut random)).collect();
                 let interval = bootstrap_mean(&values, trial, "coverage").unwrap();
                 !(interval.low..=interval.high).contains(&0.5)
             })

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::bootstrap::Interval;
 use super::scores::{Cells, Headline, Scores, Table};
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// The published definition, or the released program with its quirks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -107,12 +107,12 @@ impl ResultFile {
     /// Reads the JSON form back.
     pub fn from_json(value: &Value) -> Result<ResultFile> {
         let wrong = |field: &str| -> Error {
-            Complaint::new("this is not a result file of Etalon").at(format!("field `{field}`")).into()
+            InputError::new("this is not a result file of Etalon").at(format!("field `{field}`")).into()
         };
         let field = |name: &str| value.get(name).ok_or_else(|| wrong(name));
         fn parse<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
             serde_json::from_value(value.clone()).map_err(|error| {
-                Complaint::new("this is not a result file of Etalon").at(format!("field `{name}`")).found(error).into()
+                InputError::new("this is not a result file of Etalon").at(format!("field `{name}`")).found(error).into()
             })
         }
         let mut scores = Scores { notes: parse("notes", field("notes")?)?, ..Scores::default() };

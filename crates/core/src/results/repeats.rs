@@ -1,7 +1,7 @@
 //! A number that was measured several times on redrawn splits of the same rows.
 
 use super::bootstrap::Interval;
-use crate::kernel::statistics::{deviation, mean};
+use etalon_kernel::statistics::{deviation, mean};
 
 /// What the repeats gave, and how large a test part is beside a training part.
 ///

@@ -125,6 +125,16 @@ impl Scores {
         self.headline.push(Headline { key: key.into(), value, interval, n });
     }
 
+    /// Adds the mean of the defined values as a headline number without an interval, and a note if none is defined.
+    pub fn headline_mean(&mut self, key: &str, values: &[Option<f64>]) {
+        let defined: Vec<f64> = values.iter().copied().flatten().collect();
+        let mean = (!defined.is_empty()).then(|| defined.iter().sum::<f64>() / defined.len() as f64);
+        self.headline(key, mean, None, defined.len());
+        if mean.is_none() {
+            self.note(format!("`{key}` is undefined: none of {} values is defined", values.len()));
+        }
+    }
+
     /// Adds a note.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());

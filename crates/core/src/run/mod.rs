@@ -1,64 +1,39 @@
-//! How work is done: a plan of units fixed by the data, tallies merged along a fixed tree, one engine.
+//! How work is done: inputs declared once, states that merge along a fixed tree, one way to run a metric.
 //!
-//! The same plan gives the same bits with any number of threads: integers, extremes and tops commute, sums follow the
-//! tree, and randomness is keyed by `(seed, purpose, block)`.
+//! The same inputs give the same bits with any number of threads, units and processes: integers, extremes and tops commute,
+//! sums follow the tree over leaves of rows, and randomness is keyed by `(seed, purpose, block)`.
 
-mod engine;
+mod artefact;
+mod batch;
+mod files;
+mod inputs;
 mod job;
-mod leaders;
-mod model;
-mod plan;
-mod tally;
+mod layout;
+pub mod leaves;
+mod read;
+mod role;
+mod roles;
+mod scan;
+mod state;
+#[cfg(test)]
+mod tests;
+mod top_rows;
+mod tree;
+mod units;
+mod work;
 
-pub use engine::Engine;
-pub use job::{Inputs, Job, Truth};
-pub use leaders::Leaders;
-pub use model::Model;
-pub use plan::Plan;
-
-pub use tally::{Column, Tally};
-
-use crate::codes::CodesView;
-use crate::error::Result;
-use crate::results::Scores;
-use crate::store::Tile;
-
-/// What the engine must do next for a metric.
-pub enum Next {
-    /// Look at every row once.
-    Pass(Box<dyn Pass>),
-    /// Do work that splits by concept, latent or fold.
-    Blocks(Box<dyn Blocks>),
-    /// Nothing: here are the scores.
-    Done(Scores),
-}
-
-/// One look at every row, in any split. The law: absorbing A then B equals absorbing each and merging.
-pub trait Pass: Send + Sync {
-    /// A tally of no rows.
-    fn empty(&self) -> Tally;
-    /// Adds some consecutive rows.
-    fn absorb(&self, tally: &mut Tally, rows: &Rows<'_>) -> Result<()>;
-    /// Turns the tally of all rows into scores, or into more work.
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next>;
-}
-
-/// Work on blocks that do not depend on each other. Merged in block order.
-pub trait Blocks: Send + Sync {
-    /// How many blocks there are.
-    fn count(&self) -> usize;
-    /// What one block is called on a progress bar, such as "concepts".
-    fn unit(&self) -> &'static str;
-    /// Does one block.
-    fn run(&self, block: usize, job: &Job<'_>) -> Result<Tally>;
-    /// Turns the tally of all blocks into scores, or into more work.
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next>;
-}
-
-/// What a pass sees of some consecutive rows.
-pub struct Rows<'a> {
-    /// The codes, if the job has any.
-    pub codes: Option<CodesView<'a>>,
-    /// The embeddings, if the job has any.
-    pub embeddings: Option<Tile<'a>>,
-}
+pub use artefact::{Artefact, ByRow, Checkpoint, Generated, Samples, Truth, WorldDirectory};
+pub use batch::RowBatch;
+pub use inputs::{Inputs, Item, Over};
+pub use job::Job;
+pub use read::{load_activations, load_codes, load_directions, load_labels};
+pub use role::{AnyRole, Axis, Load, Loading, Many, Role, RoleCard};
+pub use roles::{
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, LABELS, NULLS, OTHERS, PAIR_CODES, PAIR_EMBEDDINGS,
+    PAIR_LABELS, PAIRS, POOLING, ROLES, SAE, SAMPLES, TRAINING, TRUTH, UNITS, WORLD, find_role,
+};
+pub(crate) use scan::{Member, Scanner};
+pub use state::{Count, KeyCounts, List, Max, Min, State, Sum};
+pub use top_rows::TopRows;
+pub use units::{Unit, Units};
+pub use work::{Kept, Lazy, Mode, Outcome, Output, Work};

@@ -1,14 +1,13 @@
 //! A whole store through a dictionary, on all threads of the caller's pool, in row order and in bounded memory.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use super::{Dictionary, SaeCard};
+use super::dictionary::{Dictionary, SaeCard};
 use crate::codes::{Codes, CodesBuilder, CodesWriter};
-use crate::error::{Error, Result};
-use crate::progress::Progress;
+use crate::context::{Context, Monitor, Reservation};
+use crate::error::Result;
 use crate::store::{ActivationStore, NpyWriter, Tile};
 
 /// Rows that one thread encodes at a time, at most; a multiple of what passes through a dictionary together.
@@ -35,51 +34,62 @@ fn chunk_rows(card: &SaeCard) -> usize {
 fn encode_chunks<T: Send>(
     dictionary: &dyn Dictionary,
     store: &ActivationStore,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
+    context: &Context,
     each: impl Fn(&Tile<'_>, Codes) -> Result<T> + Sync,
     mut sink: impl FnMut(T) -> Result<()> + Send,
 ) -> Result<()> {
     let card = dictionary.card();
     let rows = chunk_rows(card);
     let starts: Vec<usize> = (0..store.rows()).step_by(rows).collect();
+    let (wave, _memory) = wave(dictionary, rows.min(store.rows()), starts.len(), context)?;
     let encode = |&first: &usize| {
-        if cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
+        context.check()?;
         let tile = store.tile(first..(first + rows).min(store.rows()))?;
-        let mut codes = CodesBuilder::new(card.latents);
-        codes.reserve(tile.rows(), tile.rows() * card.k.unwrap_or(0));
+        let mut codes = CodesBuilder::within(card.latents, context.budget());
         dictionary.encode(&tile, &mut codes)?;
         let made = each(&tile, codes.finish())?;
-        progress.advance(tile.rows() as u64);
+        context.advance(tile.rows() as u64);
         Ok(made)
     };
-    progress.start("encoding", store.rows() as u64, "rows");
+    context.start("encoding", store.rows() as u64, "rows");
     let mut waiting: Vec<T> = Vec::new();
-    for wave in starts.chunks(CHUNKS_PER_THREAD * rayon::current_num_threads()) {
+    for wave in starts.chunks(wave) {
         let before = std::mem::take(&mut waiting);
-        let (made, passed) = rayon::join(
-            || wave.par_iter().map(encode).collect::<Result<Vec<T>>>(),
-            || before.into_iter().try_for_each(&mut sink),
-        );
+        let (made, passed) = context.install(|| {
+            rayon::join(
+                || wave.par_iter().map(encode).collect::<Result<Vec<T>>>(),
+                || before.into_iter().try_for_each(&mut sink),
+            )
+        });
         passed?;
         waiting = made?;
     }
     waiting.into_iter().try_for_each(sink)?;
-    progress.finish();
+    context.finish();
     Ok(())
 }
 
+/// How many chunks are encoded together, and the memory that they use beside their codes. Little memory means fewer
+/// threads.
+fn wave(dictionary: &dyn Dictionary, rows: usize, chunks: usize, context: &Context) -> Result<(usize, Reservation)> {
+    let bytes = dictionary.encode_memory(rows);
+    let most = context.threads().min(chunks).max(1);
+    let mut threads = most;
+    loop {
+        let what = || format!("{threads} times {rows} rows on their way through a dictionary");
+        match context.budget().reserve(bytes.saturating_mul(threads as u64), what()) {
+            Ok(memory) if threads == most => return Ok((CHUNKS_PER_THREAD * threads, memory)),
+            Ok(memory) => return Ok((threads, memory)),
+            Err(error) if threads == 1 => return Err(error),
+            Err(_) => threads /= 2,
+        }
+    }
+}
+
 /// The codes of every row of a store, in memory.
-pub fn encode_store(
-    dictionary: &dyn Dictionary,
-    store: &ActivationStore,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
-) -> Result<Codes> {
-    let mut all = CodesBuilder::new(dictionary.card().latents);
-    encode_chunks(dictionary, store, progress, cancel, |_, codes| Ok(codes), |codes| all.append(codes.all()?))?;
+pub fn encode_store(dictionary: &dyn Dictionary, store: &ActivationStore, context: &Context) -> Result<Codes> {
+    let mut all = CodesBuilder::within(dictionary.card().latents, context.budget());
+    encode_chunks(dictionary, store, context, |_, codes| Ok(codes), |codes| all.append(codes.all()?))?;
     Ok(all.finish())
 }
 
@@ -107,10 +117,9 @@ pub fn encode_to_disk(
     store: &ActivationStore,
     out: &Path,
     reconstruction: Option<&Path>,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
+    context: &Context,
 ) -> Result<Encoded> {
-    let SaeCard { latents, width, .. } = *dictionary.card();
+    let (latents, width) = (dictionary.card().latents, dictionary.card().output_width());
     let mut target = match out.extension().is_some_and(|end| end == "npy") {
         true => Target::Array(NpyWriter::create(out, store.rows(), latents)?),
         false => Target::Directory(Box::new(CodesWriter::create(out, latents)?)),
@@ -121,8 +130,7 @@ pub fn encode_to_disk(
     encode_chunks(
         dictionary,
         store,
-        progress,
-        cancel,
+        context,
         |tile, codes| {
             let mut rows = vec![0.0; if wanted { tile.rows() * width } else { 0 }];
             if wanted {
@@ -161,11 +169,10 @@ fn append_dense(writer: &mut NpyWriter, codes: &Codes) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
+    use crate::context::Budget;
     use crate::input::{Finite, Source, read_rows};
-    use crate::kernel::random::{stream, unit};
-    use crate::progress::Silent;
     use crate::sae::untrained;
+    use etalon_kernel::random::{stream, unit};
 
     fn example(rows: usize, width: usize) -> Vec<f32> {
         let mut random = stream(1, "encode test", 0);
@@ -179,8 +186,7 @@ mod tests {
         let store = ActivationStore::from_rows(values.clone(), width).unwrap();
         let dictionary = untrained(&store, 100, 5, 0).unwrap();
         let encode = |store: &ActivationStore, threads| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| encode_store(&dictionary, store, &Silent, &AtomicBool::new(false))).unwrap()
+            encode_store(&dictionary, store, &Context::silent(threads, 1 << 24).unwrap()).unwrap()
         };
         let whole = encode(&store, 1);
         assert_eq!(whole.id().unwrap(), encode(&store, 7).id().unwrap());
@@ -194,15 +200,15 @@ mod tests {
         let (rows, width) = (2100, 8);
         let store = ActivationStore::from_rows(example(rows, width), width).unwrap();
         let dictionary = untrained(&store, 40, 3, 0).unwrap();
-        let cancel = AtomicBool::new(false);
-        let codes = encode_store(&dictionary, &store, &Silent, &cancel).unwrap();
+        let context = Context::silent(2, 1 << 24).unwrap();
+        let codes = encode_store(&dictionary, &store, &context).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let (own, dense, back) = ("own", "codes.npy", "back.npy");
         let at = |name: &str| directory.path().join(name);
-        let written = encode_to_disk(&dictionary, &store, &at(own), Some(&at(back)), &Silent, &cancel).unwrap();
+        let written = encode_to_disk(&dictionary, &store, &at(own), Some(&at(back)), &context).unwrap();
         assert_eq!(written, Encoded { rows, latents: 40, entries: codes.entries() });
         assert_eq!(Codes::open(&at(own)).unwrap().id().unwrap(), codes.id().unwrap());
-        encode_to_disk(&dictionary, &store, &at(dense), None, &Silent, &cancel).unwrap();
+        encode_to_disk(&dictionary, &store, &at(dense), None, &context).unwrap();
         let read = |name: &str| {
             let source = Source { path: at(name), key: None };
             read_rows(&source, Finite::Refuse, &Budget::new(1 << 24)).unwrap()
@@ -215,15 +221,15 @@ mod tests {
         assert_eq!(read(back).values, expected);
 
         // Stopped half-way, nothing is left under the final names.
-        let stopped =
-            encode_to_disk(&dictionary, &store, &at("no"), Some(&at("no.npy")), &Silent, &AtomicBool::new(true));
-        assert!(matches!(stopped, Err(Error::Cancelled)));
+        context.cancel();
+        let stopped = encode_to_disk(&dictionary, &store, &at("no"), Some(&at("no.npy")), &context);
+        assert!(matches!(stopped, Err(crate::error::Error::Cancelled)));
         assert!(!at("no.npy").exists() && Codes::open(&at("no")).is_err());
     }
 
     #[test]
     fn chunks_are_bounded_by_what_can_fire() {
-        let card = |latents, k| SaeCard { arch: "test".into(), width: 8, latents, k };
+        let card = |latents, k| SaeCard::new("test".into(), 8, latents, k);
         assert_eq!(chunk_rows(&card(1 << 20, Some(64))), 960);
         assert_eq!(chunk_rows(&card(1 << 14, None)), 96);
         assert_eq!(chunk_rows(&card(1 << 20, None)), 48);

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::error::{Complaint, Result};
-use crate::kernel::eight::Arithmetic;
+use crate::error::{InputError, Result};
+use etalon_kernel::int8::Arithmetic;
 
 /// Which products say what may be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -29,7 +29,7 @@ impl Precision {
             "auto" => Ok(Precision::Auto),
             "f32" => Ok(Precision::F32),
             "int8" => Ok(Precision::Int8),
-            _ => Err(Complaint::new("there is no such precision").expected("auto, f32 or int8").found(name).into()),
+            _ => Err(InputError::new("there is no such precision").expected("auto, f32 or int8").found(name).into()),
         }
     }
 

@@ -10,7 +10,8 @@ use super::layout::{Layout, content_id};
 use super::map::{Map, Residency};
 use super::shard::{Content, Shard};
 use super::splits::{self, Splits};
-use crate::error::{Complaint, Error, Result};
+use crate::context::Reserved;
+use crate::error::{Error, InputError, Result};
 use crate::input::{RowReader, Shape};
 
 /// Rows × width `f32`: in memory, in a plain file of another program, or in checked shards on disk.
@@ -23,6 +24,8 @@ pub struct ActivationStore {
     pieces: Vec<Piece>,
     samples: Samples,
     splits: Splits,
+    /// Rows of the source that are not here because they were not finite.
+    dropped: Vec<usize>,
     id: OnceLock<String>,
 }
 
@@ -74,6 +77,7 @@ impl ActivationStore {
             pieces: vec![Piece { first: 0, rows: 0..rows }],
             samples: Samples::None,
             splits: Splits::new(),
+            dropped: Vec::new(),
             id: OnceLock::new(),
         }
     }
@@ -81,14 +85,60 @@ impl ActivationStore {
     /// Rows held in memory. Refuses values that are not finite.
     pub fn from_rows(values: Vec<f32>, width: usize) -> Result<ActivationStore> {
         if width == 0 || !values.len().is_multiple_of(width) {
-            return Err(Complaint::new("activations do not fill whole rows")
+            return Err(InputError::new("activations do not fill whole rows")
                 .expected(format!("a multiple of the width {width}"))
                 .found(format!("{} values", values.len()))
                 .into());
         }
         check_finite(&values, 0, width)?;
         let rows = values.len() / width;
-        Ok(ActivationStore::new(Backing::Memory(values), width, rows))
+        Ok(ActivationStore::new(Backing::Memory(values, None), width, rows))
+    }
+
+    /// The same for rows whose memory is reserved: the reservation lasts as long as the rows.
+    pub fn from_reserved(rows: Reserved<Vec<f32>>, width: usize) -> Result<ActivationStore> {
+        let (values, memory) = rows.into_parts();
+        let mut store = ActivationStore::from_rows(values, width)?;
+        if let Some(Backing::Memory(_, held)) = Arc::get_mut(&mut store.backing) {
+            *held = Some(memory);
+        }
+        Ok(store)
+    }
+
+    /// Remembers which rows of the source were dropped, ascending.
+    #[must_use]
+    pub fn without_rows(self, dropped: Vec<usize>) -> ActivationStore {
+        ActivationStore { dropped, ..self }
+    }
+
+    /// Rows of the source that were dropped because they were not finite, ascending.
+    pub fn dropped_rows(&self) -> &[usize] {
+        &self.dropped
+    }
+
+    /// One row per sample: the mean of its rows, or the first of them; a sample without rows is zero.
+    pub fn pooled(&self, samples: &[u32], count: usize, first_only: bool) -> Result<ActivationStore> {
+        if samples.len() != self.rows() {
+            return Err(InputError::new("sample numbers do not cover the embeddings")
+                .expected(format!("{} numbers, one per row", self.rows()))
+                .found(samples.len())
+                .into());
+        }
+        let width = self.width();
+        let (mut sums, mut rows) = (vec![0.0f64; count * width], vec![0usize; count]);
+        for first in (0..self.rows()).step_by(4096) {
+            let tile = self.tile(first..(first + 4096).min(self.rows()))?;
+            for (row, sample) in tile.values.chunks_exact(width).zip(&samples[first..]) {
+                let sample = *sample as usize;
+                if first_only && rows[sample] > 0 {
+                    continue;
+                }
+                rows[sample] += 1;
+                sums[sample * width..][..width].iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
+            }
+        }
+        let mean = |(index, sum): (usize, &f64)| (sum / rows[index / width].max(1) as f64) as f32;
+        ActivationStore::from_rows(sums.iter().enumerate().map(mean).collect(), width)
     }
 
     /// The little-endian `f32` at some bytes of a file, read in place. Values are checked as they are read.
@@ -123,7 +173,7 @@ impl ActivationStore {
     /// Says which sample each row belongs to.
     pub fn with_samples(mut self, samples: Vec<u32>) -> Result<ActivationStore> {
         if samples.len() != self.rows {
-            return Err(Complaint::new("sample ids do not cover the rows")
+            return Err(InputError::new("sample ids do not cover the rows")
                 .expected(format!("{} ids, one per row", self.rows))
                 .found(samples.len())
                 .into());
@@ -184,6 +234,7 @@ impl ActivationStore {
             pieces,
             samples: self.samples().map(pick).map_or(Samples::None, Samples::Memory),
             splits: Splits::new(),
+            dropped: Vec::new(),
             id: OnceLock::new(),
         })
     }

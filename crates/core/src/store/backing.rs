@@ -5,13 +5,14 @@ use std::ops::Range;
 
 use super::map::{Map, Residency, floats};
 use super::shard::{Seen, Shard};
-use crate::error::{Complaint, Error, InFile, Result};
+use crate::context::Reservation;
+use crate::error::{Error, InFile, InputError, Result};
 
 /// The rows themselves.
 #[derive(Debug)]
 pub enum Backing {
-    /// In memory, known to be finite.
-    Memory(Vec<f32>),
+    /// In memory, known to be finite, with the part of the budget that they use.
+    Memory(Vec<f32>, Option<Reservation>),
     /// In a file that we did not write.
     File(PlainFile),
     /// In shards.
@@ -45,7 +46,7 @@ impl PlainFile {
         let place = |byte| usize::try_from(byte).ok().filter(|&byte| byte <= map.length());
         let row_bytes = width.checked_mul(4).filter(|&bytes| bytes > 0);
         let (Some(start), Some(end), Some(row_bytes)) = (place(range.start), place(range.end), row_bytes) else {
-            return Err(Complaint::new("an array does not lie within its file")
+            return Err(InputError::new("an array does not lie within its file")
                 .expected(format!("rows of {width} values within {} bytes", map.length()))
                 .found(format!("bytes {} to {}", range.start, range.end))
                 .advice("the file is cut; copy or export it again")
@@ -53,7 +54,7 @@ impl PlainFile {
                 .into());
         };
         if start > end || !(end - start).is_multiple_of(row_bytes) {
-            return Err(Complaint::new("activations do not fill whole rows")
+            return Err(InputError::new("activations do not fill whole rows")
                 .expected(format!("a multiple of {row_bytes} bytes, {width} values"))
                 .found(format!("{} bytes", end.saturating_sub(start)))
                 .file(map.path())
@@ -90,7 +91,7 @@ impl Backing {
     /// As many of the rows, from the first on, as lie in one piece; at least one if there is one.
     pub fn run(&self, rows: Range<usize>, width: usize) -> Result<Cow<'_, [f32]>> {
         match self {
-            Backing::Memory(values) => {
+            Backing::Memory(values, _) => {
                 let values = values.get(rows.start * width..rows.end * width);
                 values.map(Cow::Borrowed).ok_or_else(|| Error::Bug(format!("rows {rows:?} are not in memory")))
             }
@@ -117,7 +118,7 @@ pub fn check_finite(values: &[f32], first_row: usize, width: usize) -> Result<()
     }
     let place = values.iter().position(|value| !value.is_finite()).unwrap_or(0);
     let last_row = first_row + (values.len() / width).saturating_sub(1);
-    Err(Complaint::new("activations hold a value that is not finite")
+    Err(InputError::new("activations hold a value that is not finite")
         .expected("finite numbers")
         .found(format!("{}; {bad} such values in rows {first_row} to {last_row}", values[place]))
         .at(format!("row {}, column {}", first_row + place / width, place % width))

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// Numbers the temporary files of this process, so that two threads never share one.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -66,6 +66,17 @@ impl NewFile {
     }
 }
 
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        crash_point();
+        self.file.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {
@@ -78,7 +89,7 @@ impl Drop for NewFile {
 /// Refuses places where a file would take the place of something else: renaming over `/dev/null` replaces the device.
 pub fn check_target(target: &Path) -> Result<()> {
     match fs::metadata(target) {
-        Ok(there) if !there.is_file() => Err(Complaint::new("a file cannot be written here")
+        Ok(there) if !there.is_file() => Err(InputError::new("a file cannot be written here")
             .expected("a new name, or a file to replace")
             .found(if there.is_dir() { "a directory" } else { "a device, a pipe or a socket" })
             .advice("name a file")

@@ -1,7 +1,6 @@
 //! From a source of rows, however large, to a stored directory, in bounded memory.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::ActivationStore;
 use super::backing::check_finite;
@@ -10,10 +9,9 @@ use super::output::Output;
 use super::seal::BLOCK_BYTES;
 use super::shard::{ShardWriter, differs};
 use super::splits::{self, Boundaries, Splits};
-use crate::budget::Budget;
-use crate::error::{Complaint, Error, Result};
+use crate::context::{Context, Monitor};
+use crate::error::{Error, InputError, Result};
 use crate::input::{Finite, RowReader, Shape};
-use crate::progress::Progress;
 
 /// How to import.
 #[derive(Clone, Debug, Default)]
@@ -39,25 +37,24 @@ pub fn import(
     reader: &mut dyn RowReader,
     out: &Path,
     options: &ImportOptions,
-    budget: &Budget,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
+    context: &Context,
 ) -> Result<ActivationStore> {
     let shape = reader.shape();
     let row_bytes = check_shape(shape, options)?;
+    let budget = context.budget();
     let buffer_rows = (budget.left() / 4).min(MOST_BUFFER_BYTES) / (row_bytes as u64 + NOTE_BYTES);
     let buffer_rows = (buffer_rows as usize).clamp(1, shape.rows.max(1));
-    let _taken = budget.take(buffer_rows as u64 * (row_bytes as u64 + NOTE_BYTES), "the import buffer")?;
+    let _taken = budget.reserve(buffer_rows as u64 * (row_bytes as u64 + NOTE_BYTES), "the import buffer")?;
     let mut buffer = vec![0f32; buffer_rows * shape.width];
 
     let output = Output::claim(out, FORMAT, is_ours)?;
     if output.is_finished() {
         check_likely_the_same(out, shape, options)?;
     }
-    progress.start("importing activations", shape.rows as u64, "rows");
+    context.start("importing activations", shape.rows as u64, "rows");
     let mut rows = Rows::new(&output, shape, options, row_bytes);
-    let copied = copy(reader, &mut buffer, &mut rows, progress, cancel);
-    progress.finish();
+    let copied = copy(reader, &mut buffer, &mut rows, context);
+    context.finish();
     copied?;
     let layout = rows.finish(reader.kind())?;
     let files: Vec<_> = layout.shards.iter().map(|shard| &shard.stored).chain(&layout.samples).collect();
@@ -68,7 +65,7 @@ pub fn import(
 fn check_shape(shape: Shape, options: &ImportOptions) -> Result<usize> {
     let row_bytes = shape.width.checked_mul(4).filter(|&bytes| bytes > 0);
     let Some(row_bytes) = row_bytes.filter(|bytes| bytes.checked_mul(shape.rows).is_some()) else {
-        return Err(Complaint::new("activations have an impossible shape")
+        return Err(InputError::new("activations have an impossible shape")
             .expected("at least one value per row, and fewer bytes than there are addresses")
             .found(format!("{} rows of {} values", shape.rows, shape.width))
             .into());
@@ -76,14 +73,14 @@ fn check_shape(shape: Shape, options: &ImportOptions) -> Result<usize> {
     if let Some(samples) = &options.samples
         && samples.len() != shape.rows
     {
-        return Err(Complaint::new("sample ids do not cover the rows")
+        return Err(InputError::new("sample ids do not cover the rows")
             .expected(format!("{} ids, one per row", shape.rows))
             .found(samples.len())
             .into());
     }
     let last_sample = shape.rows_per_sample.map(|rows| shape.rows.saturating_sub(1).checked_div(rows));
     if last_sample.is_some_and(|last| last.is_none_or(|last| last > u32::MAX as usize)) {
-        return Err(Complaint::new("there are too many samples, or samples without rows")
+        return Err(InputError::new("there are too many samples, or samples without rows")
             .expected(format!("at most {} samples of at least one row", u32::MAX))
             .found(format!("{} rows, {} per sample", shape.rows, shape.rows_per_sample.unwrap_or(0)))
             .into());
@@ -106,17 +103,9 @@ fn check_likely_the_same(out: &Path, shape: Shape, options: &ImportOptions) -> R
         .into())
 }
 
-fn copy(
-    reader: &mut dyn RowReader,
-    buffer: &mut [f32],
-    rows: &mut Rows<'_>,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
-) -> Result<()> {
+fn copy(reader: &mut dyn RowReader, buffer: &mut [f32], rows: &mut Rows<'_>, context: &Context) -> Result<()> {
     loop {
-        if cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
+        context.check()?;
         let read = reader.read(buffer)?;
         let Some(values) = buffer.get_mut(..read.saturating_mul(rows.shape.width)) else {
             return Err(Error::Bug(format!("a reader of {} says that it read {read} rows", reader.kind())));
@@ -125,12 +114,12 @@ fn copy(
             break;
         }
         rows.take(values)?;
-        progress.advance(read as u64);
+        context.advance(read as u64);
     }
     if rows.seen == rows.shape.rows {
         return Ok(());
     }
-    Err(Complaint::new("the source does not have the rows that it announced")
+    Err(InputError::new("the source does not have the rows that it announced")
         .expected(format!("{} rows", rows.shape.rows))
         .found(format!("{} rows", rows.seen))
         .advice("the file is cut, or still being written")

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{self, Format, StoredFile};
 use super::splits::{self, Splits};
-use crate::error::{Complaint, InFile, Result};
+use crate::error::{InFile, InputError, Result};
 
 /// Stored activations.
 pub const FORMAT: Format = Format { name: "etalon-activations", version: 1 };
@@ -69,7 +69,7 @@ impl Layout {
     }
 
     fn check(&self) -> Result<()> {
-        let wrong = |what: &str| Err(Complaint::new("a manifest contradicts itself").found(what).into());
+        let wrong = |what: &str| Err(InputError::new("a manifest contradicts itself").found(what).into());
         if self.width == 0 || self.block_bytes == 0 || !self.block_bytes.is_multiple_of(8) {
             return wrong("a width or block size that cannot be");
         }

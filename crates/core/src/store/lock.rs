@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, test_kill_process};
 
 use super::disk;
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// The name of the lock file.
 pub const NAME: &str = ".lock";
@@ -70,10 +70,10 @@ impl Drop for Lock {
     }
 }
 
-fn held(file: &mut File, directory: &Path) -> Complaint {
+fn held(file: &mut File, directory: &Path) -> InputError {
     let mut holder = String::new();
     let _ = file.take(200).read_to_string(&mut holder);
-    Complaint::new("another process is writing to this directory")
+    InputError::new("another process is writing to this directory")
         .found(if holder.is_empty() { "a writer that did not give its name".into() } else { holder })
         .advice("wait until it has ended, or choose another directory")
         .file(directory)

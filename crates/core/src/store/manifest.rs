@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// The name of the manifest.
 pub const NAME: &str = "manifest.json";
@@ -67,7 +67,7 @@ pub fn read(directory: &Path) -> Result<Map<String, Value>> {
                 true => "this is a world: name its part `activations` or `codes`",
                 false => "run the command that makes it again; finished parts are kept",
             };
-            return Err(Complaint::new("this is not a finished Etalon directory")
+            return Err(InputError::new("this is not a finished Etalon directory")
                 .expected(format!("a file {NAME} in it"))
                 .advice(advice)
                 .file(directory)
@@ -76,7 +76,7 @@ pub fn read(directory: &Path) -> Result<Map<String, Value>> {
         metadata => metadata.map_err(Error::io("open a manifest", &path))?,
     };
     let damaged = |why: &str| {
-        Complaint::new("a manifest is damaged")
+        InputError::new("a manifest is damaged")
             .found(why)
             .advice("delete the directory and make it again from its source")
             .file(&path)
@@ -104,7 +104,7 @@ pub fn read_as<T: DeserializeOwned>(directory: &Path, format: Format) -> Result<
     let mut fields = read(directory)?;
     let path = directory.join(NAME);
     if format_of(&fields) != format.name {
-        return Err(Complaint::new("this directory holds something else")
+        return Err(InputError::new("this directory holds something else")
             .expected(format.name)
             .found(format_of(&fields))
             .file(directory)
@@ -113,7 +113,7 @@ pub fn read_as<T: DeserializeOwned>(directory: &Path, format: Format) -> Result<
     let version = fields.get("version").and_then(Value::as_u64);
     if version != Some(format.version) {
         let found = version.map_or("no version".into(), |version| format!("version {version}"));
-        return Err(Complaint::new("this directory was written by a newer program")
+        return Err(InputError::new("this directory was written by a newer program")
             .expected(format!("{} up to version {}", format.name, format.version))
             .found(found)
             .advice("install the newest Etalon")
@@ -123,7 +123,7 @@ pub fn read_as<T: DeserializeOwned>(directory: &Path, format: Format) -> Result<
     fields.remove("format");
     fields.remove("version");
     serde_json::from_value(Value::Object(fields))
-        .map_err(|error| Complaint::new("a manifest lacks something").found(error).file(&path).into())
+        .map_err(|error| InputError::new("a manifest lacks something").found(error).file(&path).into())
 }
 
 #[cfg(test)]

@@ -1,113 +1,62 @@
-//! Files mapped into memory, read only: the one place of the store that needs `unsafe`.
-//!
-//! SAFETY: a slice of a mapped file is sound as long as nobody writes into the file or cuts it. Our own files are
-//! never written in place: [`super::disk`] renames a new file over the old one, and the old one lives on while it is
-//! mapped. Files of others are compared with the length, time of change and place on disk seen on opening before rows are read.
-//! What remains is a file cut between that look and the reading: the system then stops the process (a bus error), it
-//! does not make up values. Only types for which every bit pattern is valid are read from a map.
-#![allow(unsafe_code)]
-
-#[cfg(not(target_endian = "little"))]
-compile_error!("stored arrays are little-endian and are mapped as they are, which this host cannot do");
+//! Mapped files of a store, with messages for people, and their numbers.
 
 use std::borrow::Cow;
-use std::fs::{self, File, Metadata};
+use std::io::ErrorKind;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::{Mmap, UncheckedAdvice};
+use etalon_kernel::map::FileMap;
 
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// A whole file, mapped.
 #[derive(Debug)]
-pub struct Map {
-    path: PathBuf,
-    /// Nothing is mapped of an empty file.
-    map: Option<Mmap>,
-    seen: Stamp,
-    used: AtomicBool,
-}
+pub struct Map(FileMap);
 
 impl Map {
-    /// Maps a regular file. The handle is closed again, so that thousands of shards need no handles.
+    /// Maps a regular file.
     pub fn open(path: &Path) -> Result<Map> {
-        let doing = "open a file";
-        // Looked at before it is opened, because opening a pipe waits for a writer.
-        let metadata = fs::metadata(path).map_err(Error::io(doing, path))?;
-        if !metadata.is_file() {
-            return Err(Complaint::new("this is not a regular file").file(path).into());
-        }
-        let file = File::open(path).map_err(Error::io(doing, path))?;
-        let metadata = file.metadata().map_err(Error::io(doing, path))?;
-        let map = if metadata.len() == 0 {
-            None
-        } else {
-            // SAFETY: see the head of this file.
-            Some(unsafe { Mmap::map(&file) }.map_err(Error::io("map a file", path))?)
-        };
-        Ok(Map { path: path.to_path_buf(), map, seen: stamp(&metadata), used: AtomicBool::new(false) })
+        FileMap::open(path).map(Map).map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => InputError::new("this is not a regular file").file(path).into(),
+            _ => Error::io("open a file", path)(error),
+        })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
-    /// How many bytes it has.
+    /// Number of bytes.
     pub fn length(&self) -> usize {
-        self.map.as_ref().map_or(0, |map| map.len())
+        self.0.length()
     }
 
-    /// A run of bytes.
+    /// A range of bytes.
     pub fn bytes(&self, range: Range<usize>) -> Result<&[u8]> {
-        self.used.store(true, Ordering::Relaxed);
-        self.map.as_deref().unwrap_or_default().get(range.clone()).ok_or_else(|| {
-            Error::Bug(format!("bytes {range:?} of a file of {}: {}", self.length(), self.path.display()))
+        self.0.bytes(range.clone()).ok_or_else(|| {
+            Error::Bug(format!("bytes {range:?} of a file of {}: {}", self.length(), self.path().display()))
         })
     }
 
     /// An error if the file is not the one that was opened.
     pub fn check_unchanged(&self) -> Result<()> {
-        let now = fs::metadata(&self.path).map_err(Error::io("look at a file", &self.path))?;
-        if stamp(&now) == self.seen {
-            return Ok(());
-        }
-        Err(Complaint::new("a file changed while it was read")
-            .expected(format!("{} bytes, not touched since it was opened", self.seen.length))
-            .found(format!("{} bytes", now.len()))
+        let changed = self.0.changed().map_err(Error::io("look at a file", self.path()))?;
+        let Some(length) = changed else { return Ok(()) };
+        Err(InputError::new("a file changed while it was read")
+            .expected(format!("{} bytes, not touched since it was opened", self.length()))
+            .found(format!("{length} bytes"))
             .advice("wait until whatever writes it has ended, then run again")
-            .file(&self.path)
+            .file(self.path())
             .into())
     }
+}
 
+impl Map {
     /// Lets the system take the memory back; what is read again is fetched again.
     pub fn release(&self) {
-        if let Some(map) = &self.map
-            && self.used.swap(false, Ordering::Relaxed)
-        {
-            // SAFETY: the map is shared with an unchanging file, so dropped pages come back with the same bytes.
-            // An error means that pages stay, which is harmless.
-            let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
-        }
-    }
-}
-
-/// What tells a file from a changed or another one.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp {
-    length: u64,
-    changed: (i64, i64),
-    place: (u64, u64),
-}
-
-fn stamp(metadata: &Metadata) -> Stamp {
-    Stamp {
-        length: metadata.len(),
-        changed: (metadata.mtime(), metadata.mtime_nsec()),
-        place: (metadata.dev(), metadata.ino()),
+        self.0.release();
     }
 }
 
@@ -130,16 +79,16 @@ impl Residency {
     }
 }
 
-/// Bytes as numbers; they must lie and end where such numbers do.
+/// Bytes as numbers; they must be aligned to such numbers.
 pub fn numbers<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Result<&[T]> {
-    // No bytes lie nowhere in particular.
+    // An empty slice has no alignment.
     if bytes.is_empty() {
         return Ok(&[]);
     }
-    bytemuck::try_cast_slice(bytes).map_err(|error| Error::Bug(format!("stored numbers do not line up: {error}")))
+    bytemuck::try_cast_slice(bytes).map_err(|error| Error::Bug(format!("stored numbers are not aligned: {error}")))
 }
 
-/// Bytes as `f32`, copied only where they do not line up.
+/// Bytes as `f32`, copied only where they are not aligned.
 pub fn floats(bytes: &[u8]) -> Cow<'_, [f32]> {
     match bytemuck::try_cast_slice(bytes) {
         Ok(values) => Cow::Borrowed(values),
@@ -150,6 +99,7 @@ pub fn floats(bytes: &[u8]) -> Cow<'_, [f32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_map_shows_the_file_and_notices_change() {
@@ -159,30 +109,15 @@ mod tests {
         let map = Map::open(&path).unwrap();
         assert_eq!(numbers::<f32>(map.bytes(0..4).unwrap()).unwrap(), [1.0]);
         assert!(map.bytes(2..6).is_err() && numbers::<f32>(map.bytes(0..5).unwrap()).is_err());
-        map.release();
-        assert_eq!(map.bytes(4..5).unwrap(), [7]);
         map.check_unchanged().unwrap();
-        // Longer, not shorter: reading beyond the end of a cut file would stop the test.
-        fs::OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .and_then(|mut f| std::io::Write::write_all(&mut f, b"x"))
-            .unwrap();
+        fs::write(&path, [0; 9]).unwrap();
         assert!(map.check_unchanged().unwrap_err().to_string().contains("changed while it was read"));
-    }
-
-    #[test]
-    fn empty_files_and_directories() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a");
-        fs::write(&path, []).unwrap();
-        let map = Map::open(&path).unwrap();
-        assert!(numbers::<u64>(map.bytes(0..0).unwrap()).unwrap().is_empty());
+        assert!(numbers::<u64>(&[]).unwrap().is_empty());
         assert!(Map::open(directory.path()).unwrap_err().to_string().contains("regular file"));
     }
 
     #[test]
-    fn values_that_do_not_line_up_are_copied() {
+    fn values_that_are_not_aligned_are_copied() {
         let bytes: Vec<u8> = [0u8].into_iter().chain(2.5f32.to_le_bytes()).collect();
         let values = floats(&bytes[1..]);
         assert_eq!(values[..], [2.5]);

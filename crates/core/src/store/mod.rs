@@ -6,6 +6,7 @@
 
 mod activations;
 mod backing;
+mod csv;
 pub mod disk;
 mod import;
 mod layout;
@@ -21,6 +22,7 @@ mod splits;
 mod verify;
 
 pub use activations::{ActivationStore, StoreReader, Tile};
+pub use csv::csv_text;
 pub use import::{ImportOptions, import};
 pub use lock::Lock;
 pub use manifest::Format;

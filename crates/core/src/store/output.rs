@@ -11,7 +11,7 @@ use super::lock::{self, Lock};
 use super::manifest::{self, Format, StoredFile};
 use super::seal::{BLOCK_BYTES, Seal};
 use super::shard::{ShardWriter, differs};
-use crate::error::{Complaint, Error, InFile, Result};
+use crate::error::{Error, InFile, InputError, Result};
 
 /// A directory with one writer.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Output {
     /// nothing of others is ever overwritten. `is_ours` knows the names of data files.
     pub fn claim(directory: &Path, format: Format, is_ours: fn(&str) -> bool) -> Result<Output> {
         if directory.exists() && !directory.is_dir() {
-            return Err(Complaint::new("the output is a directory")
+            return Err(InputError::new("the output is a directory")
                 .found("a file of that name")
                 .advice("choose another name")
                 .file(directory)
@@ -38,7 +38,7 @@ impl Output {
         for name in lock::names(directory)? {
             let known = name == lock::NAME || name == manifest::NAME || disk::owner(&name).is_some();
             if !known && !is_ours(&name) {
-                return Err(Complaint::new("the output directory holds other files")
+                return Err(InputError::new("the output directory holds other files")
                     .expected("a new or empty directory, or the unfinished work of an earlier run")
                     .found(format!("`{name}`"))
                     .advice("choose another directory")

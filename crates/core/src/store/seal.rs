@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// Bytes that one checksum covers: small enough to check on first touch, large enough for a short table.
 pub const BLOCK_BYTES: usize = 1 << 20;
@@ -48,7 +48,7 @@ impl Seal {
     /// Reads the seal of a file of which length and block size are known, so that no length in it is trusted.
     pub fn read(file: &Path, bytes: usize, block_bytes: usize) -> Result<Seal> {
         let path = Seal::beside(file);
-        let broken = |why: String| Complaint::new("the checksums of a stored file are damaged").found(why).file(&path);
+        let broken = |why: String| InputError::new("the checksums of a stored file are damaged").found(why).file(&path);
         let length = fs::metadata(&path).map_err(Error::io("open the checksums of a stored file", &path))?.len();
         let blocks = bytes.div_ceil(block_bytes.max(1));
         if length != (FIXED_BYTES + 4 * blocks) as u64 {

@@ -8,7 +8,7 @@ use super::disk::{self, NewFile};
 use super::manifest::StoredFile;
 use super::map::{Map, numbers};
 use super::seal::{Seal, Sealing};
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// A set of blocks that only grows; used by many threads at once.
 #[derive(Debug)]
@@ -129,8 +129,8 @@ impl Shard {
 }
 
 /// A file that is not what was written.
-pub fn damaged(file: &Path) -> Complaint {
-    Complaint::new("a stored file is damaged")
+pub fn damaged(file: &Path) -> InputError {
+    InputError::new("a stored file is damaged")
         .advice("delete the directory and make it again from its source")
         .file(file)
 }
@@ -222,8 +222,8 @@ impl ShardWriter {
 }
 
 /// The answer to a writer that would change a finished directory.
-pub fn differs(target: &Path) -> Complaint {
-    Complaint::new("the output directory holds another finished store")
+pub fn differs(target: &Path) -> InputError {
+    InputError::new("the output directory holds another finished store")
         .expected("a new directory, or one with the very same content")
         .advice("choose another directory, or delete this one first; `etalon verify` says whether it is damaged")
         .file(target)

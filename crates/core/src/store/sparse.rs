@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::manifest::{self, Format, StoredFile};
 use super::map::Residency;
 use super::shard::{Content, Seen, Shard, damaged};
-use crate::error::{Complaint, Error, InFile, Result};
+use crate::error::{Error, InFile, InputError, Result};
 
 /// Stored codes.
 pub const FORMAT: Format = Format { name: "etalon-codes", version: 1 };
@@ -58,7 +58,7 @@ impl SparseLayout {
         if latents && blocks && layout.files.iter().zip(FILES).zip(lengths).all(fits) {
             return Ok(layout);
         }
-        Err(Complaint::new("a manifest contradicts itself")
+        Err(InputError::new("a manifest contradicts itself")
             .found("files that do not fit its numbers")
             .file(&directory.join(manifest::NAME))
             .into())
@@ -149,7 +149,7 @@ impl SparseRows {
         if found == self.layout.id {
             return Ok(());
         }
-        Err(Complaint::new("a manifest names other content").expected(&self.layout.id).found(found).into())
+        Err(InputError::new("a manifest names other content").expected(&self.layout.id).found(found).into())
     }
 }
 
@@ -160,13 +160,13 @@ pub fn check((offsets, latents, values): Slices<'_>, first_row: usize, width: us
         let (row, row_values) = (&latents[range.clone()], &values[range]);
         let ascending = row.windows(2).all(|pair| pair[0] < pair[1]);
         if !ascending || row.last().is_some_and(|&latent| latent as usize >= width) {
-            return Err(Complaint::new("codes are not sorted sparse rows")
+            return Err(InputError::new("codes are not sorted sparse rows")
                 .expected(format!("ascending latents below {width}"))
                 .at(format!("row {}", first_row + place))
                 .into());
         }
         if let Some(place_in_row) = row_values.iter().position(|value| !value.is_finite() || *value == 0.0) {
-            return Err(Complaint::new("codes hold a value that cannot be")
+            return Err(InputError::new("codes hold a value that cannot be")
                 .expected("finite numbers other than 0")
                 .found(row_values[place_in_row])
                 .at(format!("row {}, latent {}", first_row + place, row[place_in_row]))

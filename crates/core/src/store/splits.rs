@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// The row ranges of every split, ascending and apart. Different splits may share rows.
 pub type Splits = BTreeMap<String, Vec<Range<usize>>>;
@@ -14,7 +14,7 @@ pub fn check(splits: &Splits, rows: usize) -> Result<()> {
         let mut last = 0;
         for range in ranges {
             if range.start < last || range.start > range.end || range.end > rows {
-                return Err(Complaint::new(format!("split `{name}` has a wrong range of rows"))
+                return Err(InputError::new(format!("split `{name}` has a wrong range of rows"))
                     .expected(format!("ascending ranges within {last} to {rows}"))
                     .found(format!("{} to {}", range.start, range.end))
                     .into());
@@ -29,7 +29,7 @@ pub fn check(splits: &Splits, rows: usize) -> Result<()> {
 pub fn find<'a>(splits: &'a Splits, name: &str) -> Result<&'a [Range<usize>]> {
     splits.get(name).map(Vec::as_slice).ok_or_else(|| {
         let known: Vec<&str> = splits.keys().map(String::as_str).collect();
-        Complaint::new(format!("there is no split `{name}`"))
+        InputError::new(format!("there is no split `{name}`"))
             .expected(if known.is_empty() { "no split at all".into() } else { known.join(", ") })
             .into()
     })

@@ -8,7 +8,7 @@ use super::manifest::{self, Format, StoredFile};
 use super::seal::Seal;
 use super::shard::{Content, Shard};
 use super::sparse::{self, SparseRows};
-use crate::error::{Complaint, Error, InFile, Result};
+use crate::error::{Error, InFile, InputError, Result};
 
 /// What was found to be in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn verify_among(directory: &Path, kinds: &[Kind]) -> Result<Verified> {
     let format = manifest::format_of(&fields);
     let Some(kind) = kinds.iter().find(|kind| kind.format.name == format) else {
         let known: Vec<&str> = kinds.iter().map(|kind| kind.format.name).collect();
-        return Err(Complaint::new("this kind of directory is not known")
+        return Err(InputError::new("this kind of directory is not known")
             .expected(known.join(", "))
             .found(format)
             .file(directory)
@@ -76,7 +76,7 @@ fn activations(directory: &Path) -> Result<Verified> {
     }
     let found = content_id(layout.rows, layout.width, samples, hash.finalize());
     if found != layout.id {
-        return Err(Complaint::new("a manifest names other content").expected(&layout.id).found(found).into());
+        return Err(InputError::new("a manifest names other content").expected(&layout.id).found(found).into());
     }
     let files = layout.shards.iter().map(|shard| &shard.stored).chain(&layout.samples);
     verified(directory, layout::FORMAT, files, layout.rows, found)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 use crate::sae::checkpoint;
 
 /// What stands for every dictionary of a folder.
@@ -26,7 +26,7 @@ pub fn dictionaries(folder: &Path) -> Result<Vec<String>> {
     }
     names.sort();
     if names.is_empty() {
-        return Err(Complaint::new("this folder holds no dictionaries")
+        return Err(InputError::new("this folder holds no dictionaries")
             .expected("a directory or file per dictionary, such as `etalon train --out FOLDER` makes for several")
             .file(folder)
             .into());

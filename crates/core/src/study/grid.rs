@@ -1,14 +1,15 @@
 //! The grid: every set × metric × seed is one recipe, one result file, and nothing is computed twice.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::metrics::{self, Metric, evaluate, recipe};
-use crate::results::{Archive, Profile, Stored};
-use crate::run::{Engine, Inputs};
-use crate::sae::Dictionary;
+use crate::metrics::{self, Metric, evaluate_together, recipe};
+use crate::results::{Archive, Profile, Recipe, ResultFile, Stored};
+use crate::run::{CODES, DICTIONARY, Inputs, Kept};
 
 /// Inputs under a name, such as "trained, 4096 latents, seed 1".
 pub struct Set {
@@ -24,19 +25,26 @@ impl Set {
     /// A set that knows its dictionary's size and architecture, and the mean number of active latents.
     pub fn new(name: &str, inputs: Inputs) -> Set {
         let mut about = BTreeMap::new();
-        if let Some(codes) = &inputs.codes {
+        if let Some(codes) = inputs.find(&CODES) {
             about.insert("latents".into(), json!(codes.latents()));
             if codes.rows() > 0 {
                 about.insert("l0".into(), json!(codes.entries() as f64 / codes.rows() as f64));
             }
         }
-        if let Some(dictionary) = &inputs.dictionary {
+        if let Some(dictionary) = inputs.find(&DICTIONARY) {
             about.insert("architecture".into(), json!(dictionary.card().arch));
             about.insert("width".into(), json!(dictionary.card().width));
             about.extend(dictionary.card().k.map(|k| ("k".into(), json!(k))));
         }
         Set { name: name.into(), inputs, about }
     }
+}
+
+/// What a result says about its inputs.
+pub(super) fn about_cell(set: &Set) -> BTreeMap<String, Value> {
+    let mut about = set.about.clone();
+    about.insert("inputs".into(), json!(set.name));
+    about
 }
 
 /// What to do with every set.
@@ -49,13 +57,15 @@ pub struct Grid<'a> {
     pub profile: Profile,
     /// Where results go.
     pub archive: &'a Archive,
-    /// Who does the work.
-    pub engine: &'a Engine<'a>,
+    /// Where finished units are kept, so that a killed run loses little.
+    pub units: Option<&'a Path>,
+    /// Threads, memory, progress, cancellation.
+    pub context: &'a Context,
 }
 
 /// What became of a grid.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct GridOutcome {
     /// Cells computed now.
     pub computed: usize,
     /// Cells that were there already.
@@ -79,9 +89,18 @@ pub struct Failure {
     pub error: Error,
 }
 
-impl Outcome {
+impl GridOutcome {
+    /// Notes that a cell failed; cancelling is passed on.
+    fn fail(&mut self, set: &Set, metric: &str, seed: u64, error: Error) -> Result<()> {
+        if matches!(error, Error::Cancelled) {
+            return Err(error);
+        }
+        self.failed.push(Failure { set: set.name.clone(), metric: metric.into(), seed, error });
+        Ok(())
+    }
+
     /// Adds what became of another part.
-    pub fn add(&mut self, other: Outcome) {
+    pub fn add(&mut self, other: GridOutcome) {
         self.computed += other.computed;
         self.kept += other.kept;
         self.lacking.extend(other.lacking);
@@ -102,49 +121,67 @@ impl Grid<'_> {
         metrics::METRICS.iter().map(|metric| (*metric, BTreeMap::new())).collect()
     }
 
-    /// Evaluates whatever is not in the archive yet. Only cancelling stops it half-way.
-    pub fn run(&self, sets: &[Set]) -> Result<Outcome> {
-        let mut outcome = Outcome::default();
+    /// Evaluates whatever is not in the archive yet; the metrics of a set run in step. Only cancelling stops it half-way.
+    pub fn run(&self, sets: &[Set]) -> Result<GridOutcome> {
+        let mut outcome = GridOutcome::default();
         for set in sets {
-            for (metric, given) in &self.metrics {
-                let name = metric.card().name;
-                if metric.card().check_needs(&set.inputs).is_err() {
-                    outcome.lacking.push((name.into(), set.name.clone()));
-                    continue;
-                }
-                for &seed in &self.seeds {
-                    match self.cell(set, *metric, given, seed) {
-                        Ok(true) => outcome.computed += 1,
-                        Ok(false) => outcome.kept += 1,
-                        Err(Error::Cancelled) => return Err(Error::Cancelled),
-                        Err(error) => {
-                            outcome.failed.push(Failure { set: set.name.clone(), metric: name.into(), seed, error });
-                        }
-                    }
-                }
-            }
+            self.run_set(set, &mut outcome)?;
         }
         Ok(outcome)
     }
 
-    /// One cell; false when its result was there already.
-    fn cell(&self, set: &Set, metric: &dyn Metric, given: &BTreeMap<String, String>, seed: u64) -> Result<bool> {
-        let recipe = recipe(metric, &set.inputs, given, self.profile, seed)?;
-        let mut about = set.about.clone();
-        about.insert("inputs".into(), json!(set.name));
-        let id = recipe.id()?;
-        if self.archive.get(&Stored::id_of(&recipe, &about)?)?.is_some() {
+    fn run_set(&self, set: &Set, outcome: &mut GridOutcome) -> Result<()> {
+        let about = about_cell(set);
+        let mut work: Vec<(&'static dyn Metric, Recipe)> = Vec::new();
+        for (metric, given) in &self.metrics {
+            let name = metric.card().name;
+            if metric.card().check_needs(&set.inputs).is_err() {
+                outcome.lacking.push((name.into(), set.name.clone()));
+                continue;
+            }
+            for &seed in &self.seeds {
+                let prepared = recipe(*metric, &set.inputs, given, self.profile, seed);
+                match prepared.and_then(|recipe| Ok((self.is_there(&recipe, &about)?, recipe))) {
+                    Ok((Some(true), _)) => outcome.kept += 1,
+                    Ok((Some(false), _)) => outcome.computed += 1,
+                    Ok((None, recipe)) => work.push((*metric, recipe)),
+                    Err(error) => outcome.fail(set, name, seed, error)?,
+                }
+            }
+        }
+        let store = |_: usize, result: ResultFile| {
+            self.archive.put(&result, &about)?;
+            self.forget(&result.recipe)
+        };
+        let done = evaluate_together(&work, &set.inputs, self.units, self.context, store);
+        for ((metric, recipe), done) in work.iter().zip(done) {
+            match done {
+                Ok(()) => outcome.computed += 1,
+                Err(error) => outcome.fail(set, metric.card().name, recipe.seed, error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a result is in the archive: under this name (true), or under another, from which it is copied (false).
+    fn is_there(&self, recipe: &Recipe, about: &BTreeMap<String, Value>) -> Result<Option<bool>> {
+        if let Some(stored) = self.archive.get(&Stored::id_of(recipe, about)?)? {
+            // The inputs may have changed and changed back: what this run keeps is current.
+            self.archive.renew(&stored.id)?;
             // A run that was killed just after it stored the result may have left its units.
-            self.engine.forget_units(&id)?;
-            return Ok(false);
+            self.forget(recipe)?;
+            return Ok(Some(true));
         }
-        if let Some(twin) = self.archive.same_recipe(&recipe)? {
-            self.archive.put(&twin.result, &about)?;
-            return Ok(true);
+        let Some(twin) = self.archive.same_recipe(recipe)? else { return Ok(None) };
+        self.archive.put(&twin.result, about)?;
+        Ok(Some(false))
+    }
+
+    /// Removes the units of a result that is safely stored.
+    fn forget(&self, recipe: &Recipe) -> Result<()> {
+        match self.units {
+            Some(directory) => Kept::new(directory, &recipe.id()?).forget(),
+            None => Ok(()),
         }
-        let result = evaluate(metric, &set.inputs, recipe, self.engine)?;
-        self.archive.put(&result, &about)?;
-        self.engine.forget_units(&id)?;
-        Ok(true)
     }
 }

@@ -1,28 +1,16 @@
-//! Studies: grids of input sets × metrics × seeds, resumable, kept in one results directory.
+//! Studies: grids of input sets × metrics × seeds, resumable, kept in one results directory; and grids of trainings.
 
-mod dictionary;
+mod cell;
 mod folder;
-mod gallery;
-mod generated;
 mod grid;
-mod load;
 mod plan_file;
-mod rows;
-mod sample_tables;
-mod samples;
 mod sanity;
-mod standing;
-mod tokens;
+mod training_grid;
 mod verify;
-mod world_dir;
 
-pub use dictionary::Recognised;
-pub use gallery::Gallery;
-pub use grid::{Failure, Grid, Outcome, Set};
-pub use load::{Paths, load_activations, load_codes, load_directions, load_labels};
+pub use cell::{Cell, CellOutcome};
+pub use grid::{Failure, Grid, GridOutcome, Set};
 pub use plan_file::Study;
-pub use samples::{SampleSettings, WrittenSamples, write_samples};
 pub use sanity::{Sanity, sanity_sets};
-pub use tokens::{PatchGrid, Tokens, TokensOfSets};
+pub use training_grid::{BaselineJob, Changes, TrainingGrid, TrainingPlan};
 pub use verify::{Checked, verify};
-pub use world_dir::{Converted, convert_data_set, save_world};

@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
 
-use super::dictionary::Recognised;
 use super::folder::{dictionaries, folder_of};
 use super::grid::Set;
-use super::load::Paths;
-use crate::budget::Budget;
-use crate::error::{Complaint, Error, InFile, Result};
-use crate::input::{self, Finite};
+use crate::context::Context;
+use crate::error::{Error, InFile, InputError, Result};
+use crate::input;
+use crate::load::{Given, Opening, Recognised};
 use crate::metrics::{self, METRICS, Metric};
-use crate::progress::{Progress, Watch};
 use crate::results::Profile;
 
 /// Far more bytes than anybody writes by hand.
@@ -35,7 +32,7 @@ struct Written {
     #[serde(default)]
     params: BTreeMap<String, BTreeMap<String, toml::Value>>,
     #[serde(default)]
-    inputs: Paths,
+    inputs: Given,
     #[serde(rename = "set", default)]
     sets: Vec<toml::Table>,
 }
@@ -44,7 +41,7 @@ struct Written {
 struct WrittenSet {
     name: String,
     about: BTreeMap<String, serde_json::Value>,
-    paths: Paths,
+    given: Given,
 }
 
 impl WrittenSet {
@@ -55,23 +52,27 @@ impl WrittenSet {
             Some(toml::Value::String(name)) => name,
             None if folder.is_some() => String::new(),
             _ => {
-                return Err(Complaint::new("a set has no name")
+                return Err(InputError::new("a set has no name")
                     .at("table `[[set]]`")
                     .advice("add name = \"…\"")
                     .into());
             }
         };
         let wrong = |error: toml::de::Error| {
-            Complaint::new(format!("the set `{name}` cannot be understood")).found(error.message().trim())
+            InputError::new(format!("the set `{name}` cannot be understood")).found(error.message().trim())
         };
         let about: BTreeMap<String, serde_json::Value> =
             table.remove("about").map(toml::Value::try_into).transpose().map_err(wrong)?.unwrap_or_default();
-        let paths: Paths = toml::Value::Table(table).try_into().map_err(wrong)?;
-        let Some(folder) = folder else { return Ok(vec![WrittenSet { name, about, paths }]) };
+        let given: Given = toml::Value::Table(table).try_into().map_err(wrong)?;
+        let Some(folder) = folder else { return Ok(vec![WrittenSet { name, about, given }]) };
         let one = |dictionary: String| WrittenSet {
             name: format!("{name} {dictionary}").trim().into(),
             about: about.clone(),
-            paths: Paths { sae: Some(format!("{folder}{dictionary}")), ..paths.clone() },
+            given: {
+                let mut given = given.clone();
+                given.set("sae", format!("{folder}{dictionary}"));
+                given
+            },
         };
         Ok(dictionaries(&base.join(&folder))?.into_iter().map(one).collect())
     }
@@ -93,7 +94,7 @@ pub struct Study {
     pub seeds: Vec<u64>,
     /// Metrics with the parameters given for them.
     pub metrics: Vec<(&'static dyn Metric, BTreeMap<String, String>)>,
-    sets: Vec<(String, Paths, BTreeMap<String, serde_json::Value>)>,
+    sets: Vec<(String, Given, BTreeMap<String, serde_json::Value>)>,
     base: PathBuf,
 }
 
@@ -104,13 +105,13 @@ impl Study {
         let mut text = String::new();
         opened.take(LONGEST).read_to_string(&mut text).map_err(|error| match error.kind() {
             ErrorKind::InvalidData => {
-                Complaint::new("the study is not UTF-8 text").advice("save it as UTF-8").file(file).into()
+                InputError::new("the study is not UTF-8 text").advice("save it as UTF-8").file(file).into()
             }
             _ => Error::io("read the study", file)(error),
         })?;
         let written: Written = toml::from_str(&text).map_err(|error| {
             let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
-            let complaint = Complaint::new("the study cannot be understood").found(error.message().trim()).file(file);
+            let complaint = InputError::new("the study cannot be understood").found(error.message().trim()).file(file);
             match line {
                 Some(line) => complaint.at(format!("line {line}")),
                 None => complaint,
@@ -118,7 +119,7 @@ impl Study {
         })?;
         let base = file.parent().map(Path::to_path_buf).unwrap_or_default();
         let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let wrong = |what: String| Complaint::new(what).file(file);
+        let wrong = |what: String| InputError::new(what).file(file);
         let mut chosen = Vec::new();
         for name in &written.metrics {
             let metric = metrics::find(name).ok_or_else(|| {
@@ -152,7 +153,7 @@ impl Study {
                 .expected("at least one metric, one seed and one [[set]]")
                 .into());
         }
-        let sets = sets.into_iter().map(|set| (set.name, set.paths.or(&written.inputs), set.about));
+        let sets = sets.into_iter().map(|set| (set.name, set.given.or(&written.inputs), set.about));
         Ok(Study {
             title: written.title.unwrap_or_else(|| stem.clone()),
             out: base.join(written.out.unwrap_or_else(|| PathBuf::from(format!("{stem}-results")))),
@@ -170,18 +171,12 @@ impl Study {
     }
 
     /// Reads the inputs of one set, and encodes them if it names a dictionary.
-    pub fn load(
-        &self,
-        place: usize,
-        budget: &Budget,
-        progress: &dyn Progress,
-        cancel: &AtomicBool,
-    ) -> Result<(Set, Option<Recognised>)> {
-        let (name, paths, about) = self.sets.get(place).ok_or_else(|| Error::Bug(format!("no set number {place}")))?;
-        let (inputs, recognised) = paths.open(&self.base, Finite::Refuse, budget, &Watch { progress, cancel })?;
-        let mut set = Set::new(name, inputs);
+    pub fn load(&self, index: usize, context: &Context) -> Result<(Set, Option<Recognised>)> {
+        let (name, given, about) = self.sets.get(index).ok_or_else(|| Error::Bug(format!("no set number {index}")))?;
+        let opened = given.open(&Opening::at(&self.base), context)?;
+        let mut set = Set::new(name, opened.inputs);
         set.about.extend(about.clone());
-        Ok((set, recognised))
+        Ok((set, opened.recognised))
     }
 }
 
@@ -228,7 +223,7 @@ mod tests {
         fs::write(&file, text).unwrap();
         let study = Study::read(&file).unwrap();
         assert_eq!(study.sets().collect::<Vec<_>>(), ["a", "b", "again a", "again b"]);
-        assert_eq!(study.sets[0].1.sae.as_deref(), Some("saes/a"));
+        assert_eq!(study.sets[0].1.first("sae"), Some("saes/a"));
         fs::write(&file, text.replace("saes/*", "none/*")).unwrap();
         assert!(Study::read(&file).is_err());
     }

@@ -1,14 +1,16 @@
 //! The sanity check of paper 1 (Fig. 4): can a metric tell trained codes from untrained and random ones?
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use super::grid::Set;
 use crate::codes::Codes;
-use crate::error::{Complaint, Result};
-use crate::progress::Progress;
-use crate::run::{Inputs, Model};
-use crate::sae::{Dictionary, Linear, encode_store, random_codes, untrained};
+use crate::context::Context;
+use crate::error::{InputError, Result};
+use crate::run::{
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, NULLS, OTHERS, PAIR_CODES,
+    PAIR_EMBEDDINGS, PAIRS, TRAINING,
+};
+use crate::sae::{Dictionary, Linear, encode_store, random_codes_within, untrained};
 use crate::store::ActivationStore;
 
 /// How the baselines are made.
@@ -32,30 +34,17 @@ impl Default for Sanity {
 
 /// The codes under test beside an untrained dictionary and random codes of the same size and sparsity. Every set gets
 /// the same nulls: untrained dictionaries with other seeds.
-pub fn sanity_sets(
-    name: &str,
-    inputs: &Inputs,
-    options: &Sanity,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
-) -> Result<Vec<Set>> {
-    let missing = |what: &str, option: &str| {
-        Complaint::new(format!("the sanity check needs {what}")).advice(format!("add {option} FILE"))
-    };
-    let codes = inputs.codes.as_deref().ok_or_else(|| missing("the codes under test", "--codes"))?;
-    let store = inputs
-        .embeddings
-        .as_deref()
-        .ok_or_else(|| missing("the embeddings, to run untrained dictionaries on", "--embeddings"))?;
+pub fn sanity_sets(name: &str, inputs: &Inputs, options: &Sanity, context: &Context) -> Result<Vec<Set>> {
+    let codes = inputs.get(&CODES)?;
+    let store = inputs.get(&EMBEDDINGS)?;
     if ["untrained", "random"].contains(&name) {
-        return Err(Complaint::new("the codes under test need another name than the baselines")
+        return Err(InputError::new("the codes under test need another name than the baselines")
             .found(format!("`{name}`"))
             .advice("choose one with --name")
             .into());
     }
     if options.nulls > MOST_NULLS {
-        return Err(Complaint::new("so many untrained dictionaries tell nothing more")
-            .expected(format!("at most {MOST_NULLS}"))
+        return Err(InputError::new(format!("`--nulls` must be at most {MOST_NULLS}"))
             .found(options.nulls)
             .advice("a few are enough: --nulls 3")
             .into());
@@ -63,51 +52,43 @@ pub fn sanity_sets(
     inputs.check()?;
     let mean = codes.entries() as f64 / codes.rows().max(1) as f64;
     let k = options.k.unwrap_or((mean.round() as usize).max(1)).min(codes.latents());
-    let encode =
-        |dictionary: &Linear, store: &ActivationStore| encode_store(dictionary, store, progress, cancel).map(Arc::new);
-    let nulls = (1..=options.nulls as u64)
-        .map(|offset| encode(&untrained(store, codes.latents(), k, options.seed + offset)?, store))
-        .collect::<Result<Vec<Arc<Codes>>>>()?;
-
-    let mut trained = inputs.clone();
-    trained.nulls = nulls;
-    let dictionary = untrained(store, codes.latents(), k, options.seed)?;
-    let mut plain = Inputs {
-        codes: Some(encode(&dictionary, store)?),
-        others: Vec::new(),
-        directions: Some(Arc::new(ActivationStore::from_rows(
-            dictionary.directions().to_vec(),
-            dictionary.card().width,
-        )?)),
-        training: None,
-        ..trained.clone()
+    let encode = |dictionary: &dyn Dictionary, store: &ActivationStore| encode_store(dictionary, store, context);
+    let untrained = |seed: u64| -> Result<Linear> {
+        let memory =
+            context.budget().reserve(Linear::bytes(codes.latents(), store.width()), "an untrained dictionary")?;
+        Ok(untrained(store, codes.latents(), k, seed)?.holding(memory))
     };
-    let mut random = Inputs {
-        codes: Some(Arc::new(random_codes(codes.rows(), codes.latents(), k, options.seed)?)),
-        directions: None,
-        training: None,
-        dictionary: None,
-        others: Vec::new(),
-        ..trained.clone()
+    let mut trained = inputs.clone().without(&NULLS);
+    for offset in 1..=options.nulls as u64 {
+        let null = encode(&untrained(options.seed + offset)?, store)?;
+        trained.add(&NULLS, "", null);
+    }
+    let dictionary: Arc<dyn Dictionary> = Arc::new(untrained(options.seed)?);
+    let directions = ActivationStore::from_rows(dictionary.directions().to_vec(), dictionary.card().width)?;
+    // Codes of generators belong to the dictionary that made them: each baseline brings its own.
+    let bare = trained.clone().without(&OTHERS).without(&TRAINING).without(&DICTIONARY).without(&GENERATED);
+    let mut plain = bare.clone().with(&CODES, encode(&*dictionary, store)?).with(&DIRECTIONS, directions);
+    let random = |rows: usize, seed: u64| -> Result<Codes> {
+        random_codes_within(rows, codes.latents(), k, seed, context.budget())
     };
-    if inputs.pair_codes.is_some() {
-        plain.pair_codes = inputs.pair_embeddings.as_deref().map(|store| encode(&dictionary, store)).transpose()?;
-        let rows = inputs.pair_codes.as_ref().map_or(0, |codes| codes.rows());
-        random.pair_codes = Some(Arc::new(random_codes(rows, codes.latents(), k, options.seed + 1)?));
-        if plain.pair_codes.is_none() {
+    let mut shuffled = bare.without(&DIRECTIONS).with(&CODES, random(codes.rows(), options.seed)?);
+    if let Some(pair_codes) = inputs.find(&PAIR_CODES) {
+        shuffled.put(&PAIR_CODES, random(pair_codes.rows(), options.seed + 1)?);
+        match inputs.find(&PAIR_EMBEDDINGS) {
+            Some(store) => plain.put(&PAIR_CODES, encode(&*dictionary, store)?),
             // Without embeddings of the pairs nothing can be encoded, and the pairs must not fall back to other rows.
-            plain.pairs = None;
+            None => plain = plain.without(&PAIR_CODES).without(&PAIRS),
         }
     }
-    // Codes of models belong to the dictionary that made them: each baseline brings its own.
-    plain.models = Vec::new();
-    for (place, model) in random.models.iter_mut().enumerate() {
-        if let Some(store) = model.embeddings.as_deref() {
-            plain.models.push(Model { codes: encode(&dictionary, store)?, ..model.clone() });
+    for (index, (name, made)) in trained.share_all(&GENERATED).into_iter().enumerate() {
+        let embeddings = made.embeddings.clone();
+        if let Some(store) = &made.embeddings {
+            let codes = Arc::new(encode(&*dictionary, store)?);
+            plain.add(&GENERATED, &name, Generated { codes, embeddings: embeddings.clone() });
         }
-        let seed = options.seed + 2 + place as u64;
-        model.codes = Arc::new(random_codes(model.codes.rows(), codes.latents(), k, seed)?);
+        let codes = Arc::new(random(made.codes.rows(), options.seed + 2 + index as u64)?);
+        shuffled.add(&GENERATED, &name, Generated { codes, embeddings });
     }
-    plain.dictionary = Some(Arc::new(dictionary));
-    Ok(vec![Set::new(name, trained), Set::new("untrained", plain), Set::new("random", random)])
+    plain.put(&DICTIONARY, dictionary);
+    Ok(vec![Set::new(name, trained), Set::new("untrained", plain), Set::new("random", shuffled)])
 }

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::budget::Budget;
-use crate::error::{Complaint, Error, Result};
+use crate::context::Budget;
+use crate::error::{Error, InputError, Result};
+use crate::load;
 use crate::results::Archive;
 use crate::sae::checkpoint;
 use crate::store;
@@ -23,7 +24,7 @@ pub struct Checked {
 /// Checks a directory and those below it; the error names the first bad place.
 pub fn verify(directory: &Path) -> Result<Checked> {
     if !directory.is_dir() {
-        return Err(Complaint::new("there is no such directory")
+        return Err(InputError::new("there is no such directory")
             .expected("a store, codes, a world or a results directory")
             .found(if directory.exists() { "a file" } else { "nothing" })
             .file(directory)
@@ -32,7 +33,7 @@ pub fn verify(directory: &Path) -> Result<Checked> {
     let mut checked = Checked::default();
     visit(directory, &mut checked)?;
     if checked.files == 0 {
-        return Err(Complaint::new("there is nothing here that Etalon wrote")
+        return Err(InputError::new("there is nothing here that Etalon wrote")
             .expected("a store, codes, a dictionary, a world or a results directory")
             .file(directory)
             .into());
@@ -51,7 +52,7 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
         return Ok(());
     }
     if directory.join("world.json").is_file() {
-        let (files, bytes) = super::world_dir::verify_tables(directory)?;
+        let (files, bytes) = load::verify_tables(directory)?;
         checked.files += files;
         checked.bytes += bytes;
         checked.kinds.push("world".into());
@@ -67,7 +68,7 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
         let archive = Archive::open(directory)?;
         let (whole, damaged) = archive.read_all()?;
         if let Some(damaged) = damaged.first() {
-            return Err(Complaint::new("a result is damaged")
+            return Err(InputError::new("a result is damaged")
                 .found(&damaged.reason)
                 .advice("delete the file and run the study again")
                 .file(&damaged.file)

@@ -4,17 +4,22 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use etalon::budget::Budget;
 use etalon::codes::Codes;
+use etalon::context::Context;
 use etalon::error::{Error, Result};
-use etalon::kernel::random::{index, permutation, stream, unit};
 use etalon::labels::{Annotations, Concept, Label, Pair, PairSet};
-use etalon::metrics::{METRICS, Metric};
+use etalon::metrics::{Evaluated, Evaluation, METRICS, Metric};
 use etalon::results::{Profile, Recipe, ResultFile};
-use etalon::run::{Column, Inputs, Job, Model, Next, Rows, Tally, Truth};
+use etalon::run::{
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, Mode, NULLS, OTHERS, PAIRS,
+    TRAINING, TRUTH, Truth,
+};
 use etalon::sae::train::{Point, Record};
-use etalon::sae::{Activation, Linear, Normalisation, Parts};
+use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
 use etalon::store::ActivationStore;
+use etalon_kernel::random::{permutation, stream, unit};
+
+use crate::{MEMORY, recipe_of};
 
 /// Headline numbers for which the order of rows matters: a random split takes other rows, and CKNNA gives ties between
 /// neighbours to the lower row.
@@ -164,59 +169,60 @@ impl Small {
         };
         let names = (0..self.concepts()).map(|concept| format!("concept {concept}")).collect();
         let labels = Annotations::new(names, rows, |row, concept| self.labels[row][concept]).unwrap();
-        let pair = |place: usize| Pair {
-            before: place * 2,
-            after: place * 2 + 1,
-            added: Some(Concept((place % self.concepts()) as u32)),
-            removed: (place.is_multiple_of(3) && self.concepts() > 1)
-                .then(|| Concept(((place + 1) % self.concepts()) as u32)),
+        let pair = |index: usize| Pair {
+            before: index * 2,
+            after: index * 2 + 1,
+            added: Some(Concept((index % self.concepts()) as u32)),
+            removed: (index.is_multiple_of(3) && self.concepts() > 1)
+                .then(|| Concept(((index + 1) % self.concepts()) as u32)),
         };
-        let directions = (0..self.latents * self.width).map(|i| ((i * 7919 % 101) as f32 - 50.0) / 50.0).collect();
-        let directions = ActivationStore::from_rows(directions, self.width).ok().map(Arc::new);
-        let truth = Truth { codes: codes(0), directions: None };
-        Inputs {
-            codes: Some(codes(0)),
-            embeddings: ActivationStore::from_rows(self.embeddings.concat(), self.width).ok().map(Arc::new),
-            labels: Some(Arc::new(labels)),
-            pairs: Some(Arc::new(PairSet { pairs: (0..rows / 2).map(pair).collect() })),
-            nulls: if rows > 0 { vec![codes(1), codes(2)] } else { vec![] },
-            directions,
-            dictionary: Some(Arc::new(self.dictionary())),
-            others: (1..3).map(|shift| self.other(shift)).collect(),
-            truth: Some(Arc::new(truth)),
-            training: Some(Arc::new(training())),
-            models: self.models(),
-            ..Inputs::default()
+        let mut inputs = Inputs::default()
+            .with(&CODES, codes(0))
+            .with(&LABELS, labels)
+            .with(&PAIRS, PairSet { pairs: (0..rows / 2).map(pair).collect() })
+            .with(&DICTIONARY, Arc::new(self.dictionary()) as Arc<dyn Dictionary>)
+            .with(&TRUTH, Truth { codes: codes(0), directions: None })
+            .with(&TRAINING, training());
+        if let Some(embeddings) = self.embeddings() {
+            inputs.put(&EMBEDDINGS, embeddings);
         }
+        let directions = (0..self.latents * self.width).map(|i| ((i * 7919 % 101) as f32 - 50.0) / 50.0).collect();
+        inputs.put(&DIRECTIONS, ActivationStore::from_rows(directions, self.width).unwrap());
+        if rows > 0 {
+            (1..3).for_each(|shift| inputs.add(&NULLS, "", codes(shift)));
+        }
+        (1..3).for_each(|shift| inputs.add(&OTHERS, "", self.other(shift)));
+        for (index, name) in ["one", "two"].into_iter().enumerate() {
+            inputs.add(&GENERATED, name, self.generated(index));
+        }
+        inputs
     }
 
-    /// Two generators: each fails to make some latents of some rows and makes others too strongly. What they do depends on
-    /// a row alone, so that it moves with the row.
-    fn models(&self) -> Vec<Model> {
-        let model = |(place, name): (usize, &str)| {
-            let made = |row: &Vec<f32>| {
-                let largest = row.iter().copied().fold(0.0, f32::max);
-                let changed = move |value: &f32| match (largest * 97.0 + value * 31.0 + place as f32) as usize % 3 {
-                    0 => 0.0,
-                    1 => value * 1.5,
-                    _ => *value,
-                };
-                row.iter().map(changed).collect::<Vec<_>>()
+    fn embeddings(&self) -> Option<ActivationStore> {
+        ActivationStore::from_rows(self.embeddings.concat(), self.width).ok()
+    }
+
+    /// A generator: it fails to make some latents of some rows and makes others too strongly. What it does depends on a
+    /// row alone, so that it moves with the row.
+    fn generated(&self, index: usize) -> Generated {
+        let made = |row: &Vec<f32>| {
+            let largest = row.iter().copied().fold(0.0, f32::max);
+            let changed = move |value: &f32| match (largest * 97.0 + value * 31.0 + index as f32) as usize % 3 {
+                0 => 0.0,
+                1 => value * 1.5,
+                _ => *value,
             };
-            let codes: Vec<f32> = self.codes.iter().flat_map(made).collect();
-            Model {
-                name: name.into(),
-                codes: Arc::new(Codes::from_dense(&codes, self.latents).unwrap()),
-                embeddings: ActivationStore::from_rows(self.embeddings.concat(), self.width).ok().map(Arc::new),
-            }
+            row.iter().map(changed).collect::<Vec<_>>()
         };
-        ["one", "two"].into_iter().enumerate().map(model).collect()
+        let codes: Vec<f32> = self.codes.iter().flat_map(made).collect();
+        let codes = Arc::new(Codes::from_dense(&codes, self.latents).unwrap());
+        Generated { codes, embeddings: self.embeddings().map(Arc::new) }
     }
 
     /// A dictionary of this size; it did not make the codes, which does not matter to laws.
     fn dictionary(&self) -> Linear {
         let weights = |shift: usize| {
-            let weight = |place: usize| ((place * 7919 + shift) % 103) as f32 / 50.0 - 1.0;
+            let weight = |index: usize| ((index * 7919 + shift) % 103) as f32 / 50.0 - 1.0;
             (0..self.latents * self.width).map(weight).collect()
         };
         Linear::new(Parts {
@@ -232,10 +238,10 @@ impl Small {
         .unwrap()
     }
 
-    fn other(&self, shift: usize) -> Arc<ActivationStore> {
-        let part = |place: usize| ((place * 6607 + shift) % 97) as f32 - 48.0;
+    fn other(&self, shift: usize) -> ActivationStore {
+        let part = |index: usize| ((index * 6607 + shift) % 97) as f32 - 48.0;
         let values = (0..self.latents * self.width).map(part).collect();
-        Arc::new(ActivationStore::from_rows(values, self.width).unwrap())
+        ActivationStore::from_rows(values, self.width).unwrap()
     }
 
     fn with_rows(&self, order: &[usize]) -> Small {
@@ -288,12 +294,25 @@ fn worlds() -> Vec<(&'static str, Small)> {
     ]
 }
 
-fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile, seed: u64, threads: usize) -> Result<ResultFile> {
-    // Two repeats show everything that ten do, and a training as long as by default, hundreds of times, takes minutes.
-    let quick = [("repeats", "2"), ("meta_steps", "20")];
+/// Two repeats show everything that ten do, and a training as long as by default, hundreds of times, takes minutes.
+fn quick(metric: &dyn Metric) -> Vec<(&'static str, &'static str)> {
     let declared = |name: &str| metric.card().params.iter().any(|param| param.name == name);
-    let given: Vec<(&str, &str)> = quick.into_iter().filter(|(name, _)| declared(name)).collect();
-    crate::run(metric, inputs, &given, profile, seed, threads)
+    [("repeats", "2"), ("meta_steps", "20")].into_iter().filter(|(name, _)| declared(name)).collect()
+}
+
+fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile, seed: u64, threads: usize) -> Result<ResultFile> {
+    crate::run(metric, inputs, &quick(metric), profile, seed, threads)
+}
+
+/// What a metric is called in messages.
+fn title(metric: &dyn Metric, profile: Profile) -> String {
+    format!("`{}` ({})", metric.card().name, profile.name())
+}
+
+/// The bytes of a result, with the time it took left out.
+fn text(mut result: ResultFile) -> String {
+    result.seconds = 0.0;
+    result.to_json().unwrap().to_string()
 }
 
 fn for_every_metric(law: impl Fn(&'static dyn Metric, Profile)) {
@@ -309,7 +328,7 @@ fn every_world_gives_scores_or_a_clear_complaint() {
     for_every_metric(|metric, profile| {
         let card = metric.card();
         for (name, world) in worlds() {
-            let place = format!("`{}` ({}) on the world with {name}", card.name, profile.name());
+            let place = format!("{} on the world with {name}", title(metric, profile));
             let done = catch_unwind(AssertUnwindSafe(|| run(metric, &world.inputs(), profile, 0, 2)));
             let result = match done.unwrap_or_else(|_| panic!("{place} panicked")) {
                 Ok(result) => result,
@@ -340,10 +359,10 @@ fn every_world_gives_scores_or_a_clear_complaint() {
 fn threads_and_repetition_do_not_change_a_bit() {
     let inputs = Small::random(2500, 20, 5, 3).inputs();
     for_every_metric(|metric, profile| {
-        let one = run(metric, &inputs, profile, 5, 1).unwrap().to_json().unwrap().to_string();
+        let one = text(run(metric, &inputs, profile, 5, 1).unwrap());
         for threads in [1, 2, 7] {
-            let other = run(metric, &inputs, profile, 5, threads).unwrap().to_json().unwrap().to_string();
-            assert!(one == other, "`{}` ({}) with {threads} threads", metric.card().name, profile.name());
+            let other = text(run(metric, &inputs, profile, 5, threads).unwrap());
+            assert!(one == other, "{} with {threads} threads", title(metric, profile));
         }
     });
 }
@@ -370,8 +389,7 @@ fn assert_same_headline(metric: &dyn Metric, profile: Profile, law: &str, one: &
             (None, None) => true,
             _ => false,
         };
-        let name = metric.card().name;
-        assert!(same, "`{name}` ({}), {law}: `{}` {:?} and {:?}", profile.name(), a.key, a.value, b.value);
+        assert!(same, "{}, {law}: `{}` {:?} and {:?}", title(metric, profile), a.key, a.value, b.value);
     }
 }
 
@@ -381,15 +399,17 @@ fn the_order_of_rows_does_not_matter() {
     // Pairs are pairs of rows, so whole pairs are moved.
     let order: Vec<usize> =
         permutation(100, &mut stream(2, "battery rows", 0)).iter().flat_map(|&pair| [2 * pair, 2 * pair + 1]).collect();
-    let mut moved = world.with_rows(&order).inputs();
-    let pairs = &world.inputs().pairs.unwrap().pairs;
-    let renumber = |place: usize| Pair { before: 2 * place, after: 2 * place + 1, ..pairs[order[2 * place] / 2] };
-    moved.pairs = Some(Arc::new(PairSet { pairs: (0..100).map(renumber).collect() }));
-    let mut inputs = world.inputs();
+    let inputs = world.inputs();
+    let pairs = &inputs.get(&PAIRS).unwrap().pairs;
+    let renumber = |index: usize| Pair { before: 2 * index, after: 2 * index + 1, ..pairs[order[2 * index] / 2] };
     // The nulls of a small world are its own codes shifted; give both the same shift of the same rows.
-    let null = inputs.nulls[0].clone();
-    moved.nulls = vec![Arc::new(null.select(&order).unwrap())];
-    inputs.nulls = vec![null];
+    let null = inputs.share(&NULLS).unwrap();
+    let moved = world
+        .with_rows(&order)
+        .inputs()
+        .with(&PAIRS, PairSet { pairs: (0..100).map(renumber).collect() })
+        .with(&NULLS, null.select(&order).unwrap());
+    let inputs = inputs.with(&NULLS, null);
     for_every_metric(|metric, profile| {
         let (one, other) = (run(metric, &inputs, profile, 0, 2).unwrap(), run(metric, &moved, profile, 0, 2).unwrap());
         assert_same_headline(metric, profile, ROWS, &one, &other);
@@ -397,10 +417,10 @@ fn the_order_of_rows_does_not_matter() {
 }
 
 /// The directions of a world in another order.
-fn directions_of(world: &Small, order: &[usize]) -> Arc<ActivationStore> {
-    let directions = world.inputs().directions.unwrap();
+fn directions_of(world: &Small, order: &[usize]) -> ActivationStore {
+    let directions = world.inputs().share(&DIRECTIONS).unwrap();
     let row = |&latent: &usize| directions.tile(latent..latent + 1).unwrap().row(0).to_vec();
-    Arc::new(ActivationStore::from_rows(order.iter().flat_map(row).collect(), world.width).unwrap())
+    ActivationStore::from_rows(order.iter().flat_map(row).collect(), world.width).unwrap()
 }
 
 #[test]
@@ -410,7 +430,7 @@ fn the_order_of_latents_does_not_matter_and_dead_ones_add_nothing() {
     let permuted = world.with_latents(|row| order.iter().map(|&latent| row[latent]).collect());
     let padded = world.with_latents(|row| [row, &[0.0, 0.0]].concat());
     for_every_metric(|metric, profile| {
-        let alone = |world: &Small| Inputs { dictionary: None, others: Vec::new(), ..world.inputs() };
+        let alone = |world: &Small| world.inputs().without(&DICTIONARY).without(&OTHERS);
         if metric.card().check_needs(&alone(&world)).is_err() {
             return;
         }
@@ -418,9 +438,9 @@ fn the_order_of_latents_does_not_matter_and_dead_ones_add_nothing() {
         let dead = (12..14).map(|latent| latent % 12);
         let padded_order: Vec<usize> = (0..12).chain(dead).collect();
         for (law, other, order) in [(LATENTS, &permuted, &order), (DEAD, &padded, &padded_order)] {
-            let mut other = alone(other);
-            other.truth = world.inputs().truth;
-            other.directions = Some(directions_of(&world, order));
+            let other = alone(other)
+                .with(&TRUTH, world.inputs().share(&TRUTH).unwrap())
+                .with(&DIRECTIONS, directions_of(&world, order));
             let other = run(metric, &other, profile, 0, 2).unwrap();
             assert_same_headline(metric, profile, law, &one, &other);
         }
@@ -428,40 +448,129 @@ fn the_order_of_latents_does_not_matter_and_dead_ones_add_nothing() {
 }
 
 #[test]
-fn a_pass_may_be_cut_anywhere() {
-    let inputs = Small::random(300, 10, 4, 13).inputs();
-    let budget = Budget::new(256 << 20);
+fn the_size_of_units_does_not_change_a_bit() {
+    // Five leaves of rows.
+    let inputs = Small::random(5000, 20, 5, 13).inputs();
+    let context = Context::silent(2, MEMORY).unwrap();
     for_every_metric(|metric, profile| {
-        let params = metric.card().params(profile, &BTreeMap::new()).unwrap();
-        let job = Job { inputs: &inputs, params: &params, profile, seed: 0, budget: &budget };
-        let Next::Pass(pass) = metric.start(&job).unwrap() else { return };
-        let absorb = |rows: std::ops::Range<usize>| {
-            let mut tally = pass.empty();
-            let rows = Rows {
-                codes: inputs.codes.as_ref().map(|codes| codes.view(rows.clone()).unwrap()),
-                embeddings: inputs.embeddings.as_ref().map(|store| store.tile(rows).unwrap()),
-            };
-            pass.absorb(&mut tally, &rows).unwrap();
-            tally
+        let recipe = recipe_of(metric, &inputs, &quick(metric), profile, 5).unwrap();
+        let with_units_of = |leaves: usize| {
+            let evaluation = Evaluation { unit_leaves: Some(leaves), ..Evaluation::default() };
+            match evaluation.run(metric, &inputs, &recipe, &context).unwrap() {
+                Evaluated::Done(result) => text(*result),
+                other => panic!("{}: {other:?}", title(metric, profile)),
+            }
         };
-        let whole = absorb(0..300);
-        let mut random = stream(17, "battery cuts", 0);
-        for _ in 0..5 {
-            let cut = index(301, &mut random);
-            let mut merged = absorb(0..cut);
-            merged.merge(absorb(cut..300)).unwrap();
-            assert!(close(&whole, &merged), "`{}` cut at {cut}", metric.card().name);
-            assert_eq!(Tally::from_bytes(&merged.to_bytes()).unwrap(), merged);
+        let one = with_units_of(1);
+        for leaves in [4, 64] {
+            assert!(one == with_units_of(leaves), "{}, units of {leaves} leaves", title(metric, profile));
         }
     });
 }
 
-/// Equal, but for the last places of sums.
-fn close(one: &Tally, other: &Tally) -> bool {
-    one.columns.iter().zip(&other.columns).all(|(a, b)| match (a, b) {
-        (Column::Sum(a), Column::Sum(b)) => a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-9 * a.abs().max(1.0)),
-        (a, b) => a == b,
-    })
+/// One evaluation of which every unit is run by itself, as other processes would.
+struct Driver<'a> {
+    metric: &'static dyn Metric,
+    inputs: &'a Inputs,
+    recipe: Recipe,
+    directory: tempfile::TempDir,
+}
+
+impl Driver<'_> {
+    fn call(&self, mode: Mode) -> Result<Evaluated> {
+        // Another process has its own threads and memory.
+        let context = Context::silent(1, MEMORY)?;
+        let evaluation = Evaluation { units: Some(self.directory.path()), mode, unit_leaves: None };
+        evaluation.run(self.metric, self.inputs, &self.recipe, &context)
+    }
+
+    /// Runs some units one by one, in reverse order.
+    fn run_units(&self, stage: &str, units: &[usize]) {
+        for &unit in units.iter().rev() {
+            let done = self.call(Mode::Units(stage.into(), unit..unit + 1)).unwrap();
+            assert!(matches!(done, Evaluated::Stored), "unit {unit} of {stage}: {done:?}");
+        }
+    }
+
+    /// The stage that waits for units, with what it waits for; the result if there is none.
+    fn merge(&self) -> std::result::Result<(String, Vec<usize>), Box<ResultFile>> {
+        match self.call(Mode::Merge).unwrap() {
+            Evaluated::Waiting { stage, missing } => Ok((stage, missing)),
+            Evaluated::Done(result) => Err(result),
+            Evaluated::Stored => panic!("merging stored units"),
+        }
+    }
+
+    /// Damages the file of one unit of a stage and deletes that of another; returns both units.
+    fn spoil(&self, stage: &str, units: &[usize]) -> Vec<usize> {
+        let file = |unit: usize| {
+            let entries = std::fs::read_dir(self.directory.path()).unwrap().map(|entry| entry.unwrap().path());
+            let is_unit = |path: &std::path::PathBuf| {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                name.contains(stage) && name.ends_with(&format!("x{unit:06}"))
+            };
+            entries.into_iter().find(is_unit).unwrap_or_else(|| panic!("no file of unit {unit} of {stage}"))
+        };
+        let (first, last) = (units[0], units[units.len() - 1]);
+        let mut bytes = std::fs::read(file(first)).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(file(first), bytes).unwrap();
+        if last == first {
+            return vec![first];
+        }
+        std::fs::remove_file(file(last)).unwrap();
+        vec![first, last]
+    }
+}
+
+#[test]
+fn units_run_one_by_one_give_the_same_bits() {
+    let inputs = Small::random(2500, 20, 5, 3).inputs();
+    for_every_metric(|metric, profile| {
+        let name = title(metric, profile);
+        let recipe = recipe_of(metric, &inputs, &quick(metric), profile, 5).unwrap();
+        let driver = Driver { metric, inputs: &inputs, recipe, directory: tempfile::tempdir().unwrap() };
+        let mut stages: Vec<String> = Vec::new();
+        let result = loop {
+            let (stage, missing) = match driver.merge() {
+                Ok(waiting) => waiting,
+                Err(result) => break result,
+            };
+            assert!(!missing.is_empty() && !stages.contains(&stage), "{name} waits for {stage} twice: {missing:?}");
+            driver.run_units(&stage, &missing);
+            let spoiled = driver.spoil(&stage, &missing);
+            assert_eq!(driver.merge().ok(), Some((stage.clone(), spoiled.clone())), "{name}");
+            driver.run_units(&stage, &spoiled);
+            stages.push(stage);
+        };
+        let local = run(metric, &inputs, profile, 5, 2).unwrap();
+        assert!(text(*result) == text(local), "{name} unit by unit, in {} stages", stages.len());
+        // What a worker is asked for must be what its own replay finds.
+        if let Some(stage) = stages.first() {
+            let other = format!("{}0", &stage[..stage.len() - 1]);
+            let other = if other == *stage { format!("{}1", &stage[..stage.len() - 1]) } else { other };
+            let again = Driver { directory: tempfile::tempdir().unwrap(), ..driver };
+            assert!(matches!(again.call(Mode::Units(other, 0..1)), Err(Error::Bug(_))), "{name}");
+        }
+    });
+}
+
+#[test]
+fn memory_is_returned_and_cancelled_work_stops() {
+    let inputs = Small::random(300, 10, 4, 13).inputs();
+    for_every_metric(|metric, profile| {
+        let name = title(metric, profile);
+        let recipe = recipe_of(metric, &inputs, &quick(metric), profile, 0).unwrap();
+        let context = Context::silent(2, MEMORY).unwrap();
+        let evaluation = Evaluation::default();
+        evaluation.run(metric, &inputs, &recipe, &context).unwrap();
+        assert_eq!(context.budget().left(), MEMORY, "{name} keeps memory");
+        context.cancel();
+        let stopped = evaluation.run(metric, &inputs, &recipe, &context);
+        assert!(matches!(stopped, Err(Error::Cancelled)), "{name}: {stopped:?}");
+        assert_eq!(context.budget().left(), MEMORY, "{name} keeps memory when it is cancelled");
+    });
 }
 
 #[test]

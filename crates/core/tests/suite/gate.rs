@@ -4,7 +4,7 @@ use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use etalon::budget::Budget;
+use etalon::context::Budget;
 use etalon::error::Result;
 use etalon::input::{
     Finite, Rows, Shape, Source, open_rows, plain_f32, read_rows, read_sparse, read_table, read_tensors,
@@ -457,6 +457,45 @@ fn parquet_as_rows_and_as_text() {
     assert_eq!(table.header, ["name", "n"]);
     assert_eq!(table.cells, [["wing", "-1"], ["", "0"], ["tail", "7"]]);
     assert_eq!(table.place(1), "row 1");
+}
+
+/// A file of `tests/golden/parquet`, every page of which has a checksum.
+fn checked_parquet(name: &str) -> Vec<u8> {
+    std::fs::read(crate::golden("parquet").join(name)).unwrap()
+}
+
+#[test]
+fn a_flipped_bit_of_a_parquet_page_is_noticed() {
+    let place = Place::new();
+    let expected: Vec<f32> = (1..=36).map(|value| value as f32).collect();
+    for name in ["plain.parquet", "packed.parquet"] {
+        assert_eq!(rows(&place.write(name, &checked_parquet(name)), None).unwrap().values, expected);
+    }
+    // One bit, as a disk might flip it: 19 becomes -19.
+    let mut bytes = checked_parquet("plain.parquet");
+    let at = bytes.windows(4).position(|four| four == 19f32.to_le_bytes()).unwrap();
+    bytes[at + 3] ^= 0x80;
+    let error = why(rows(&place.write("x.parquet", &bytes), None));
+    assert!(error.contains("checksum (CRC)") && error.contains("help: ") && error.contains("x.parquet"), "{error}");
+}
+
+#[test]
+fn parquet_headers_that_keep_the_reader_busy() {
+    let place = Place::new();
+    // Ten times field 100, which nobody knows, with a list of 2³¹ - 1 truth values, which take no bytes.
+    let endless = [0x09, 0xc8, 0x01, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07].repeat(10);
+    let bytes = checked_parquet("plain.parquet");
+    let length = u32::from_le_bytes(*bytes[..bytes.len() - 4].last_chunk().unwrap()) as usize;
+    let (pages, footer) = bytes[..bytes.len() - 8].split_at(bytes.len() - 8 - length);
+    let longer = [&footer[..length - 1], &endless, &[0]].concat();
+    let end = (longer.len() as u32).to_le_bytes();
+    let path = place.write("x.parquet", &[pages, &longer, &end, b"PAR1"].concat());
+    assert!(why(rows(&path, None)).contains("footer"));
+    // The same in the header of the first page.
+    let mut header = [&[0x15, 0, 0x15, 0, 0x15, 0][..], &endless, &[0]].concat();
+    header.extend(&bytes[4 + header.len()..]);
+    let path = place.write("y.parquet", &[b"PAR1", &header[..]].concat());
+    assert!(why(rows(&path, None)).contains("the page at byte 4"), "{}", why(rows(&path, None)));
 }
 
 #[test]

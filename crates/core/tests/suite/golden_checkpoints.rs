@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use etalon::budget::Budget;
 use etalon::codes::{Codes, CodesBuilder};
+use etalon::context::Budget;
 use etalon::input::{Finite, Source, read_rows};
 use etalon::sae::checkpoint::{FORMATS, Loaded, load, save};
-use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts, Pursuit};
+use etalon::sae::{Activation, Dictionary, Linear, MatchingPursuit, Normalisation, Parts};
 use etalon::store::ActivationStore;
 use serde_json::{Map, Value, json};
 
@@ -46,7 +46,7 @@ fn activations() -> ActivationStore {
     ActivationStore::from_rows(array(&golden("x.npy")), 24).unwrap()
 }
 
-fn encode(dictionary: &Linear, store: &ActivationStore) -> Codes {
+fn encode(dictionary: &dyn Dictionary, store: &ActivationStore) -> Codes {
     let mut out = CodesBuilder::new(dictionary.card().latents);
     dictionary.encode(&store.tile(0..store.rows()).unwrap(), &mut out).unwrap();
     out.finish()
@@ -62,7 +62,7 @@ fn dense(codes: &Codes) -> Vec<f32> {
     dense
 }
 
-fn decode(dictionary: &Linear, codes: &Codes, store: &ActivationStore) -> Vec<f32> {
+fn decode(dictionary: &dyn Dictionary, codes: &Codes, store: &ActivationStore) -> Vec<f32> {
     let mut out = vec![0.0; store.rows() * store.width()];
     let tile = store.tile(0..store.rows()).unwrap();
     dictionary.decode(&codes.all().unwrap(), Some(&tile), &mut out).unwrap();
@@ -82,11 +82,11 @@ fn every_program_agrees() {
     for (folder, below, recognised) in GOLDEN {
         let loaded = load(&golden(folder).join(below), &budget()).unwrap();
         assert_eq!(loaded.recognised, recognised);
-        let codes = encode(&loaded.dictionary, &store);
+        let codes = encode(&*loaded.dictionary, &store);
         assert!(codes.entries() > 64, "{folder} is almost silent");
         let far = distance(&dense(&codes), &array(&golden(folder).join("codes.npy")));
         assert!(far < 1e-5, "{folder}: codes differ by {far}");
-        let far = distance(&decode(&loaded.dictionary, &codes, &store), &array(&golden(folder).join("recon.npy")));
+        let far = distance(&decode(&*loaded.dictionary, &codes, &store), &array(&golden(folder).join("recon.npy")));
         assert!(far < 1e-5, "{folder}: reconstructions differ by {far}");
     }
 }
@@ -109,24 +109,24 @@ fn converted_dictionaries_are_the_same() {
     let scratch = tempfile::tempdir().unwrap();
     for (folder, below, _) in GOLDEN {
         let original = load(&golden(folder).join(below), &budget()).unwrap();
-        let codes = encode(&original.dictionary, &store);
+        let codes = encode(&*original.dictionary, &store);
         let own = scratch.path().join(folder).join("own");
-        save(&original.dictionary, &original.about, "etalon", &own).unwrap();
+        save(&*original.dictionary, &original.about, "etalon", &own).unwrap();
         // A second time changes nothing.
-        save(&original.dictionary, &original.about, "etalon", &own).unwrap();
+        save(&*original.dictionary, &original.about, "etalon", &own).unwrap();
         let again = load(&own, &budget()).unwrap();
         assert_eq!(again.dictionary.id(), original.dictionary.id());
         assert_eq!(again.about, original.about);
-        assert_eq!(encode(&again.dictionary, &store).id().unwrap(), codes.id().unwrap());
+        assert_eq!(encode(&*again.dictionary, &store).id().unwrap(), codes.id().unwrap());
 
         let theirs = scratch.path().join(folder).join("saelens");
-        save(&original.dictionary, &original.about, "saelens", &theirs).unwrap();
+        save(&*original.dictionary, &original.about, "saelens", &theirs).unwrap();
         let again = load(&theirs, &budget()).unwrap();
         assert!(again.recognised.starts_with("SAELens 6, "), "{}", again.recognised);
         assert!(again.notes.is_empty());
-        let there = encode(&again.dictionary, &store);
+        let there = encode(&*again.dictionary, &store);
         assert!(distance(&dense(&there), &dense(&codes)) < 1e-6, "{folder}");
-        let (one, two) = (decode(&original.dictionary, &codes, &store), decode(&again.dictionary, &there, &store));
+        let (one, two) = (decode(&*original.dictionary, &codes, &store), decode(&*again.dictionary, &there, &store));
         assert!(distance(&two, &one) < 1e-6, "{folder}");
     }
 }
@@ -173,7 +173,7 @@ fn pursuits_keep_their_rule() {
             bias: vec![0.0; 24],
             subtract_bias: true,
             input: Normalisation::None,
-            activation: Activation::Pursuit(Pursuit { k: 3, signed }),
+            activation: Activation::Pursuit(MatchingPursuit { k: 3, signed }),
         })
         .unwrap();
         let codes = encode(&dictionary, &store);
@@ -190,7 +190,8 @@ fn pursuits_keep_their_rule() {
         let out = scratch.path().join(format!("own-{signed}"));
         save(&dictionary, &Map::new(), "etalon", &out).unwrap();
         let again = load(&out, &budget()).unwrap().dictionary;
-        assert_eq!((again.id(), again.activation()), (dictionary.id(), dictionary.activation()));
+        let kept = again.downcast_ref::<Linear>().unwrap().activation();
+        assert_eq!((again.id(), kept), (dictionary.id(), dictionary.activation()));
         let error = save(&dictionary, &Map::new(), "saelens", &scratch.path().join("theirs")).unwrap_err().to_string();
         assert!(error.contains("matching pursuit"), "{error}");
         ids.push(again.id());
@@ -237,7 +238,7 @@ fn settings_of_old_saelens_mean_the_same() {
         })
         .unwrap();
         assert!(old.recognised.starts_with("SAELens (settings from before version 6)"), "{}", old.recognised);
-        assert_eq!(encode(&old.dictionary, &store).id().unwrap(), encode(&new.dictionary, &store).id().unwrap());
+        assert_eq!(encode(&*old.dictionary, &store).id().unwrap(), encode(&*new.dictionary, &store).id().unwrap());
     }
 }
 
@@ -249,8 +250,8 @@ fn every_normalisation_of_saelens() {
         let tile = store.tile(0..store.rows()).unwrap();
         let values = tile.values.iter().map(|value| value * scale).collect();
         let scaled = ActivationStore::from_rows(values, 24).unwrap();
-        let codes = encode(&plain.dictionary, &scaled);
-        let back = decode(&plain.dictionary, &codes, &scaled).iter().map(|value| value / scale).collect::<Vec<f32>>();
+        let codes = encode(&*plain.dictionary, &scaled);
+        let back = decode(&*plain.dictionary, &codes, &scaled).iter().map(|value| value / scale).collect::<Vec<f32>>();
         (dense(&codes), back)
     };
     let warned = saelens("sl_standard", |cfg| {
@@ -266,9 +267,9 @@ fn every_normalisation_of_saelens() {
     })
     .unwrap();
     let (codes, back) = expected(1.5);
-    let found = encode(&scaled.dictionary, &store);
+    let found = encode(&*scaled.dictionary, &store);
     assert!(distance(&dense(&found), &codes) < 1e-6);
-    assert!(distance(&decode(&scaled.dictionary, &found, &store), &back) < 1e-6);
+    assert!(distance(&decode(&*scaled.dictionary, &found, &store), &back) < 1e-6);
 
     let constant = saelens("sl_standard", |cfg| {
         cfg.insert("normalize_activations".into(), json!("constant_norm_rescale"));
@@ -278,9 +279,9 @@ fn every_normalisation_of_saelens() {
     let row = store.tile(5..6).unwrap().values.to_vec();
     let scale = 24f32.sqrt() / row.iter().map(|value| value * value).sum::<f32>().sqrt();
     let (codes, back) = expected(scale);
-    let found = encode(&constant.dictionary, &store);
+    let found = encode(&*constant.dictionary, &store);
     assert!(distance(&dense(&found)[5 * 64..6 * 64], &codes[5 * 64..6 * 64]) < 1e-6);
-    let found = decode(&constant.dictionary, &found, &store);
+    let found = decode(&*constant.dictionary, &found, &store);
     assert!(distance(&found[5 * 24..6 * 24], &back[5 * 24..6 * 24]) < 1e-6);
 
     let error = saelens("sl_standard", |cfg| {
@@ -293,12 +294,13 @@ fn every_normalisation_of_saelens() {
 #[test]
 fn selection_by_the_norm_of_directions_is_folded_in() {
     let store = activations();
-    let plain = load(&golden("sl_topk"), &budget()).unwrap().dictionary.parts();
+    let plain = load(&golden("sl_topk"), &budget()).unwrap().dictionary;
+    let plain = plain.downcast_ref::<Linear>().unwrap().parts();
     let folded = saelens("sl_topk", |cfg| {
         cfg.insert("rescale_acts_by_decoder_norm".into(), json!(true));
     })
     .unwrap();
-    let codes = encode(&folded.dictionary, &store);
+    let codes = encode(&*folded.dictionary, &store);
     // Pre-activations times the norm, the six largest; decoded with directions of norm 1.
     let tile = store.tile(0..store.rows()).unwrap();
     for row in 0..store.rows() {
@@ -441,7 +443,7 @@ fn own_dictionaries_notice_every_change() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().join("own");
     let original = load(&golden("sl_gated"), &budget()).unwrap();
-    save(&original.dictionary, &Map::new(), "etalon", &directory).unwrap();
+    save(&*original.dictionary, &Map::new(), "etalon", &directory).unwrap();
     let file = directory.join("weights.safetensors");
     let whole = fs::read(&file).unwrap();
     for place in (0..whole.len()).step_by(61) {
@@ -469,14 +471,14 @@ fn own_dictionaries_notice_every_change() {
     fs::write(&settings, &text).unwrap();
     // Another dictionary does not go over it, nor over anything else.
     let other = load(&golden("sl_topk"), &budget()).unwrap();
-    let error = save(&other.dictionary, &Map::new(), "etalon", &directory).unwrap_err().to_string();
+    let error = save(&*other.dictionary, &Map::new(), "etalon", &directory).unwrap_err().to_string();
     assert!(error.contains("other files"), "{error}");
     assert!(
-        save(&other.dictionary, &Map::new(), "gemma_scope", &directory).unwrap_err().to_string().contains("saelens")
+        save(&*other.dictionary, &Map::new(), "gemma_scope", &directory).unwrap_err().to_string().contains("saelens")
     );
     // Weights without settings are the remains of a run that was stopped.
     fs::remove_file(&settings).unwrap();
-    save(&other.dictionary, &Map::new(), "etalon", &directory).unwrap();
+    save(&*other.dictionary, &Map::new(), "etalon", &directory).unwrap();
     assert_eq!(load(&directory, &budget()).unwrap().dictionary.id(), other.dictionary.id());
 }
 
@@ -514,9 +516,9 @@ fn llama_scope_by_hand() {
     assert_eq!(loaded.recognised, "Llama Scope, jumprelu, 4 → 2");
     // p = (0.5 · x₀, 0.5 · x₁ + 1), threshold 3 · 0.5. Decoded: twice the codes, and twice the bias.
     let store = ActivationStore::from_rows(vec![4.0, 2.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0], 4).unwrap();
-    let codes = encode(&loaded.dictionary, &store);
+    let codes = encode(&*loaded.dictionary, &store);
     assert_eq!(dense(&codes), [2.0, 2.0, 0.0, 0.0]);
-    assert_eq!(decode(&loaded.dictionary, &codes, &store), [4.0, 4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 2.0]);
+    assert_eq!(decode(&*loaded.dictionary, &codes, &store), [4.0, 4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 2.0]);
     assert!(load(&scratch.path().join("checkpoints/final.safetensors"), &budget()).is_ok());
     settings("blocks.1.hook_mlp_out");
     assert!(load(scratch.path(), &budget()).unwrap_err().to_string().contains("transcoder"));

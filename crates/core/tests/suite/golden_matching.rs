@@ -1,10 +1,10 @@
 //! The matchers in profile `reference` against the released program of the paper; see `tests/golden/matching/README.md`.
 
 use etalon::codes::Latent;
-use etalon::kernel::nnls;
 use etalon::labels::Concept;
 use etalon::results::{Cells, Profile, Scores};
-use etalon::run::Inputs;
+use etalon::run::{CODES, Inputs, LABELS};
+use etalon_kernel::nnls;
 use serde_json::Value;
 
 use crate::{golden_json, matching_inputs};
@@ -89,7 +89,7 @@ fn one_to_one_agrees() {
 
 /// For each concept, how many of the latents with the best F1 alone form a set that no tie makes ambiguous.
 fn unambiguous(inputs: &Inputs) -> Vec<Vec<bool>> {
-    let (codes, labels) = (inputs.codes.as_ref().unwrap(), inputs.labels.as_ref().unwrap());
+    let (codes, labels) = (inputs.get(&CODES).unwrap(), inputs.get(&LABELS).unwrap());
     let columns = codes.columns().unwrap();
     let of_concept = |concept: u32| {
         let yes = labels.yes(Concept(concept));

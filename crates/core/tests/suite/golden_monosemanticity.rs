@@ -3,6 +3,7 @@
 //! That program walks over all pairs; our sums come in another order (about 1e-15 here), so 1e-9 is ample.
 
 use etalon::results::Profile;
+use etalon::run::CODES;
 
 use crate::{golden_json, matching_inputs, scores};
 
@@ -10,7 +11,7 @@ use crate::{golden_json, matching_inputs, scores};
 fn every_latent_agrees() {
     let inputs = matching_inputs();
     let expected = &golden_json("matching/expected.json")["ms"];
-    let mut wanted = vec![None; inputs.codes.as_ref().unwrap().latents()];
+    let mut wanted = vec![None; inputs.get(&CODES).unwrap().latents()];
     for (latent, score) in expected["latents"].as_array().unwrap().iter().zip(expected["score"].as_array().unwrap()) {
         wanted[latent.as_u64().unwrap() as usize] = score.as_f64();
     }

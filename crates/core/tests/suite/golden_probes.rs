@@ -13,14 +13,14 @@
 //! `Adam(lr=0.01, eps=1e-12)` (so small that it does not matter where it is added) on all rows at once.
 
 use etalon::codes::{Codes, Latent};
-use etalon::kernel::bits::Bits;
-use etalon::probe::adamw::{AdamW, Shown};
 use etalon::probe::design::Design;
-use etalon::probe::few::{Few, Penalty};
 use etalon::probe::logistic::{Logistic, Probe, Target};
 use etalon::probe::mlp::{Lesson, Mlp, Network};
+use etalon::probe::newton::{Few, Penalty};
 use etalon::probe::ridge::Ridge;
+use etalon::probe::saebench_probe::{AdamW, Shown};
 use etalon::probe::tree::{Sample, Tree};
+use etalon_kernel::bits::Bits;
 use serde_json::Value;
 
 struct Golden {

@@ -1,7 +1,7 @@
 //! Kernels against the numbers of SciPy and scikit-learn in `tests/golden/stats.json`.
 
-use etalon::kernel::assignment::assign;
-use etalon::kernel::statistics::{area_under_curve, pearson, spearman};
+use etalon_kernel::assignment::assign;
+use etalon_kernel::statistics::{area_under_curve, pearson, spearman};
 use serde_json::Value;
 
 fn golden(section: &str) -> Value {

@@ -5,9 +5,12 @@
 
 use std::path::Path;
 
-use etalon::budget::Budget;
+use etalon::context::Budget;
 use etalon::input::{Finite, Source, Tensor, Tensors, read_rows, read_tensors};
 use etalon::sae::arch;
+use etalon::sae::arch::params::{
+    ANNEAL_START, BANDWIDTH, EXPONENT_UPDATES, EXPONENTS, GROUPS, PENALTY, QUEUE, SPARSITY_WARMUP, TARGET_L0,
+};
 use etalon::sae::train::{Preset, Settings, Trainer};
 use serde_json::Value;
 
@@ -24,21 +27,30 @@ fn settings(arch: &str, params: &Value) -> Settings {
     settings.steps = count("steps").unwrap();
     settings.rate = number("lr").unwrap();
     settings.warmup = count("warmup_steps").unwrap();
-    settings.sparsity_warmup = count("sparsity_warmup_steps").unwrap_or(settings.sparsity_warmup);
     settings.k = count("k").map_or(settings.k, |k| k as usize);
-    for name in ["l1_penalty", "sparsity_penalty", "initial_sparsity_penalty"] {
-        settings.penalty = number(name).unwrap_or(settings.penalty);
+    if let Some(steps) = count("sparsity_warmup_steps") {
+        settings = settings.with(&SPARSITY_WARMUP, steps);
     }
-    settings.target_l0 = number("target_l0").unwrap_or(settings.target_l0);
-    settings.bandwidth = number("bandwidth").map_or(settings.bandwidth, |width| width as f32);
+    for name in ["l1_penalty", "sparsity_penalty", "initial_sparsity_penalty"] {
+        if let Some(penalty) = number(name) {
+            settings = settings.with(&PENALTY, penalty);
+        }
+    }
+    if let Some(target) = number("target_l0") {
+        settings = settings.with(&TARGET_L0, target);
+    }
+    if let Some(width) = number("bandwidth") {
+        settings = settings.with(&BANDWIDTH, width as f32);
+    }
     if let Some(groups) = params["group_fractions"].as_array() {
-        settings.groups = groups.iter().map(|group| group.as_f64().unwrap()).collect();
+        settings = settings.with(&GROUPS, groups.iter().map(|group| group.as_f64().unwrap()).collect());
     }
     if let (Some(start), Some(end)) = (number("p_start"), number("p_end")) {
-        settings.exponents = (start, end);
-        settings.anneal_start = count("anneal_start").unwrap();
-        settings.exponent_updates = count("n_sparsity_updates").unwrap() as usize;
-        settings.queue = count("sparsity_queue_length").unwrap() as usize;
+        settings = settings
+            .with(&EXPONENTS, (start, end))
+            .with(&ANNEAL_START, count("anneal_start").unwrap())
+            .with(&EXPONENT_UPDATES, count("n_sparsity_updates").unwrap() as usize)
+            .with(&QUEUE, count("sparsity_queue_length").unwrap() as usize);
     }
     settings
 }

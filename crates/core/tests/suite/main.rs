@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod battery;
+mod contributing;
 mod gate;
 mod golden_checkpoints;
 mod golden_cknna;
@@ -18,17 +19,17 @@ mod store;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
-use etalon::budget::Budget;
+use etalon::context::Context;
 use etalon::error::Result;
-use etalon::input::Finite;
+use etalon::load::{Given, Opening};
 use etalon::metrics::{Metric, evaluate, find, recipe};
-use etalon::progress::Silent;
-use etalon::results::{Profile, ResultFile, Scores};
-use etalon::run::{Engine, Inputs};
-use etalon::study::Paths;
+use etalon::results::{Profile, Recipe, ResultFile, Scores};
+use etalon::run::Inputs;
 use serde_json::Value;
+
+/// The memory limit of most tests.
+const MEMORY: u64 = 1 << 30;
 
 /// A file below `tests/golden`.
 fn golden(name: &str) -> PathBuf {
@@ -42,13 +43,10 @@ fn golden_json(name: &str) -> Value {
 
 /// Everything in `tests/golden/matching`, read as the program reads it.
 fn matching_inputs() -> Inputs {
-    let paths = Paths {
-        codes: Some("codes.npy".into()),
-        embeddings: Some("embeddings.npy".into()),
-        labels: Some("labels.npy".into()),
-        ..Paths::default()
-    };
-    paths.load(&golden("matching"), Finite::Refuse, &Budget::new(1 << 30)).unwrap()
+    let given =
+        Given::default().with("codes", "codes.npy").with("embeddings", "embeddings.npy").with("labels", "labels.npy");
+    let context = Context::silent(1, MEMORY).unwrap();
+    given.open(&Opening::at(&golden("matching")), &context).unwrap().inputs
 }
 
 /// A metric by itself, with the time it took left out.
@@ -60,13 +58,22 @@ fn run(
     seed: u64,
     threads: usize,
 ) -> Result<ResultFile> {
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel)?;
-    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let recipe = recipe(metric, inputs, &given, profile, seed)?;
-    let mut result = evaluate(metric, inputs, recipe, &engine)?;
+    let context = Context::silent(threads, MEMORY)?;
+    let mut result = evaluate(metric, inputs, &recipe_of(metric, inputs, given, profile, seed)?, &context)?;
     result.seconds = 0.0;
     Ok(result)
+}
+
+/// What an evaluation with some parameters will be.
+fn recipe_of(
+    metric: &dyn Metric,
+    inputs: &Inputs,
+    given: &[(&str, &str)],
+    profile: Profile,
+    seed: u64,
+) -> Result<Recipe> {
+    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    recipe(metric, inputs, &given, profile, seed)
 }
 
 /// The scores of a metric by name.

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use etalon::codes::Codes;
-use etalon::kernel::random::{stream, unit};
 use etalon::labels::{Annotations, Label};
 use etalon::metrics;
-use etalon::results::saebench::{self, Envelope};
+use etalon::report::saebench::{self, Envelope};
 use etalon::results::{Profile, Stored};
-use etalon::run::Inputs;
+use etalon::run::{CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, Inputs, LABELS};
 use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
 use etalon::store::ActivationStore;
+use etalon_kernel::random::{stream, unit};
 use serde_json::{Value, json};
 
 const METRICS: [&str; 7] = ["core", "sparse_probing", "sae_probes", "scr", "tpp", "absorption", "meta_structure"];
@@ -53,14 +53,12 @@ fn inputs() -> Inputs {
         input: Normalisation::None,
         activation: Activation::TopK(3),
     });
-    Inputs {
-        codes: Some(Arc::new(Codes::from_dense(&codes, LATENTS).unwrap())),
-        embeddings: Some(Arc::new(ActivationStore::from_rows(activations, WIDTH).unwrap())),
-        labels: Some(Arc::new(Annotations::new(names, rows, label).unwrap())),
-        directions: Some(Arc::new(ActivationStore::from_rows(directions, WIDTH).unwrap())),
-        dictionary: Some(Arc::new(dictionary.unwrap())),
-        ..Inputs::default()
-    }
+    Inputs::default()
+        .with(&CODES, Codes::from_dense(&codes, LATENTS).unwrap())
+        .with(&EMBEDDINGS, ActivationStore::from_rows(activations, WIDTH).unwrap())
+        .with(&LABELS, Annotations::new(names, rows, label).unwrap())
+        .with(&DIRECTIONS, ActivationStore::from_rows(directions, WIDTH).unwrap())
+        .with(&DICTIONARY, Arc::new(dictionary.unwrap()) as Arc<dyn Dictionary>)
 }
 
 fn results() -> Vec<Stored> {
@@ -68,7 +66,7 @@ fn results() -> Vec<Stored> {
     let about = BTreeMap::from([
         ("inputs".to_string(), json!("my score/core")),
         ("latents".to_string(), json!(LATENTS)),
-        ("architecture".to_string(), json!(inputs.dictionary.as_ref().unwrap().card().arch)),
+        ("architecture".to_string(), json!(inputs.get(&DICTIONARY).unwrap().card().arch)),
         ("training_tokens".to_string(), json!(5_000_000_000u64)),
     ]);
     let result = |name: &str| {

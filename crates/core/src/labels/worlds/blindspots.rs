@@ -7,11 +7,11 @@ use super::{
     Allowed, BLOCK_ROWS, Generated, Planted, Setting, Settings, World, WorldCard, WorldMaker, labels_of, normal,
     reserve,
 };
-use crate::budget::Budget;
 use crate::codes::{Codes, CodesBuilder};
-use crate::error::{Complaint, Result};
-use crate::kernel::random::{ChaCha8Rng, permutation, stream, unit};
+use crate::context::Budget;
+use crate::error::{InputError, Result};
 use crate::store::ActivationStore;
+use etalon_kernel::random::{ChaCha8Rng, permutation, stream, unit};
 
 pub(super) struct Blindspots;
 
@@ -179,7 +179,7 @@ impl Rule {
         // One is memorised, unless nothing is planted at all.
         let needed = usize::from(planted > 0) + 2 * (shared + own * models);
         if needed > features {
-            return Err(Complaint::new("there are too few features to plant so much")
+            return Err(InputError::new("there are too few features to plant so much")
                 .expected(format!("at least {needed} features"))
                 .found(features)
                 .advice("raise --features, or lower --planted or --models")

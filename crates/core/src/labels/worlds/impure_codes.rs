@@ -1,11 +1,11 @@
 //! `impure-codes`: concept scores that are right about their own concept and, if impure, also tell of the others.
 
 use super::{Allowed, BLOCK_ROWS, Setting, Settings, World, WorldCard, WorldMaker, labels_of, normal, reserve};
-use crate::budget::Budget;
 use crate::codes::CodesBuilder;
+use crate::context::Budget;
 use crate::error::Result;
-use crate::kernel::random::{ChaCha8Rng, index, permutation, stream, unit};
 use crate::store::ActivationStore;
+use etalon_kernel::random::{ChaCha8Rng, index, permutation, stream, unit};
 
 pub(super) struct ImpureCodes;
 
@@ -124,9 +124,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::kernel::statistics::area_under_curve;
     use crate::labels::worlds::make;
     use crate::labels::{Concept, Label};
+    use etalon_kernel::statistics::area_under_curve;
 
     fn world(mode: &str, rows: &str) -> World {
         let given = [("mode", mode), ("rows", rows)].map(|(name, value)| (name.to_string(), value.to_string()));

@@ -18,12 +18,12 @@ use rand_distr::{Distribution, StandardNormal};
 pub use settings::{Allowed, Setting, Settings};
 
 use super::{Annotations, PairSet};
-use crate::budget::Budget;
 use crate::codes::Codes;
-use crate::error::{Complaint, Result};
-use crate::kernel::bits::Bits;
-use crate::kernel::random::ChaCha8Rng;
+use crate::context::Budget;
+use crate::error::{InputError, Result};
 use crate::store::ActivationStore;
+use etalon_kernel::bits::Bits;
+use etalon_kernel::random::ChaCha8Rng;
 
 /// Data with known truth. Everything about rows is in the same order; everything about pairs too.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ pub fn find(name: &str) -> Option<&'static dyn WorldMaker> {
 pub fn make(name: &str, given: &BTreeMap<String, String>, seed: u64, budget: &Budget) -> Result<World> {
     let maker = find(name).ok_or_else(|| {
         let known: Vec<&str> = WORLDS.iter().map(|maker| maker.card().name).collect();
-        Complaint::new(format!("there is no world `{name}`")).expected(known.join(", "))
+        InputError::new(format!("there is no world `{name}`")).expected(known.join(", "))
     })?;
     maker.make(&Settings::of(maker.card(), given)?, seed, budget)
 }
@@ -175,10 +175,10 @@ fn labels_of(codes: &Codes, names: Vec<String>) -> Result<Annotations> {
 }
 
 /// Makes sure that rows and labels of a world fit in memory before it is made.
-fn reserve(rows: usize, width: usize, features: usize, budget: &Budget) -> Result<crate::budget::Taken> {
+fn reserve(rows: usize, width: usize, features: usize, budget: &Budget) -> Result<crate::context::Reservation> {
     let (rows, width, features) = (rows as u64, width as u64, features as u64);
     let bytes = rows.saturating_mul(width.saturating_mul(4).saturating_add(features / 4 + 64));
-    budget.take(bytes, format!("a world of {rows} rows of width {width} with {features} features"))
+    budget.reserve(bytes, format!("a world of {rows} rows of width {width} with {features} features"))
 }
 
 #[cfg(test)]

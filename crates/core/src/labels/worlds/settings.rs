@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::WorldCard;
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// Something that can be chosen about a world.
 pub struct Setting {
@@ -56,7 +56,7 @@ impl Setting {
             Allowed::Word(words) => words.contains(&text).then(|| json!(text)),
         };
         value.ok_or_else(|| {
-            Complaint::new(format!("`--{}` has a value it cannot take", self.name.replace('_', "-")))
+            InputError::new(format!("`--{}` has a value it cannot take", self.name.replace('_', "-")))
                 .expected(self.allowed.describe())
                 .found(format!("`{text}`"))
                 .advice(self.doc)
@@ -76,7 +76,7 @@ impl Settings {
     pub fn of(card: &WorldCard, given: &BTreeMap<String, String>) -> Result<Settings> {
         if let Some(name) = given.keys().find(|name| !card.settings.iter().any(|setting| setting.name == *name)) {
             let known: Vec<&str> = card.settings.iter().map(|setting| setting.name).collect();
-            return Err(Complaint::new(format!("the world `{}` has no setting `{name}`", card.name))
+            return Err(InputError::new(format!("the world `{}` has no setting `{name}`", card.name))
                 .expected(known.join(", "))
                 .into());
         }

@@ -3,12 +3,12 @@
 use rayon::prelude::*;
 
 use super::{Allowed, BLOCK_ROWS, Images, Setting, Settings, World, WorldCard, WorldMaker, labels_of, normal, reserve};
-use crate::budget::Budget;
 use crate::codes::{Codes, CodesBuilder};
+use crate::context::Budget;
 use crate::error::Result;
-use crate::kernel::random::{ChaCha8Rng, index, stream, unit};
 use crate::labels::{Concept, Pair, PairSet};
 use crate::store::ActivationStore;
+use etalon_kernel::random::{ChaCha8Rng, index, stream, unit};
 
 pub(super) struct Shapes;
 

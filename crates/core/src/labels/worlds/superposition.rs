@@ -3,12 +3,12 @@
 use rayon::prelude::*;
 
 use super::{Allowed, BLOCK_ROWS, Setting, Settings, World, WorldCard, WorldMaker, labels_of, normal, reserve};
-use crate::budget::Budget;
 use crate::codes::{Codes, CodesBuilder};
-use crate::error::{Complaint, Result};
-use crate::kernel::random::{ChaCha8Rng, index, permutation, stream, unit};
+use crate::context::Budget;
+use crate::error::{InputError, Result};
 use crate::labels::{Concept, Pair, PairSet};
 use crate::store::ActivationStore;
+use etalon_kernel::random::{ChaCha8Rng, index, permutation, stream, unit};
 
 pub(super) struct Superposition;
 
@@ -323,7 +323,7 @@ impl Rule {
             }
             return Ok((before, after, Change { added, removed }));
         }
-        Err(Complaint::new("no pair could be made: the parents of all leaf features fire too seldom")
+        Err(InputError::new("no pair could be made: the parents of all leaf features fire too seldom")
             .found(format!("no feature to add or remove in {TRIES} rows"))
             .advice("raise --active or lower --hierarchy")
             .into())
@@ -363,7 +363,7 @@ pub(super) fn rates(parent: &[Option<usize>], power: f64, active: f64) -> Result
     let (mut low, mut high) = (0.0, libm::pow(parent.len() as f64, power));
     let most = total(high);
     if active > most {
-        return Err(Complaint::new("so many features cannot fire at once")
+        return Err(InputError::new("so many features cannot fire at once")
             .expected(format!("--active of at most {most:.2} with these features and this hierarchy"))
             .found(active)
             .advice("raise --features, or lower --active, --power or --hierarchy")
@@ -466,9 +466,9 @@ mod tests {
 
     use super::*;
     use crate::codes::Latent;
-    use crate::kernel::product::dot;
-    use crate::kernel::statistics::mean;
     use crate::labels::worlds::make;
+    use etalon_kernel::product::dot;
+    use etalon_kernel::statistics::mean;
 
     fn world(settings: &[(&str, &str)]) -> World {
         let given: BTreeMap<String, String> =

@@ -2,11 +2,11 @@
 
 use super::impure_codes::correlated;
 use super::{Allowed, BLOCK_ROWS, Setting, Settings, World, WorldCard, WorldMaker, labels_of, reserve};
-use crate::budget::Budget;
 use crate::codes::CodesBuilder;
+use crate::context::Budget;
 use crate::error::Result;
-use crate::kernel::random::stream;
 use crate::store::ActivationStore;
+use etalon_kernel::random::stream;
 
 pub(super) struct TabularToy;
 
@@ -78,8 +78,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::kernel::statistics::pearson;
     use crate::labels::worlds::make;
+    use etalon_kernel::statistics::pearson;
 
     #[test]
     fn functions_by_hand() {

@@ -1,6 +1,7 @@
 //! What `absorption` says about itself.
 
-use crate::metrics::{Better, Card, Kind, Need, Output, Param};
+use crate::metrics::{Better, Card, Kind, Output, Param};
+use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, LABELS};
 
 pub(super) static CARD: Card = Card {
     name: "absorption",
@@ -34,7 +35,7 @@ pub(super) static CARD: Card = Card {
         It multiplies codes by cosines, which is the same once directions have length 1; here they may have any. In the profile \
         `reference` at least 20 classes are wanted, as there; the scores are the same.",
     interval: "Bootstrap over classes, 1000 resamples; the cut into training and test rows is kept.",
-    needs: &[Need::Codes, Need::Embeddings, Need::Labels, Need::Directions],
+    needs: &[&CODES, &EMBEDDINGS, &LABELS, &DIRECTIONS],
     uses: &[],
     headline: &[
         Output {

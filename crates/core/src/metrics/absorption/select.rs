@@ -5,8 +5,10 @@
 //! outside could help.
 
 use crate::codes::{Columns, Latent};
-use crate::probe::few::{Few, Penalty};
+use crate::context::Context;
+use crate::error::Result;
 use crate::probe::logistic::{Logistic, Probe, sigmoid};
+use crate::probe::newton::{Few, Penalty};
 
 /// Latents that are added at a time.
 const MORE: usize = 32;
@@ -16,18 +18,26 @@ const ROUNDS: usize = 12;
 const SLACK: f64 = 1e-3;
 
 /// The latents with a positive weight, the largest first; the lower latent among equals.
-pub(super) fn telling_latents(columns: &Columns, positive: &[bool], penalty: f64) -> Vec<u32> {
+pub(super) fn telling_latents(
+    columns: &Columns,
+    positive: &[bool],
+    penalty: f64,
+    context: &Context,
+) -> Result<Vec<u32>> {
     let rows = positive.len();
     let yes = positive.iter().filter(|yes| **yes).count();
     if yes == 0 || yes == rows {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     // The mean loss with such weights is this many times the sum with balanced ones.
     let share = 2.0 * (rows - yes) as f64 / (rows as f64).powi(2);
     let probe = Logistic { c: share / penalty, balanced: true, tolerance: 1e-4, steps: 60 };
     let weigh = Weigh { for_yes: rows as f64 / (2.0 * yes as f64), for_no: rows as f64 / (2.0 * (rows - yes) as f64) };
     let (mut chosen, mut table, mut fitted): (Vec<u32>, Vec<f32>, Option<Probe>) = (Vec::new(), Vec::new(), None);
+    let bytes = |chosen: usize| 16 * columns.latents() as u64 + 16 * rows as u64 + table_bytes(rows, chosen);
+    let mut memory = context.budget().reserve(bytes(0), "the latents that tell a class")?;
     for _ in 0..ROUNDS {
+        context.check()?;
         let scores = match &fitted {
             Some(fitted) => few(&table, chosen.len(), positive).scores(fitted),
             None => vec![0.0; rows],
@@ -46,23 +56,30 @@ pub(super) fn telling_latents(columns: &Columns, positive: &[bool], penalty: f64
         outside.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         // Behind those that are there, so that the next fit goes on from the last.
         chosen.extend(outside.iter().take(MORE).map(|(_, latent)| *latent));
+        memory.resize(bytes(chosen.len()), "the latents that tell a class")?;
         table = dense(columns, &chosen, rows);
-        fitted = probe.fit_few(&few(&table, chosen.len(), positive), Penalty::Absolute, fitted.as_ref());
+        let ready = few(&table, chosen.len(), positive).ready_all();
+        fitted = probe.fit_ready(&ready, Penalty::Absolute, fitted.as_ref(), context)?;
     }
     let weights = fitted.map(|fitted| fitted.weights).unwrap_or_default();
     let mut telling: Vec<(f64, u32)> = weights.into_iter().zip(chosen).filter(|(weight, _)| *weight > 0.0).collect();
     telling.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    telling.into_iter().map(|(_, latent)| latent).collect()
+    Ok(telling.into_iter().map(|(_, latent)| latent).collect())
 }
 
 /// Some latents as a table of rows.
 pub(super) fn dense(columns: &Columns, latents: &[u32], rows: usize) -> Vec<f32> {
     let mut table = vec![0.0; rows * latents.len()];
-    for (place, &latent) in latents.iter().enumerate() {
+    for (column, &latent) in latents.iter().enumerate() {
         let (at, values) = columns.latent(Latent(latent));
-        at.iter().zip(values).for_each(|(&row, &value)| table[row as usize * latents.len() + place] = value);
+        at.iter().zip(values).for_each(|(&row, &value)| table[row as usize * latents.len() + column] = value);
     }
     table
+}
+
+/// Bytes that a table of some latents and a fit on it need.
+pub(super) fn table_bytes(rows: usize, latents: usize) -> u64 {
+    20 * rows as u64 * latents as u64 + 16 * (latents as u64).pow(2)
 }
 
 /// A table whose columns are all used.
@@ -97,7 +114,7 @@ impl Weigh {
 mod tests {
     use super::*;
     use crate::codes::Codes;
-    use crate::kernel::random::{stream, unit};
+    use etalon_kernel::random::{stream, unit};
 
     #[test]
     fn the_latent_that_fires_with_the_class_is_found_among_noise() {
@@ -131,11 +148,15 @@ mod tests {
             }
         }
         let codes = Codes::from_dense(&values, latents).unwrap();
-        let found = telling_latents(codes.columns().unwrap(), &positive, 0.01);
+        let context = Context::silent(1, 1 << 20).unwrap();
+        let telling = |positive: &[bool], penalty: f64| {
+            telling_latents(codes.columns().unwrap(), positive, penalty, &context).unwrap()
+        };
+        let found = telling(&positive, 0.01);
         assert_eq!(found.first(), Some(&17));
         assert!(!found.contains(&18) && found.len() < latents);
-        assert!(telling_latents(codes.columns().unwrap(), &vec![false; rows], 0.01).is_empty());
+        assert!(telling(&vec![false; rows], 0.01).is_empty());
         // So large a penalty lets nobody in.
-        assert!(telling_latents(codes.columns().unwrap(), &positive, 100.0).is_empty());
+        assert!(telling(&positive, 100.0).is_empty());
     }
 }

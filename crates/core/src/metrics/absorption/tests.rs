@@ -1,17 +1,14 @@
 //! Worlds in which it is known what was absorbed.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use etalon_kernel::random::{stream, unit};
 
 use super::*;
-use crate::budget::Budget;
-use crate::kernel::random::unit;
-use crate::labels::Label;
-use crate::metrics::{evaluate, recipe};
-use crate::progress::Silent;
-use crate::results::Profile;
-use crate::run::{Engine, Inputs};
+use crate::codes::Codes;
+use crate::labels::{Annotations, Label};
+use crate::metrics::testing;
+use crate::results::{Cells, Profile};
+use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Inputs};
+use crate::store::ActivationStore;
 
 const WIDTH: usize = 8;
 
@@ -47,22 +44,15 @@ fn world(absorbed: impl Fn(usize) -> bool) -> Inputs {
         directions[latent * WIDTH + latent] = 1.0;
     }
     let yes = |row: usize, class: usize| if row % 3 == class { Label::Yes } else { Label::No };
-    Inputs {
-        codes: Some(Arc::new(Codes::from_dense(&codes, 6).unwrap())),
-        embeddings: Some(Arc::new(ActivationStore::from_rows(activations, WIDTH).unwrap())),
-        labels: Some(Arc::new(Annotations::new(vec!["a".into(), "b".into()], rows, yes).unwrap())),
-        directions: Some(Arc::new(ActivationStore::from_rows(directions, WIDTH).unwrap())),
-        ..Inputs::default()
-    }
+    Inputs::default()
+        .with(&CODES, Codes::from_dense(&codes, 6).unwrap())
+        .with(&EMBEDDINGS, ActivationStore::from_rows(activations, WIDTH).unwrap())
+        .with(&LABELS, Annotations::new(vec!["a".into(), "b".into()], rows, yes).unwrap())
+        .with(&DIRECTIONS, ActivationStore::from_rows(directions, WIDTH).unwrap())
 }
 
 fn run(inputs: &Inputs, given: &[(&str, &str)], profile: Profile) -> Result<Scores> {
-    let given: BTreeMap<String, String> =
-        given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let recipe = recipe(&Absorption, inputs, &given, profile, 0)?;
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(2, Budget::new(1 << 28), &Silent, &cancel)?;
-    Ok(evaluate(&Absorption, inputs, recipe, &engine)?.scores)
+    testing::scores(&Absorption, inputs, given, profile, 2)
 }
 
 fn value(scores: &Scores, key: &str) -> Option<f64> {
@@ -113,7 +103,6 @@ fn too_few_classes_are_undefined() {
 
 #[test]
 fn classes_that_nobody_can_tell_are_left_out() {
-    let mut inputs = world(|_| false);
     let rows = 600;
     let label = |row: usize, class: usize| match class {
         0 if row.is_multiple_of(3) => Label::Yes,
@@ -123,7 +112,7 @@ fn classes_that_nobody_can_tell_are_left_out() {
         _ => Label::No,
     };
     let names = ["a", "none", "all", "unknown"].map(String::from).to_vec();
-    inputs.labels = Some(Arc::new(Annotations::new(names, rows, label).unwrap()));
+    let inputs = world(|_| false).with(&LABELS, Annotations::new(names, rows, label).unwrap());
     let scores = run(&inputs, &[], Profile::Paper).unwrap();
     assert_eq!(scores.headline[0].n, 1);
     assert!(scores.notes[0].contains("3 of 4 classes"));

@@ -5,9 +5,9 @@ use super::halves::Halves;
 use super::measured::Measured;
 use crate::codes::Codes;
 use crate::error::Result;
-use crate::kernel::random::{index, stream};
-use crate::kernel::statistics::{pearson, spearman};
-use crate::run::Model;
+use crate::run::{CODES, GENERATED, Job};
+use etalon_kernel::random::{index, stream};
+use etalon_kernel::statistics::{pearson, spearman};
 
 /// What is compared between models.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,22 +67,17 @@ pub(super) fn resampled(shared: &[(f64, f64)], seed: u64, resample: u64) -> Opti
 
 /// The correlation of every pair of models (each with itself too) where one looks at one half of the prompts and the
 /// other at the other, averaged over both ways round. They share no row, so that they share no noise.
-pub(super) fn split(
-    measured: &Measured,
-    view: View,
-    real: &Codes,
-    models: &[Model],
-    seed: u64,
-    split: usize,
-) -> Result<Vec<Option<f64>>> {
+pub(super) fn split(measured: &Measured, view: View, split: usize, job: &Job<'_>) -> Result<Vec<Option<f64>>> {
+    let (real, models) = (job.get(&CODES)?, job.all(&GENERATED));
+    let bytes = (16 * (1 + 3 * models.len()) * measured.latents) as u64;
+    let _memory = job.budget().reserve(bytes, "sums over halves of the rows")?;
     // Split 0 is the null of `blindspots`.
-    let halves = Halves::new(real.rows(), seed, split + 1);
-    let half_rows = (0..real.rows()).filter(|&row| halves.first(row)).count();
-    let rows = [half_rows as f64, (real.rows() - half_rows) as f64];
-    let real = half_sums(real, &halves)?;
+    let halves = Halves { rows: real.rows(), seed: job.seed, split: split + 1 };
+    let rows = [halves.first_rows() as f64, (real.rows() - halves.first_rows()) as f64];
+    let real = half_sums(real, halves, job)?;
     let mut values: Vec<[Vec<Option<f64>>; 2]> = Vec::new();
-    for (model, concepts) in models.iter().zip(&measured.models) {
-        let made = half_sums(&model.codes, &halves)?;
+    for ((_, model), concepts) in models.iter().zip(&measured.models) {
+        let made = half_sums(&model.codes, halves, job)?;
         let half = |side: usize| -> Vec<Option<f64>> {
             let one = |latent: usize| {
                 // Concepts of the whole, so that both halves speak of the same.
@@ -106,11 +101,14 @@ pub(super) fn split(
 }
 
 /// The sum of every latent over the first half of the rows, and over the rest.
-fn half_sums(codes: &Codes, halves: &Halves) -> Result<[Vec<f64>; 2]> {
+fn half_sums(codes: &Codes, halves: Halves, job: &Job<'_>) -> Result<[Vec<f64>; 2]> {
     let mut sums = [vec![0.0; codes.latents()], vec![0.0; codes.latents()]];
     for first in (0..codes.rows()).step_by(4096) {
-        for (row, latents, values) in codes.view(first..(first + 4096).min(codes.rows()))?.iter() {
-            let into = &mut sums[usize::from(!halves.first(row))];
+        job.check()?;
+        let rows = first..(first + 4096).min(codes.rows());
+        let first_half = halves.first(rows.clone());
+        for (row, latents, values) in codes.view(rows)?.iter() {
+            let into = &mut sums[usize::from(!first_half.contains(row - first))];
             latents.iter().zip(values).for_each(|(&latent, &value)| into[latent as usize] += f64::from(value));
         }
     }

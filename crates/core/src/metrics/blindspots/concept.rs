@@ -2,15 +2,12 @@
 
 use super::bounds::bernstein;
 use super::sums::{Made, Real};
-use crate::results::Interval;
+use crate::results::{Interval, normal_quantile};
 
 /// The δ of a gap: 0.5 is aligned, below it the concept is generated too little.
 pub(super) fn delta(gap: f64, temperature: f64) -> f64 {
     1.0 / (1.0 + (-gap / temperature).exp())
 }
-
-/// The 97.5 % quantile of the standard normal distribution.
-const NORMAL: f64 = 1.959_963_984_540_054;
 
 /// A concept that fires somewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,7 +117,7 @@ impl Concept {
 
     /// The 95 % interval of the gap.
     pub fn interval(&self) -> Option<Interval> {
-        let reach = NORMAL * self.error?;
+        let reach = normal_quantile() * self.error?;
         Some(Interval { low: self.gap() - reach, high: self.gap() + reach })
     }
 

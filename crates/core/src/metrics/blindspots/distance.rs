@@ -1,11 +1,15 @@
 //! How far a generated row is from the real row of its prompt.
 
+use serde::{Deserialize, Serialize};
+
 use super::concept::delta;
-use crate::codes::Codes;
+use crate::codes::CodesView;
+use crate::context::Reserved;
 use crate::error::Result;
+use crate::run::{CODES, GENERATED, Job, Over, State, Work};
 
 /// One pair of rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Distance {
     /// The length of the difference.
     pub length: f64,
@@ -44,34 +48,58 @@ pub(super) fn walk(real: (&[u32], &[f32]), made: (&[u32], &[f32]), mut each: imp
     }
 }
 
-/// The distance of every pair of rows.
-pub(super) fn distances(real: &Codes, made: &Codes, temperature: f64) -> Result<Vec<Distance>> {
-    let length = |values: &[f32]| values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
-    let mut distances = Vec::with_capacity(real.rows());
-    for first in (0..real.rows()).step_by(4096) {
-        let rows = first..(first + 4096).min(real.rows());
-        let (real, made) = (real.view(rows.clone())?, made.view(rows.clone())?);
-        for place in 0..rows.len() {
+/// Consecutive pairs of rows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Distances(pub Vec<Distance>);
+
+impl State for Distances {
+    fn merge(&mut self, later: Distances) -> Result<()> {
+        self.0.extend(later.0);
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        size_of_val(&self.0[..]) as u64
+    }
+}
+
+impl Distances {
+    fn add(&mut self, real: &CodesView<'_>, made: &CodesView<'_>, temperature: f64) {
+        let length = |values: &[f32]| values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
+        for index in 0..real.rows() {
             let (mut square, mut sigmoid, mut either) = (0.0, 0.0, 0usize);
-            walk(real.row(place), made.row(place), |_, difference| {
+            walk(real.row(index), made.row(index), |_, difference| {
                 square += difference * difference;
                 sigmoid += (2.0 * delta(difference, temperature) - 1.0).abs();
                 either += 1;
             });
-            distances.push(Distance {
+            self.0.push(Distance {
                 length: square.sqrt(),
-                real: length(real.row(place).1),
-                generated: length(made.row(place).1),
+                real: length(real.row(index).1),
+                generated: length(made.row(index).1),
                 sigmoid: (either > 0).then(|| sigmoid / either as f64),
             });
         }
     }
-    Ok(distances)
+}
+
+/// The distance of every pair of rows, by model.
+pub(super) fn distances(temperature: f64, job: &Job<'_>, work: &mut Work<'_>) -> Result<Reserved<Vec<Distances>>> {
+    let models = job.all(&GENERATED);
+    let empty = || vec![Distances::default(); models.len()];
+    work.pass("distances of pairs of rows", Over::ROWS, empty, |found, rows| {
+        let real = rows.get(&CODES)?;
+        for (found, (_, model)) in found.iter_mut().zip(&models) {
+            found.add(&real, &model.codes.view(rows.range.clone())?, temperature);
+        }
+        Ok(())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codes::Codes;
 
     #[test]
     fn distances_by_hand() {
@@ -79,7 +107,9 @@ mod tests {
         // Row 1: nothing and nothing.
         let real = Codes::from_dense(&[3.0, 0.0, 4.0, 0.0, 0.0, 0.0], 3).unwrap();
         let made = Codes::from_dense(&[0.0, 0.0, 4.0, 0.0, 0.0, 0.0], 3).unwrap();
-        let found = distances(&real, &made, 1.0).unwrap();
+        let mut found = Distances::default();
+        found.add(&real.all().unwrap(), &made.all().unwrap(), 1.0);
+        let found = found.0;
         assert_eq!((found[0].length, found[0].real, found[0].generated), (3.0, 5.0, 4.0));
         assert!((found[0].sigmoid.unwrap() - 0.452_574).abs() < 1e-6);
         assert_eq!(found[0].normalised(), Some(3.0 / 9.0));

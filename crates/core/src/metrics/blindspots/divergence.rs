@@ -1,18 +1,19 @@
 //! `divergence`: which generated rows are far from the real row of their prompt, and which are suspiciously near.
 
-use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::distance::{Distance, distances, walk};
-use super::memorised::{Memory, NAMED, examine};
-use super::{POSITIVE, RANKED, SHARE, TEMPERATURE, output};
-use crate::codes::Codes;
-use crate::error::{Error, Result};
-use crate::kernel::product::dot;
-use crate::kernel::random::{index, permutation, stream};
-use crate::kernel::statistics::{mean, median};
-use crate::metrics::{Better, Card, Kind, Metric, Need, Param};
-use crate::results::{Cells, RESAMPLES, Scores, Table, percentile_interval};
-use crate::run::{Blocks, Column, Job, Next, Tally};
+use super::memorised::{Memory, examine};
+use super::ranking::keep_first;
+use super::{POSITIVE, RANKED, SHARE, TEMPERATURE, output, resampled};
+use crate::context::{Reservation, Reserved};
+use crate::error::Result;
+use crate::metrics::{Better, Card, Kind, Metric, Param};
+use crate::results::{Cells, Scores, Table, percentile_interval};
+use crate::run::{CODES, EMBEDDINGS, GENERATED, Job, Lazy, State, Work};
+use etalon_kernel::product::dot;
+use etalon_kernel::random::{index, permutation, stream};
+use etalon_kernel::statistics::{mean, median};
 
 /// How far generated rows are from real ones, pair by pair.
 pub struct Divergence;
@@ -53,8 +54,8 @@ static CARD: Card = Card {
     source: "Bohacek, Fel, Agrawala and Lubana, Section 5.4, Appendix A.4, Figures 11 and 12. The paper sorts by distance and \
         looks; ratios, neighbours and the count of similar rows are not in it.",
     interval: "Percentile bootstrap over rows, 1000 resamples, the same rows for all models. None for the share of candidates.",
-    needs: &[Need::Codes, Need::Models],
-    uses: &[Need::Embeddings],
+    needs: &[&CODES, &GENERATED],
+    uses: &[&EMBEDDINGS],
     headline: &[
         output("divergence", "median distance of pairs", POSITIVE, Better::Lower),
         output("divergence_normalised", "median distance as a share of both lengths", SHARE, Better::Lower),
@@ -73,237 +74,269 @@ impl Metric for Divergence {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let (codes, models) = (job.codes()?, job.models()?.len());
-        let each = 8 * (OF_PAIR as u64 * models as u64 + 3 * rayon::current_num_threads() as u64);
-        let what = format!("the distances of {} pairs for {models} models", codes.rows());
-        drop(job.budget.take((codes.rows() as u64).saturating_mul(each), what)?);
-        let temperature = job.number(TEMPERATURE.name)?;
-        Ok(Next::Blocks(Box::new(Pairing { models, temperature, examined: job.whole(EXAMINED.name)? })))
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let rows = job.get(&CODES)?.rows();
+        let distances = distances(job.number(TEMPERATURE.name)?, job, work)?;
+        let shuffled = shuffled(job, work)?;
+        let of_model = |model: usize| RowPairs {
+            distances: &distances[model].0,
+            shuffled: shuffled.0.get(model * rows..(model + 1) * rows).unwrap_or(&[]),
+        };
+        let pairs: Vec<RowPairs<'_>> = (0..distances.len()).map(of_model).collect();
+        let (examined, ranked) = (job.whole(EXAMINED.name)?, job.whole(RANKED.name)?);
+        let found = work.blocks("models", pairs.len(), |model| {
+            let _memory = job.budget().reserve(24 * rows as u64, "an order of all rows")?;
+            Ok(ModelRows {
+                medians: pairs[model].medians(0..rows),
+                nearest: nearest(&distances[model].0, examined),
+                largest: extreme(&distances[model].0, ranked, true),
+                smallest: extreme(&distances[model].0, ranked, false),
+            })
+        })?;
+        let nearest: Vec<&[usize]> = found.iter().map(|model| &model.nearest[..]).collect();
+        let memories = examine(&distances, &nearest, job, work)?;
+        let replicates = resampled(16 * rows as u64, job, work, |resample| {
+            let mut random = stream(job.seed, "divergence/rows", resample);
+            let drawn: Vec<usize> = (0..rows).map(|_| index(rows, &mut random)).collect();
+            over_models(pairs.iter().map(|pairs| pairs.medians(drawn.iter().copied())))
+        })?;
+        let compared = ComparedRows { rows, pairs, found: &found, memories: &memories };
+        compared.scores(&replicates, job)
     }
 }
 
-/// One block per model.
-struct Pairing {
-    models: usize,
-    temperature: f64,
-    examined: usize,
+/// The distances of rows to real rows of other prompts, model by model.
+#[derive(Default, Serialize, Deserialize)]
+struct Shuffled(Vec<f64>);
+
+impl State for Shuffled {
+    fn merge(&mut self, later: Shuffled) -> Result<()> {
+        self.0.extend(later.0);
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        size_of_val(&self.0[..]) as u64
+    }
 }
 
-/// Numbers that are kept of a pair: d, normalised, sigmoid, shuffled.
-const OF_PAIR: usize = 4;
-/// Numbers of an examined row: row, ratio, candidate, alike, neighbours (−1 where there are fewer).
-const OF_MEMORY: usize = 4 + NAMED;
-
-fn written(value: Option<f64>) -> f64 {
-    value.unwrap_or(f64::NEG_INFINITY)
+/// For every row another one: the next in a random order.
+struct OtherRows {
+    of_row: Vec<usize>,
+    _memory: Reservation,
 }
 
-fn read(value: f64) -> Option<f64> {
-    value.is_finite().then_some(value)
+impl OtherRows {
+    fn new(rows: usize, job: &Job<'_>) -> Result<OtherRows> {
+        let memory = job.budget().reserve(16 * rows as u64, "a random order of the rows")?;
+        let order = permutation(rows, &mut stream(job.seed, "divergence/shuffled", 0));
+        let mut of_row = vec![0; rows];
+        for (position, &row) in order.iter().enumerate() {
+            of_row[row] = order[(position + 1) % rows];
+        }
+        Ok(OtherRows { of_row, _memory: memory })
+    }
+}
+
+/// Rows of a block.
+const ROWS: usize = 1 << 14;
+
+/// The distance of every generated row to a real row of another prompt; nothing if there is no other.
+fn shuffled(job: &Job<'_>, work: &mut Work<'_>) -> Result<Reserved<Shuffled>> {
+    let (real, models) = (job.get(&CODES)?, job.all(&GENERATED));
+    let rows = real.rows();
+    let blocks = if rows > 1 { rows.div_ceil(ROWS) } else { 0 };
+    let others = Lazy::new(|| OtherRows::new(rows, job));
+    work.fold_with(
+        &others,
+        "blocks of shuffled rows",
+        models.len() * blocks,
+        Shuffled::default,
+        |others, found, block| {
+            let (real, made) = (real.all()?, models[block / blocks].1.codes.all()?);
+            let first = block % blocks * ROWS;
+            for row in first..(first + ROWS).min(rows) {
+                let mut square = 0.0;
+                walk(real.row(others.of_row[row]), made.row(row), |_, difference| square += difference * difference);
+                found.0.push(square.sqrt());
+            }
+            Ok(())
+        },
+    )
+}
+
+/// Medians over rows.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Medians {
+    distance: Option<f64>,
+    normalised: Option<f64>,
+    sigmoid: Option<f64>,
+    shuffled: Option<f64>,
+}
+
+/// All pairs of rows of a model.
+#[derive(Clone, Copy)]
+struct RowPairs<'a> {
+    distances: &'a [Distance],
+    /// The distance to a row of another prompt; empty if there is none.
+    shuffled: &'a [f64],
+}
+
+impl RowPairs<'_> {
+    fn medians(&self, rows: impl Iterator<Item = usize> + Clone) -> Medians {
+        let of =
+            |number: &dyn Fn(usize) -> Option<f64>| median(&mut rows.clone().filter_map(number).collect::<Vec<f64>>());
+        Medians {
+            distance: of(&|row| Some(self.distances[row].length)),
+            normalised: of(&|row| self.distances[row].normalised()),
+            sigmoid: of(&|row| self.distances[row].sigmoid),
+            shuffled: of(&|row| self.shuffled.get(row).copied()),
+        }
+    }
+}
+
+/// Means over models.
+fn over_models(medians: impl Iterator<Item = Medians>) -> Medians {
+    let medians: Vec<Medians> = medians.collect();
+    let over = |number: fn(&Medians) -> Option<f64>| mean(&medians.iter().filter_map(number).collect::<Vec<f64>>());
+    Medians {
+        distance: over(|one| one.distance),
+        normalised: over(|one| one.normalised),
+        sigmoid: over(|one| one.sigmoid),
+        shuffled: over(|one| one.shuffled),
+    }
+}
+
+/// What is found among all rows of a model.
+#[derive(Serialize, Deserialize)]
+struct ModelRows {
+    medians: Medians,
+    /// The rows with the smallest normalised distance, ascending by row.
+    nearest: Vec<usize>,
+    /// The rows with the largest distance, and with the smallest.
+    largest: Vec<usize>,
+    smallest: Vec<usize>,
 }
 
 /// The rows with the smallest normalised distance, ascending by row.
 fn nearest(all: &[Distance], keep: usize) -> Vec<usize> {
-    let key = |row: &usize| all[*row].normalised().unwrap_or(f64::INFINITY);
-    let mut rows: Vec<usize> = (0..all.len()).collect();
-    rows.sort_by(|a, b| key(a).total_cmp(&key(b)).then(a.cmp(b)));
-    rows.truncate(keep);
+    let mut rows: Vec<(Option<f64>, usize)> = all.iter().map(Distance::normalised).zip(0..).collect();
+    keep_first(&mut rows, keep, |(a, row), (b, other)| {
+        // Rows without a distance come last.
+        let order = match (a, b) {
+            (Some(a), Some(b)) => a.total_cmp(b),
+            (a, b) => a.is_none().cmp(&b.is_none()),
+        };
+        order.then(row.cmp(other))
+    });
+    let mut rows: Vec<usize> = rows.into_iter().map(|(_, row)| row).collect();
     rows.sort_unstable();
     rows
 }
 
-/// The distance of every generated row to a real row of another prompt: the next one in a random order.
-fn shuffled(real: &Codes, made: &Codes, seed: u64) -> Result<Vec<f64>> {
-    let order = permutation(real.rows(), &mut stream(seed, "divergence/shuffled", 0));
-    let (real, made) = (real.all()?, made.all()?);
-    let mut lengths = vec![f64::NEG_INFINITY; order.len()];
-    for (place, &row) in order.iter().enumerate().filter(|_| order.len() > 1) {
-        let mut square = 0.0;
-        let other = order[(place + 1) % order.len()];
-        walk(real.row(other), made.row(row), |_, difference| square += difference * difference);
-        lengths[row] = square.sqrt();
-    }
-    Ok(lengths)
+/// The rows with the largest distance, the lower among equals first; or the other end of that order.
+fn extreme(all: &[Distance], keep: usize, largest: bool) -> Vec<usize> {
+    let mut rows: Vec<(f64, usize)> = all.iter().map(|distance| distance.length).zip(0..).collect();
+    keep_first(&mut rows, keep, |a, b| {
+        let order = b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        if largest { order } else { order.reverse() }
+    });
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
-impl Blocks for Pairing {
-    fn count(&self) -> usize {
-        self.models
-    }
-
-    fn unit(&self) -> &'static str {
-        "models"
-    }
-
-    fn run(&self, block: usize, job: &Job<'_>) -> Result<Tally> {
-        let model = job.models()?.get(block).ok_or_else(|| Error::Bug(format!("there is no model {block}")))?;
-        let (real, made) = (job.codes()?, model.codes.as_ref());
-        let all = distances(real, made, self.temperature)?;
-        let others = shuffled(real, made, job.seed)?;
-        let pair =
-            |(one, &other): (&Distance, &f64)| [one.length, written(one.normalised()), written(one.sigmoid), other];
-        let pairs = all.iter().zip(&others).flat_map(pair).collect();
-        let memories = examine(real, made, &all, &nearest(&all, self.examined))?;
-        let memory = |memory: &Memory| {
-            let mut list = vec![memory.row as f64, memory.ratio];
-            list.extend([f64::from(u8::from(memory.candidate)), memory.alike as f64]);
-            list.extend((0..NAMED).map(|place| memory.nearest.get(place).map_or(-1.0, |&row| f64::from(row))));
-            list
-        };
-        let memories = memories.iter().flat_map(memory).collect();
-        let key = block as u64;
-        Ok(Tally { columns: vec![Column::Lists(vec![(key, pairs)]), Column::Lists(vec![(key, memories)])] })
-    }
-
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        let pairs = tally.lists(0)?.iter().map(|(_, list)| list.clone()).collect();
-        let memories = tally.lists(1)?.iter().map(|(_, list)| list.clone()).collect();
-        let rows = job.codes()?.rows();
-        Ok(Next::Blocks(Box::new(Medians { pairs, memories, rows, seed: job.seed })))
-    }
-}
-
-/// Medians and their resamples, in blocks of a few.
-struct Medians {
-    /// By model, the numbers of every pair.
-    pairs: Vec<Vec<f64>>,
-    /// By model, the numbers of every examined row.
-    memories: Vec<Vec<f64>>,
+/// Everything that tables are made of.
+struct ComparedRows<'a> {
     rows: usize,
-    seed: u64,
+    /// By model.
+    pairs: Vec<RowPairs<'a>>,
+    found: &'a [ModelRows],
+    memories: &'a [Vec<Memory>],
 }
 
-const RESAMPLES_PER_BLOCK: usize = 50;
-
-impl Medians {
-    /// The median of each number over the rows given, mean over models.
-    fn medians(&self, rows: &[usize]) -> [Option<f64>; OF_PAIR] {
-        std::array::from_fn(|number| {
-            let of_model = |pairs: &Vec<f64>| {
-                let mut values: Vec<f64> = rows.iter().filter_map(|row| read(pairs[row * OF_PAIR + number])).collect();
-                median(&mut values)
-            };
-            let medians: Vec<f64> = self.pairs.iter().filter_map(of_model).collect();
-            mean(&medians)
-        })
-    }
-}
-
-impl Blocks for Medians {
-    fn count(&self) -> usize {
-        RESAMPLES.div_ceil(RESAMPLES_PER_BLOCK)
-    }
-
-    fn unit(&self) -> &'static str {
-        "blocks of resamples"
-    }
-
-    fn run(&self, block: usize, _: &Job<'_>) -> Result<Tally> {
-        let resamples = block * RESAMPLES_PER_BLOCK..((block + 1) * RESAMPLES_PER_BLOCK).min(RESAMPLES);
-        let one = |resample: usize| {
-            let mut random = stream(self.seed, "divergence/rows", resample as u64);
-            let rows: Vec<usize> = (0..self.rows).map(|_| index(self.rows, &mut random)).collect();
-            self.medians(&rows).map(written)
-        };
-        let list: Vec<[f64; OF_PAIR]> = resamples.into_par_iter().map(one).collect();
-        Ok(Tally { columns: vec![Column::Lists(vec![(block as u64, list.concat())])] })
-    }
-
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        let medians = self.medians(&(0..self.rows).collect::<Vec<_>>());
-        let lists = tally.lists(0)?;
-        let interval = |number: usize| {
-            let replicates = lists.iter().flat_map(|(_, list)| list.chunks_exact(OF_PAIR).map(|one| one[number]));
-            (self.rows > 1).then(|| percentile_interval(replicates.collect())).flatten()
-        };
+impl ComparedRows<'_> {
+    fn scores(&self, replicates: &[Medians], job: &Job<'_>) -> Result<Scores> {
+        let medians = over_models(self.found.iter().map(|model| model.medians));
         let mut scores = Scores::default();
-        let keys = ["divergence", "divergence_normalised", "divergence_sigmoid", "divergence_shuffled"];
-        for (number, key) in keys.into_iter().enumerate() {
-            scores.headline(key, medians[number], interval(number), self.rows);
-        }
-        let candidates = |list: &Vec<f64>| list.chunks_exact(OF_MEMORY).filter(|memory| memory[2] == 1.0).count();
-        let all: usize = self.memories.iter().map(candidates).sum();
-        let share = (self.rows > 1).then(|| all as f64 / (self.rows * self.pairs.len()) as f64);
+        let mut headline = |key: &str, number: fn(&Medians) -> Option<f64>| {
+            let replicates = replicates.iter().filter_map(number).collect();
+            let interval = (self.rows > 1).then(|| percentile_interval(replicates)).flatten();
+            scores.headline(key, number(&medians), interval, self.rows);
+        };
+        headline("divergence", |one| one.distance);
+        headline("divergence_normalised", |one| one.normalised);
+        headline("divergence_sigmoid", |one| one.sigmoid);
+        headline("divergence_shuffled", |one| one.shuffled);
+        let all: usize = self.memories.iter().map(|list| candidates(list)).sum();
+        let pairs = self.rows * self.pairs.len();
+        let share = (self.rows > 1).then(|| all as f64 / pairs as f64);
         scores.headline("memorised_candidates", share, None, self.rows);
         match self.rows {
             0 => scores.note("there are no rows: undefined"),
             1 => scores.note("one row has no other to be compared with: undefined"),
             _ => {}
         }
-        if medians.iter().any(Option::is_none) {
+        if [medians.distance, medians.normalised, medians.sigmoid, medians.shuffled].iter().any(Option::is_none) {
             scores.note("no pair has a latent that fires: shares are undefined");
         }
-        let examined = self.memories.iter().map(|list| list.len() / OF_MEMORY).sum::<usize>();
-        if examined < self.rows * self.pairs.len() {
-            scores.note(format!(
-                "{examined} of {} pairs, the nearest ones, were compared with all other real rows",
-                self.rows * self.pairs.len()
-            ));
+        let examined = self.memories.iter().map(Vec::len).sum::<usize>();
+        if examined < pairs {
+            scores
+                .note(format!("{examined} of {pairs} pairs, the nearest ones, were compared with all other real rows"));
         }
         scores.note("candidates are for people to look at: nothing here proves memorisation");
-        scores.tables.push(self.model_table(job)?);
+        scores.tables.push(self.model_table(job));
         scores.tables.push(self.pair_table());
         scores.tables.push(self.divergent_table(job)?);
         scores.tables.push(self.memorised_table(job)?);
-        Ok(Next::Done(scores))
+        Ok(scores)
     }
-}
 
-impl Medians {
     /// One line per model: the tables below name models by their row here.
-    fn model_table(&self, job: &Job<'_>) -> Result<Table> {
-        let middle = |pairs: &Vec<f64>| {
-            median(&mut pairs.chunks_exact(OF_PAIR).filter_map(|pair| read(pair[0])).collect::<Vec<f64>>())
-        };
-        let candidates = |list: &Vec<f64>| list.chunks_exact(OF_MEMORY).filter(|memory| memory[2] == 1.0).count();
-        Ok(Table::new("model")
-            .words("name", job.models()?.iter().map(|model| model.name.as_str()))
-            .numbers("divergence", self.pairs.iter().map(middle))
-            .counts("memorised_candidates", self.memories.iter().map(candidates)))
+    fn model_table(&self, job: &Job<'_>) -> Table {
+        Table::new("model")
+            .words("name", job.all(&GENERATED).into_iter().map(|(name, _)| name))
+            .numbers("divergence", self.found.iter().map(|model| model.medians.distance))
+            .counts("memorised_candidates", self.memories.iter().map(|list| candidates(list)))
     }
 
     /// One line per model and row.
     fn pair_table(&self) -> Table {
         let lines = || {
             self.pairs.iter().enumerate().flat_map(|(model, pairs)| {
-                pairs.chunks_exact(OF_PAIR).enumerate().map(move |(row, numbers)| (model, row, numbers))
+                pairs.distances.iter().enumerate().map(move |(row, distance)| (model, row, distance))
             })
         };
         let mut ratios = vec![vec![None; self.rows]; self.pairs.len()];
-        for (ratios, list) in ratios.iter_mut().zip(&self.memories) {
-            list.chunks_exact(OF_MEMORY).for_each(|memory| ratios[memory[0] as usize] = Some(memory[1]));
+        for (ratios, list) in ratios.iter_mut().zip(self.memories) {
+            list.iter().for_each(|memory| ratios[memory.row] = Some(memory.ratio));
         }
         Table::new("row_model")
             .counts("model", lines().map(|line| line.0))
             .counts("row", lines().map(|line| line.1))
-            .numbers("distance", lines().map(|line| read(line.2[0])))
-            .numbers("normalised", lines().map(|line| read(line.2[1])))
-            .numbers("sigmoid", lines().map(|line| read(line.2[2])))
+            .numbers("distance", lines().map(|line| Some(line.2.length)))
+            .numbers("normalised", lines().map(|line| line.2.normalised()))
+            .numbers("sigmoid", lines().map(|line| line.2.sigmoid))
             .numbers("memorised_ratio", ratios.into_iter().flatten())
     }
 
     /// The rows with the largest and the smallest distance, with what differs most.
     fn divergent_table(&self, job: &Job<'_>) -> Result<Table> {
-        let keep = job.whole(RANKED.name)?;
-        let (real, models) = (job.codes()?.all()?, job.models()?);
+        let (real, models) = (job.get(&CODES)?, job.all(&GENERATED));
         let (mut model_of, mut ends, mut rows, mut lengths) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (mut latents, mut differences) = (Vec::new(), Vec::new());
-        for (model, pairs) in self.pairs.iter().enumerate() {
-            let made = models[model].codes.all()?;
-            let mut order: Vec<(f64, usize)> = pairs.chunks_exact(OF_PAIR).map(|pair| pair[0]).zip(0..).collect();
-            order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            let smallest = order.iter().rev().take(keep).map(|entry| ("smallest", entry));
-            for (end, &(length, row)) in order.iter().take(keep).map(|entry| ("largest", entry)).chain(smallest) {
+        for (model, found) in self.found.iter().enumerate() {
+            let largest = found.largest.iter().map(|&row| ("largest", row));
+            for (end, row) in largest.chain(found.smallest.iter().map(|&row| ("smallest", row))) {
+                let (real, made) = (real.view(row..row + 1)?, models[model].1.codes.view(row..row + 1)?);
                 let mut parts: Vec<(f64, u32)> = Vec::new();
-                walk(real.row(row), made.row(row), |latent, difference| parts.push((difference, latent)));
+                walk(real.row(0), made.row(0), |latent, difference| parts.push((difference, latent)));
                 parts.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()).then(a.1.cmp(&b.1)));
                 parts.retain(|(difference, _)| *difference != 0.0);
                 parts.truncate(CONTRIBUTORS);
                 model_of.push(model);
                 ends.push(end);
                 rows.push(row);
-                lengths.push(Some(length));
+                lengths.push(Some(self.pairs[model].distances[row].length));
                 latents.push(parts.iter().map(|part| i64::from(part.1)).collect());
                 differences.push(parts.iter().map(|part| Some(part.0)).collect());
             }
@@ -319,33 +352,39 @@ impl Medians {
 
     /// The candidates, nearest first.
     fn memorised_table(&self, job: &Job<'_>) -> Result<Table> {
-        let mut lines: Vec<(usize, &[f64])> = Vec::new();
+        let models = job.all(&GENERATED);
+        let (mut lines, mut cosines): (Vec<(usize, &Memory)>, Vec<Option<f64>>) = (Vec::new(), Vec::new());
         for (model, list) in self.memories.iter().enumerate() {
-            let mut mine: Vec<&[f64]> = list.chunks_exact(OF_MEMORY).filter(|memory| memory[2] == 1.0).collect();
-            mine.sort_by(|a, b| a[1].total_cmp(&b[1]).then(a[0].total_cmp(&b[0])));
-            lines.extend(mine.into_iter().map(|memory| (model, memory)));
+            let mut mine: Vec<&Memory> = list.iter().filter(|memory| memory.candidate).collect();
+            mine.sort_by(|a, b| a.ratio.total_cmp(&b.ratio).then(a.row.cmp(&b.row)));
+            let stores = job.find(&EMBEDDINGS).zip(models[model].1.embeddings.as_deref());
+            let stores = stores.filter(|(real, made)| real.width() == made.width());
+            for memory in mine {
+                lines.push((model, memory));
+                let rows = memory.row..memory.row + 1;
+                let cosine = match stores {
+                    Some((real, made)) => cosine(&real.tile(rows.clone())?.values, &made.tile(rows)?.values),
+                    None => None,
+                };
+                cosines.push(cosine);
+            }
         }
-        let mut cosines = Vec::new();
-        for (model, memory) in &lines {
-            let stores = job.inputs.embeddings.as_deref().zip(job.models()?[*model].embeddings.as_deref());
-            let Some((real, made)) = stores.filter(|(real, made)| real.width() == made.width()) else {
-                cosines.push(None);
-                continue;
-            };
-            let row = memory[0] as usize;
-            let (real, made) = (real.tile(row..row + 1)?, made.tile(row..row + 1)?);
-            let lengths = (dot(&real.values, &real.values) * dot(&made.values, &made.values)).sqrt();
-            cosines.push((lengths > 0.0).then(|| dot(&real.values, &made.values) / lengths));
-        }
-        let others = |(_, memory): &(usize, &[f64])| -> Vec<i64> {
-            memory[4..].iter().filter(|row| **row >= 0.0).map(|row| *row as i64).collect()
-        };
+        let others = |(_, memory): &(usize, &Memory)| memory.nearest.iter().map(|&row| i64::from(row)).collect();
         Ok(Table::new("memorised")
             .counts("model", lines.iter().map(|line| line.0))
-            .counts("row", lines.iter().map(|line| line.1[0] as usize))
-            .numbers("memorised_ratio", lines.iter().map(|line| Some(line.1[1])))
-            .counts("alike", lines.iter().map(|line| line.1[3] as usize))
+            .counts("row", lines.iter().map(|line| line.1.row))
+            .numbers("memorised_ratio", lines.iter().map(|line| Some(line.1.ratio)))
+            .counts("alike", lines.iter().map(|line| line.1.alike))
             .numbers("embedding_cosine", cosines)
             .with("nearest_real_rows", Cells::WholeLists(lines.iter().map(others).collect())))
     }
+}
+
+fn candidates(memories: &[Memory]) -> usize {
+    memories.iter().filter(|memory| memory.candidate).count()
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> Option<f64> {
+    let lengths = (dot(a, a) * dot(b, b)).sqrt();
+    (lengths > 0.0).then(|| dot(a, b) / lengths)
 }

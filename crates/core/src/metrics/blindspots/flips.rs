@@ -3,69 +3,81 @@
 
 use rand::Rng;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
+use super::concept::Concept;
+use super::distance::walk;
 use super::measured::Measured;
-use super::scores::{Judged, Resampling};
-use crate::codes::Codes;
-use crate::error::{Error, Result};
-use crate::kernel::random::stream;
-use crate::kernel::statistics::{false_discovery, two_sided};
-use crate::run::{Blocks, Column, Job, Next, Tally};
+use super::{FLIP_BELOW, SIGN_FLIPS};
+use crate::codes::CodesView;
+use crate::error::Result;
+use crate::run::{CODES, GENERATED, Job, List, Over, Work};
+use etalon_kernel::bits::Bits;
+use etalon_kernel::random::stream;
+use etalon_kernel::statistics::two_sided;
 
-/// Up to so many differences all changes of sign are tried.
+/// Up to this many differences all changes of sign are tried.
 const EXACT: usize = 12;
 
-/// One block per model.
-pub(super) struct Flips {
-    pub measured: Measured,
-    pub flips: usize,
-    /// Concepts that fire in fewer rows are rare.
-    pub below: u64,
+/// Rare concepts of a block.
+const TOGETHER: usize = 256;
+
+/// A row where a concept differs between real and generated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Difference {
+    latent: u32,
+    row: u32,
+    /// Generated less real.
+    value: f64,
 }
 
-impl Flips {
-    /// The rare concepts of a model, ascending.
-    fn rare(&self, model: usize) -> Vec<usize> {
-        let rare = |latent: &usize| {
-            self.measured.models[model][*latent].is_some_and(|concept| concept.either_fires < self.below)
-        };
-        (0..self.measured.latents).filter(rare).collect()
+/// P of every live concept, by side (models, then real against real) and latent.
+pub(super) fn p_values(measured: &Measured, job: &Job<'_>, work: &mut Work<'_>) -> Result<Vec<Vec<Option<f64>>>> {
+    let (flips, below) = (job.whole(SIGN_FLIPS.name)?, job.whole(FLIP_BELOW.name)? as u64);
+    let mut p: Vec<Vec<Option<f64>>> = measured.sides().map(|side| normal_p(side, measured.rows)).collect();
+    let is_rare = |concept: &Option<Concept>| concept.is_some_and(|concept| concept.either_fires < below);
+    let rare_of = |model: &Vec<Option<Concept>>| (0..model.len()).filter(|&latent| is_rare(&model[latent])).collect();
+    let rare: Vec<Vec<usize>> = measured.models.iter().map(rare_of).collect();
+    if rare.iter().all(Vec::is_empty) {
+        return Ok(p);
     }
-}
-
-impl Blocks for Flips {
-    fn count(&self) -> usize {
-        self.measured.models.len()
-    }
-
-    fn unit(&self) -> &'static str {
-        "models"
-    }
-
-    fn run(&self, block: usize, job: &Job<'_>) -> Result<Tally> {
-        let model = job.models()?.get(block).ok_or_else(|| Error::Bug(format!("there is no model {block}")))?;
-        let rare = self.rare(block);
-        let differences = differences(job.codes()?, &model.codes, &rare)?;
-        let p = differences.par_iter().map(|differences| flipped(differences, self.flips, job.seed)).collect();
-        Ok(Tally { columns: vec![Column::Lists(vec![(block as u64, p)])] })
-    }
-
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        let mut p: Vec<Vec<Option<f64>>> =
-            self.measured.sides().map(|side| normal_p(side, self.measured.rows)).collect();
-        for (model, list) in tally.lists(0)? {
-            for (latent, value) in self.rare(*model as usize).into_iter().zip(list) {
-                p[*model as usize][latent] = Some(*value);
-            }
+    let models = job.all(&GENERATED);
+    let chosen: Vec<Bits> = rare.iter().map(|rare| Bits::of(measured.latents, rare.iter().copied())).collect();
+    let empty = || vec![List(Vec::new()); models.len()];
+    let mut differences = work.pass("differences of rare concepts", Over::ROWS, empty, |found, rows| {
+        let real = rows.get(&CODES)?;
+        for ((found, (_, model)), chosen) in found.iter_mut().zip(&models).zip(&chosen) {
+            add_differences(&mut found.0, &real, &model.codes.view(rows.range.clone())?, chosen);
         }
-        let q = p.iter().map(|p| false_discovery(p)).collect();
-        Ok(Next::Blocks(Box::new(Resampling::new(Judged { measured: self.measured.clone(), p, q }, job))))
+        Ok(())
+    })?;
+    // Stable: the rows of a concept stay in order.
+    differences.iter_mut().for_each(|list| list.0.par_sort_by_key(|difference| difference.latent));
+    let blocks: Vec<(usize, &[usize])> = rare
+        .iter()
+        .enumerate()
+        .flat_map(|(model, rare)| rare.chunks(TOGETHER).map(move |part| (model, part)))
+        .collect();
+    let found = work.blocks("blocks of rare concepts", blocks.len(), |block| {
+        let (model, latents) = blocks[block];
+        let one = |&latent: &usize| flipped(of_latent(&differences[model].0, latent as u32), flips, job.seed);
+        Ok(latents.iter().map(one).collect::<Vec<f64>>())
+    })?;
+    for ((model, latents), found) in blocks.iter().zip(&**found) {
+        latents.iter().zip(found).for_each(|(&latent, &value)| p[*model][latent] = Some(value));
     }
+    Ok(p)
+}
+
+/// The differences of one latent, of those that are sorted by latent.
+fn of_latent(differences: &[Difference], latent: u32) -> &[Difference] {
+    let until = |latent: u32| differences.partition_point(|difference| difference.latent < latent);
+    &differences[until(latent)..until(latent + 1)]
 }
 
 /// P of every live concept from the normal distribution.
-fn normal_p(side: &[Option<super::concept::Concept>], rows: u64) -> Vec<Option<f64>> {
-    let one = |concept: &super::concept::Concept| {
+fn normal_p(side: &[Option<Concept>], rows: u64) -> Vec<Option<f64>> {
+    let one = |concept: &Concept| {
         let (gap, error) = (concept.gap(), concept.error?);
         Some(match () {
             () if gap == 0.0 => 1.0,
@@ -77,67 +89,58 @@ fn normal_p(side: &[Option<super::concept::Concept>], rows: u64) -> Vec<Option<f
     side.iter().map(|concept| concept.as_ref().and_then(one)).collect()
 }
 
-/// The rows where each of some latents (ascending) differs between real and generated, and by how much.
-fn differences(real: &Codes, made: &Codes, latents: &[usize]) -> Result<Vec<Vec<(u32, f64)>>> {
-    let mut place = vec![u32::MAX; real.latents()];
-    latents.iter().enumerate().for_each(|(at, &latent)| place[latent] = at as u32);
-    let mut found: Vec<Vec<(u32, f64)>> = vec![Vec::new(); latents.len()];
-    for first in (0..real.rows()).step_by(4096) {
-        let rows = first..(first + 4096).min(real.rows());
-        let (real, made) = (real.view(rows.clone())?, made.view(rows.clone())?);
-        for row in rows {
-            for (sign, view) in [(-1.0, &real), (1.0, &made)] {
-                let (fired, values) = view.row(row - first);
-                for (&latent, &value) in fired.iter().zip(values) {
-                    let Some(list) = found.get_mut(place[latent as usize] as usize) else { continue };
-                    match list.last_mut() {
-                        Some(last) if last.0 == row as u32 => last.1 += sign * f64::from(value),
-                        _ => list.push((row as u32, sign * f64::from(value))),
-                    }
-                }
+/// Adds the rows where some latents differ between real and generated.
+fn add_differences(found: &mut Vec<Difference>, real: &CodesView<'_>, made: &CodesView<'_>, latents: &Bits) {
+    for index in 0..real.rows() {
+        walk(real.row(index), made.row(index), |latent, value| {
+            if value != 0.0 && latents.contains(latent as usize) {
+                found.push(Difference { latent, row: (real.first_row + index) as u32, value });
             }
-        }
+        });
     }
-    found.iter_mut().for_each(|list| list.retain(|(_, difference)| *difference != 0.0));
-    Ok(found)
 }
 
 /// How often a change of sign makes the sum as large as it is. Signs belong to rows, the same for all concepts.
-fn flipped(differences: &[(u32, f64)], flips: usize, seed: u64) -> f64 {
+fn flipped(differences: &[Difference], flips: usize, seed: u64) -> f64 {
     let sum = |signs: &dyn Fn(usize) -> bool| {
-        let signed = |(place, (_, value)): (usize, &(u32, f64))| if signs(place) { -value } else { *value };
+        let signed = |(index, one): (usize, &Difference)| if signs(index) { -one.value } else { one.value };
         differences.iter().enumerate().map(signed).sum::<f64>().abs()
     };
-    let size: f64 = differences.iter().map(|(_, value)| value.abs()).sum();
+    let size: f64 = differences.iter().map(|one| one.value.abs()).sum();
     // A sum in another order may differ in its last places and is as large all the same.
     let limit = sum(&|_| false) - 1e-9 * size;
     if differences.len() <= EXACT {
         let all = 1usize << differences.len();
-        let large = (0..all).filter(|pattern| sum(&|place| pattern >> place & 1 == 1) >= limit).count();
+        let large = (0..all).filter(|pattern| sum(&|index| pattern >> index & 1 == 1) >= limit).count();
         return large as f64 / all as f64;
     }
     let words = flips.div_ceil(64);
     let signs: Vec<Vec<u64>> = differences
         .iter()
-        .map(|(row, _)| {
-            let mut random = stream(seed, "blindspots/flips", u64::from(*row));
+        .map(|one| {
+            let mut random = stream(seed, "blindspots/flips", u64::from(one.row));
             (0..words).map(|_| random.next_u64()).collect()
         })
         .collect();
     let large =
-        (0..flips).filter(|flip| sum(&|place| signs[place][flip / 64] >> (flip % 64) & 1 == 1) >= limit).count();
+        (0..flips).filter(|flip| sum(&|index| signs[index][flip / 64] >> (flip % 64) & 1 == 1) >= limit).count();
     (large + 1) as f64 / (flips + 1) as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::random::unit;
+    use crate::codes::Codes;
+    use etalon_kernel::random::unit;
+
+    fn rows(values: &[f64]) -> Vec<Difference> {
+        (0..).zip(values).map(|(row, &value)| Difference { latent: 0, row, value }).collect()
+    }
 
     #[test]
     fn few_differences_are_counted_out() {
         // ±1 ±2 ±3: the sum 6 is reached by +++ and −−− only; 1 − 2 − 3 = −4 by itself, its opposite, and the two of 6.
-        let of = |values: &[f64]| flipped(&values.iter().map(|&value| (0, value)).collect::<Vec<_>>(), 1000, 0);
+        let of = |values: &[f64]| flipped(&rows(values), 1000, 0);
         assert_eq!(of(&[1.0, 2.0, 3.0]), 0.25);
         assert_eq!(of(&[1.0, -2.0, -3.0]), 0.5);
         assert_eq!((of(&[]), of(&[5.0])), (1.0, 1.0));
@@ -146,14 +149,13 @@ mod tests {
 
     #[test]
     fn many_differences_are_sampled() {
-        let rows = |values: Vec<f64>| values.into_iter().enumerate().map(|(r, v)| (r as u32, v)).collect::<Vec<_>>();
-        assert_eq!(flipped(&rows(vec![1.0; 25]), 999, 3), 1.0 / 1000.0);
+        assert_eq!(flipped(&rows(&[1.0; 25]), 999, 3), 1.0 / 1000.0);
         // Under the null p is uniform: about a tenth of 400 concepts below 0.1.
         let below = (0..400)
             .filter(|&trial| {
                 let mut random = stream(trial, "flips/null", 0);
-                let values = (0..20).map(|_| unit(&mut random) - 0.5).collect();
-                flipped(&rows(values), 500, trial) < 0.1
+                let values: Vec<f64> = (0..20).map(|_| unit(&mut random) - 0.5).collect();
+                flipped(&rows(&values), 500, trial) < 0.1
             })
             .count();
         assert!((22..=60).contains(&below), "{below}");
@@ -163,8 +165,17 @@ mod tests {
     fn differences_of_pairs() {
         let real = Codes::from_dense(&[1.0, 0.0, 2.0, 0.0, 3.0, 0.0], 2).unwrap();
         let made = Codes::from_dense(&[1.0, 0.0, 0.5, 0.0, 0.0, 4.0], 2).unwrap();
-        let found = differences(&real, &made, &[0, 1]).unwrap();
-        assert_eq!(found, [vec![(1, -1.5), (2, -3.0)], vec![(2, 4.0)]]);
-        assert_eq!(differences(&real, &made, &[1]).unwrap(), [vec![(2, 4.0)]]);
+        let (real, made) = (real.all().unwrap(), made.all().unwrap());
+        let found = |latents: &[usize]| {
+            let mut found = Vec::new();
+            add_differences(&mut found, &real, &made, &Bits::of(2, latents.iter().copied()));
+            found.sort_by_key(|one| one.latent);
+            found
+        };
+        let lists = |found: &[Difference]| {
+            [0, 1].map(|latent| of_latent(found, latent).iter().map(|one| (one.row, one.value)).collect::<Vec<_>>())
+        };
+        assert_eq!(lists(&found(&[0, 1])), [vec![(1, -1.5), (2, -3.0)], vec![(2, 4.0)]]);
+        assert_eq!(lists(&found(&[1])), [vec![], vec![(2, 4.0)]]);
     }
 }

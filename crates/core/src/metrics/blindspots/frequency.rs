@@ -1,16 +1,17 @@
 //! `frequency`: are rare concepts the ones that generators get wrong, or do they only look so?
 
+use serde::{Deserialize, Serialize};
+
 use super::concept::{Concept, Rules, delta};
 use super::measured::Measured;
-use super::sums::Sums;
-use super::{SHARE, TEMPERATURE, output, reserve};
-use crate::budget::Taken;
+use super::sums::compare;
+use super::{SHARE, TEMPERATURE, output, resampled};
 use crate::error::Result;
-use crate::kernel::random::{index, stream};
-use crate::kernel::statistics::{mean, pearson, quantile, ranks};
-use crate::metrics::{Better, Card, Metric, Need, Param};
-use crate::results::{Cells, RESAMPLES, Scores, Table, percentile_interval};
-use crate::run::{Blocks, Column, Job, Next, Pass, Rows, Tally};
+use crate::metrics::{Better, Card, Metric, Param};
+use crate::results::{Cells, Scores, Table, percentile_interval};
+use crate::run::{CODES, GENERATED, Job, Work};
+use etalon_kernel::random::{index, stream};
+use etalon_kernel::statistics::{mean, pearson, quantile, ranks};
 
 /// Blindspots against how often a concept fires.
 pub struct Frequency;
@@ -41,7 +42,7 @@ static CARD: Card = Card {
     source: "Bohacek, Fel, Agrawala and Lubana, Section 5.6, Figure 13, which draws relative gaps against token counts of another \
         data set; here frequency is of the real rows that are compared. The null is not in the paper.",
     interval: "Percentile bootstrap over concepts with the ranks kept, 1000 resamples.",
-    needs: &[Need::Codes, Need::Models],
+    needs: &[&CODES, &GENERATED],
     uses: &[],
     headline: &[
         output("frequency_gap", "rank correlation of frequency and |gap|", COSINE, Better::Neither),
@@ -58,32 +59,18 @@ impl Metric for Frequency {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let sums = Sums::new(job, 0)?;
-        let memory = reserve(&sums, job)?;
-        Ok(Next::Pass(Box::new(Counting { sums, _memory: memory })))
-    }
-}
-
-struct Counting {
-    sums: Sums,
-    _memory: Taken,
-}
-
-impl Pass for Counting {
-    fn empty(&self) -> Tally {
-        self.sums.empty()
-    }
-
-    fn absorb(&self, tally: &mut Tally, rows: &Rows<'_>) -> Result<()> {
-        self.sums.absorb(tally, rows)
-    }
-
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
         let temperature = job.number(TEMPERATURE.name)?;
         let rules = Rules { temperature, suppressed_below: 0.1, exaggerated_above: 0.9 };
-        let measured = Measured::new(self.sums.found(tally)?, None, rules, job)?;
-        Ok(Next::Blocks(Box::new(Relation::new(measured, job.seed))))
+        let measured = Measured::new(compare(0, job, work)?, None, rules, job)?;
+        let concepts = RealConcepts::new(&measured);
+        let sides: Vec<&Vec<Option<Concept>>> = measured.sides().collect();
+        let ranks = work.blocks("sides", sides.len(), |side| Ok(concepts.ranks(sides[side])))?;
+        let relation = Relation::new(&measured, concepts, &ranks);
+        // A number of the concept, and two ranks, for each.
+        let bytes = 24 * relation.concepts.latents.len() as u64;
+        let replicates = resampled(bytes, job, work, |resample| relation.resampled(job.seed, resample))?;
+        Ok(relation.scores(&replicates))
     }
 }
 
@@ -99,153 +86,175 @@ struct Bin {
     funnel: Option<[f64; 3]>,
 }
 
-/// Frequencies and gaps of the concepts that fire in real rows.
-struct Relation {
-    measured: Measured,
-    seed: u64,
-    /// The concepts.
+/// Concepts that fire in real rows.
+struct RealConcepts {
     latents: Vec<usize>,
     frequency: Vec<f64>,
-    /// Ranks of frequencies.
     frequency_ranks: Vec<f64>,
-    /// By side (models, then the null): ranks of |gap| and of |relative gap|.
-    gap_ranks: Vec<[Vec<f64>; 2]>,
-    bins: Vec<Bin>,
-    /// By model and place: is the concept outside the funnel?
-    outside: Vec<Vec<Option<bool>>>,
+}
+
+/// Ranks of the gaps of a side.
+#[derive(Serialize, Deserialize)]
+struct GapRanks {
+    /// Of |gap|.
+    gap: Vec<f64>,
+    /// Of |relative gap|.
+    relative: Vec<f64>,
 }
 
 fn bin_of(frequency: f64) -> i32 {
     (4.0 * frequency.log10() + 1e-9).floor() as i32
 }
 
-impl Relation {
-    fn new(measured: Measured, seed: u64) -> Relation {
-        let latents: Vec<usize> = (0..measured.latents).filter(|&latent| measured.real_fires[latent] > 0).collect();
-        let frequency: Vec<f64> =
-            latents.iter().map(|&latent| measured.real_fires[latent] as f64 / measured.rows as f64).collect();
-        let values = |side: &[Option<Concept>], of: &dyn Fn(&Concept) -> f64| -> Vec<f64> {
-            latents.iter().map(|&latent| side[latent].as_ref().map_or(0.0, of)).collect()
-        };
-        let relative = |concept: &Concept| concept.relative().unwrap_or(0.0);
-        let gap_ranks = measured
-            .sides()
-            .map(|side| {
-                [ranks(&values(side, &|concept| concept.gap().abs())), ranks(&values(side, &|c| relative(c).abs()))]
-            })
-            .collect();
-        let null = values(&measured.null, &relative);
-        let mut numbers: Vec<i32> = frequency.iter().map(|&frequency| bin_of(frequency)).collect();
-        let of_place = numbers.clone();
+fn relative(concept: &Concept) -> f64 {
+    concept.relative().unwrap_or(0.0)
+}
+
+impl RealConcepts {
+    fn new(measured: &Measured) -> RealConcepts {
+        let fires: Vec<(usize, u64)> = measured.real_fires().enumerate().filter(|(_, fires)| *fires > 0).collect();
+        let frequency: Vec<f64> = fires.iter().map(|(_, fires)| *fires as f64 / measured.rows as f64).collect();
+        let latents = fires.into_iter().map(|(latent, _)| latent).collect();
+        RealConcepts { latents, frequency_ranks: ranks(&frequency), frequency }
+    }
+
+    /// A number of every concept on a side.
+    fn values(&self, side: &[Option<Concept>], of: impl Fn(&Concept) -> f64) -> Vec<f64> {
+        self.latents.iter().map(|&latent| side[latent].as_ref().map_or(0.0, &of)).collect()
+    }
+
+    fn ranks(&self, side: &[Option<Concept>]) -> GapRanks {
+        GapRanks {
+            gap: ranks(&self.values(side, |concept| concept.gap().abs())),
+            relative: ranks(&self.values(side, |concept| relative(concept).abs())),
+        }
+    }
+}
+
+/// Frequencies and gaps of the concepts that fire in real rows.
+struct Relation<'a> {
+    measured: &'a Measured,
+    concepts: RealConcepts,
+    /// By side (models, then the null).
+    ranks: &'a [GapRanks],
+    bins: Vec<Bin>,
+    /// By model and concept: is it outside the funnel?
+    outside: Vec<Vec<Option<bool>>>,
+}
+
+/// The headline numbers.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct FrequencyNumbers {
+    frequency_gap: Option<f64>,
+    frequency_relative: Option<f64>,
+    null_frequency_gap: Option<f64>,
+    null_frequency_relative: Option<f64>,
+    outside_funnel: Option<f64>,
+}
+
+impl<'a> Relation<'a> {
+    fn new(measured: &'a Measured, concepts: RealConcepts, ranks: &'a [GapRanks]) -> Relation<'a> {
+        let null = concepts.values(&measured.null, relative);
+        let of_concept: Vec<i32> = concepts.frequency.iter().map(|&frequency| bin_of(frequency)).collect();
+        let mut numbers = of_concept.clone();
         numbers.sort_unstable();
         numbers.dedup();
         let bins: Vec<Bin> = numbers
             .into_iter()
             .map(|bin| {
                 let mut inside: Vec<f64> =
-                    of_place.iter().zip(&null).filter(|(b, _)| **b == bin).map(|(_, r)| *r).collect();
+                    of_concept.iter().zip(&null).filter(|(b, _)| **b == bin).map(|(_, r)| *r).collect();
                 inside.sort_by(f64::total_cmp);
                 let level = |level: f64| quantile(&inside, level).unwrap_or(0.0);
                 let funnel = (inside.len() >= FEWEST).then(|| [level(0.05), level(0.5), level(0.95)]);
                 Bin { bin, concepts: inside.len(), funnel }
             })
             .collect();
-        let funnel_of = |place: usize| bins.iter().find(|bin| bin.bin == of_place[place]).and_then(|bin| bin.funnel);
-        let outside = measured
-            .models
-            .iter()
-            .map(|model| {
-                let r = values(model, &relative);
-                (0..latents.len()).map(|place| funnel_of(place).map(|f| r[place] < f[0] || r[place] > f[2])).collect()
-            })
-            .collect();
-        let frequency_ranks = ranks(&frequency);
-        Relation { measured, seed, latents, frequency, frequency_ranks, gap_ranks, bins, outside }
+        let funnel_of = |number: i32| bins.iter().find(|bin| bin.bin == number).and_then(|bin| bin.funnel);
+        let outside_of = |model: &Vec<Option<Concept>>| {
+            let r = concepts.values(model, relative).into_iter();
+            r.zip(&of_concept).map(|(r, &bin)| funnel_of(bin).map(|f| r < f[0] || r > f[2])).collect()
+        };
+        let outside = measured.models.iter().map(outside_of).collect();
+        Relation { measured, concepts, ranks, bins, outside }
     }
 
-    /// Both correlations over models, both of the null, and the share outside, for some places.
-    fn numbers(&self, places: &[usize]) -> [Option<f64>; 5] {
-        let pick = |values: &[f64]| places.iter().map(|&place| values[place]).collect::<Vec<f64>>();
-        let frequency = pick(&self.frequency_ranks);
-        let models = self.measured.models.len();
-        let of = |side: usize, number: usize| pearson(&frequency, &pick(&self.gap_ranks[side][number]));
-        let over = |number: usize| mean(&(0..models).filter_map(|side| of(side, number)).collect::<Vec<_>>());
+    /// The numbers of a resample of the concepts.
+    fn resampled(&self, seed: u64, resample: u64) -> FrequencyNumbers {
+        let (mut random, count) = (stream(seed, "frequency/concepts", resample), self.concepts.latents.len());
+        let drawn: Vec<usize> = (0..count).map(|_| index(count, &mut random)).collect();
+        self.numbers(&drawn)
+    }
+
+    /// The numbers of some concepts.
+    fn numbers(&self, drawn: &[usize]) -> FrequencyNumbers {
+        let pick = |values: &[f64]| drawn.iter().map(|&concept| values[concept]).collect::<Vec<f64>>();
+        let frequency = pick(&self.concepts.frequency_ranks);
+        let (models, null) = self.ranks.split_at(self.measured.models.len());
+        let of = |ranks: &[f64]| pearson(&frequency, &pick(ranks));
+        let over = |ranks: fn(&GapRanks) -> &[f64]| {
+            mean(&models.iter().filter_map(|side| of(ranks(side))).collect::<Vec<_>>())
+        };
         let shares = self.outside.iter().filter_map(|outside| {
             let judged: Vec<f64> =
-                places.iter().filter_map(|&place| outside[place]).map(|yes| f64::from(u8::from(yes))).collect();
+                drawn.iter().filter_map(|&concept| outside[concept]).map(|yes| f64::from(u8::from(yes))).collect();
             mean(&judged)
         });
-        let outside = mean(&shares.collect::<Vec<_>>());
-        [over(0), over(1), of(models, 0), of(models, 1), outside]
-    }
-}
-
-const RESAMPLES_PER_BLOCK: usize = 50;
-
-impl Blocks for Relation {
-    fn count(&self) -> usize {
-        RESAMPLES.div_ceil(RESAMPLES_PER_BLOCK)
-    }
-
-    fn unit(&self) -> &'static str {
-        "blocks of resamples"
-    }
-
-    fn run(&self, block: usize, _: &Job<'_>) -> Result<Tally> {
-        let count = self.latents.len();
-        let mut list = Vec::new();
-        for resample in block * RESAMPLES_PER_BLOCK..((block + 1) * RESAMPLES_PER_BLOCK).min(RESAMPLES) {
-            let mut random = stream(self.seed, "frequency/concepts", resample as u64);
-            let places: Vec<usize> = (0..count).map(|_| index(count, &mut random)).collect();
-            list.extend(self.numbers(&places).map(|number| number.unwrap_or(f64::NEG_INFINITY)));
+        FrequencyNumbers {
+            frequency_gap: over(|side| &side.gap),
+            frequency_relative: over(|side| &side.relative),
+            null_frequency_gap: null.first().and_then(|side| of(&side.gap)),
+            null_frequency_relative: null.first().and_then(|side| of(&side.relative)),
+            outside_funnel: mean(&shares.collect::<Vec<_>>()),
         }
-        Ok(Tally { columns: vec![Column::Lists(vec![(block as u64, list)])] })
     }
 
-    fn finish(&self, tally: Tally, _: &Job<'_>) -> Result<Next> {
-        let count = self.latents.len();
-        let numbers = self.numbers(&(0..count).collect::<Vec<_>>());
-        let keys =
-            ["frequency_gap", "frequency_relative", "null_frequency_gap", "null_frequency_relative", "outside_funnel"];
+    fn scores(&self, replicates: &[FrequencyNumbers]) -> Scores {
+        let latents = &self.concepts.latents;
+        let numbers = self.numbers(&(0..latents.len()).collect::<Vec<_>>());
         let mut scores = Scores::default();
-        let lists = tally.lists(0)?;
-        for (number, key) in keys.into_iter().enumerate() {
-            let replicates = lists.iter().flat_map(|(_, list)| list.chunks_exact(keys.len()).map(|one| one[number]));
-            let interval = numbers[number].and_then(|_| percentile_interval(replicates.collect()));
-            scores.headline(key, numbers[number], interval.filter(|_| count > 1), count);
-        }
+        let mut undefined = false;
+        let mut headline = |key: &str, number: fn(&FrequencyNumbers) -> Option<f64>| {
+            let value = number(&numbers);
+            let interval = value.and_then(|_| percentile_interval(replicates.iter().filter_map(number).collect()));
+            scores.headline(key, value, interval.filter(|_| latents.len() > 1), latents.len());
+            undefined |= value.is_none();
+        };
+        headline("frequency_gap", |one| one.frequency_gap);
+        headline("frequency_relative", |one| one.frequency_relative);
+        headline("null_frequency_gap", |one| one.null_frequency_gap);
+        headline("null_frequency_relative", |one| one.null_frequency_relative);
+        headline("outside_funnel", |one| one.outside_funnel);
         let silent = self.measured.live()
-            - self.latents.iter().filter(|&&l| self.measured.models.iter().any(|m| m[l].is_some())).count();
+            - latents.iter().filter(|&&l| self.measured.models.iter().any(|m| m[l].is_some())).count();
         if silent > 0 {
             scores.note(format!(
                 "{silent} concepts fire in generated rows only: they have no frequency and are left out"
             ));
         }
-        if numbers.iter().any(Option::is_none) {
+        if undefined {
             scores.note(
                 "too few concepts fire in real rows, or all alike: some numbers are undefined (a funnel needs 20 concepts of \
                  about the same frequency)",
             );
         }
         self.tables(&mut scores);
-        Ok(Next::Done(scores))
+        scores
     }
-}
 
-impl Relation {
     fn tables(&self, scores: &mut Scores) {
         let models = self.measured.models.len();
         let share = |bin: &Bin, model: usize| {
-            let inside = |place: &usize| bin_of(self.frequency[*place]) == bin.bin;
-            let judged: Vec<f64> = (0..self.latents.len())
+            let inside = |concept: &usize| bin_of(self.concepts.frequency[*concept]) == bin.bin;
+            let judged: Vec<f64> = (0..self.concepts.latents.len())
                 .filter(inside)
-                .filter_map(|place| self.outside[model][place])
+                .filter_map(|concept| self.outside[model][concept])
                 .map(|yes| f64::from(u8::from(yes)))
                 .collect();
             mean(&judged)
         };
         let shares = |bin: &Bin| (0..models).map(|model| share(bin, model)).collect::<Vec<_>>();
-        let level = |place: usize| self.bins.iter().map(move |bin| bin.funnel.map(|funnel| funnel[place]));
+        let level = |level: usize| self.bins.iter().map(move |bin| bin.funnel.map(|funnel| funnel[level]));
         let edge = |bin: i32| Some(10f64.powf(f64::from(bin) / 4.0));
         // The tables below name models by their row here.
         scores.tables.push(Table::new("model").words("name", self.measured.names.iter().map(String::as_str)));
@@ -262,14 +271,14 @@ impl Relation {
         let null = |&latent: &usize| self.measured.null[latent].as_ref().and_then(Concept::relative);
         scores.tables.push(
             Table::new("latent")
-                .counts("latent", self.latents.iter().copied())
-                .numbers("frequency", self.frequency.iter().map(|&frequency| Some(frequency)))
-                .numbers("null_relative_gap", self.latents.iter().map(null)),
+                .counts("latent", self.concepts.latents.iter().copied())
+                .numbers("frequency", self.concepts.frequency.iter().map(|&frequency| Some(frequency)))
+                .numbers("null_relative_gap", self.concepts.latents.iter().map(null)),
         );
         let lines: Vec<(usize, usize, Concept)> = (0..models)
             .flat_map(|model| {
                 let concept = move |&latent: &usize| Some((model, latent, self.measured.models[model][latent]?));
-                self.latents.iter().filter_map(concept)
+                self.concepts.latents.iter().filter_map(concept)
             })
             .collect();
         let temperature = self.measured.rules.temperature;

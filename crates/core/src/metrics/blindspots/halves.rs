@@ -1,31 +1,39 @@
 //! Random halves of the rows.
 
-use crate::kernel::bits::Bits;
-use crate::kernel::random::{permutation, stream};
+use std::ops::Range;
+
+use etalon_kernel::bits::Bits;
+use etalon_kernel::random::{permutation, stream};
 
 /// Rows among which a half is drawn; every such stretch gives as many to one half as to the other.
 const STRETCH: usize = 1024;
 
-/// A random half of some rows.
-pub(super) struct Halves(Bits);
+/// A random half of some rows. It is drawn where it is needed, and takes no memory.
+#[derive(Clone, Copy)]
+pub(super) struct Halves {
+    pub rows: usize,
+    pub seed: u64,
+    /// Another split is another pair of halves.
+    pub split: usize,
+}
 
 impl Halves {
-    /// Another `split` is another pair of halves.
-    pub fn new(rows: usize, seed: u64, split: usize) -> Halves {
-        let mut bits = Bits::empty(rows);
-        for first in (0..rows).step_by(STRETCH) {
-            let length = STRETCH.min(rows - first);
-            let mut random = stream(seed, &format!("blindspots/halves/{split}"), (first / STRETCH) as u64);
-            for place in permutation(length, &mut random).into_iter().take(length / 2) {
-                bits.insert(first + place);
-            }
+    /// Which rows of a range are in the first half, from the start of the range.
+    pub fn first(&self, range: Range<usize>) -> Bits {
+        let mut bits = Bits::empty(range.len());
+        let purpose = format!("blindspots/halves/{}", self.split);
+        for first in (range.start / STRETCH * STRETCH..range.end).step_by(STRETCH) {
+            let length = STRETCH.min(self.rows - first);
+            let mut random = stream(self.seed, &purpose, (first / STRETCH) as u64);
+            let drawn = permutation(length, &mut random).into_iter().take(length / 2).map(|index| first + index);
+            drawn.filter(|row| range.contains(row)).for_each(|row| bits.insert(row - range.start));
         }
-        Halves(bits)
+        bits
     }
 
-    /// Is the row in the first half?
-    pub fn first(&self, row: usize) -> bool {
-        self.0.contains(row)
+    /// How many rows are in the first half.
+    pub fn first_rows(&self) -> usize {
+        self.rows / STRETCH * (STRETCH / 2) + self.rows % STRETCH / 2
     }
 }
 
@@ -33,14 +41,22 @@ impl Halves {
 mod tests {
     use super::*;
 
+    fn halves(rows: usize, split: usize) -> Halves {
+        Halves { rows, seed: 1, split }
+    }
+
     #[test]
     fn halves_are_halves_and_the_split_decides() {
         for rows in [0, 1, 2, 1023, 1024, 1027] {
-            let half = Halves::new(rows, 1, 0);
-            assert_eq!((0..rows).filter(|&row| half.first(row)).count(), rows / 2, "{rows}");
+            let half = halves(rows, 0);
+            let first = half.first(0..rows);
+            assert_eq!((0..rows).filter(|&row| first.contains(row)).count(), rows / 2, "{rows}");
+            assert_eq!(half.first_rows(), rows / 2);
         }
-        let (one, other) = (Halves::new(1000, 1, 0), Halves::new(1000, 1, 1));
-        let same = (0..1000).filter(|&row| one.first(row) == other.first(row)).count();
+        let (one, other) = (halves(1000, 0).first(0..1000), halves(1000, 1).first(0..1000));
+        let same = (0..1000).filter(|&row| one.contains(row) == other.contains(row)).count();
         assert!((420..580).contains(&same), "{same}");
+        let (all, part) = (halves(3000, 0).first(0..3000), halves(3000, 0).first(700..2500));
+        assert!((700..2500).all(|row| all.contains(row) == part.contains(row - 700)));
     }
 }

@@ -1,13 +1,13 @@
 //! What the pass found, concept by concept.
 
 use super::concept::{Concept, Rules};
-use super::sums::Found;
-use crate::error::{Complaint, Result};
+use super::sums::Sums;
+use crate::context::{Reservation, Reserved};
+use crate::error::{InputError, Result};
 use crate::results::Profile;
-use crate::run::{Job, Leaders};
+use crate::run::{CODES, GENERATED, Job};
 
 /// Every concept in every model, and real against real.
-#[derive(Clone)]
 pub(super) struct Measured {
     pub rows: u64,
     pub latents: usize,
@@ -17,60 +17,70 @@ pub(super) struct Measured {
     /// The range of values behind the bounds, and whether it was only seen.
     pub range: f64,
     pub range_seen: bool,
-    /// By latent, the mean over real rows.
-    pub real: Vec<f64>,
-    pub real_fires: Vec<u64>,
+    /// What they were made from.
+    pub sums: Reserved<Sums>,
     /// By model and latent; nothing where the concept is dead.
     pub models: Vec<Vec<Option<Concept>>>,
     /// By latent, one half of the real rows against the other.
     pub null: Vec<Option<Concept>>,
-    /// By side (the real rows first) and latent.
-    pub top: Vec<Leaders>,
     /// Do dead concepts count as aligned?
     pub dead_count: bool,
+    _memory: Reservation,
 }
 
 impl Measured {
-    pub fn new(found: Found, range: Option<f64>, rules: Rules, job: &Job<'_>) -> Result<Measured> {
-        if let Some(range) = range.filter(|&range| range < found.range) {
-            return Err(Complaint::new("values lie further apart than `--value-range` allows")
+    pub fn new(sums: Reserved<Sums>, range: Option<f64>, rules: Rules, job: &Job<'_>) -> Result<Measured> {
+        if let Some(range) = range.filter(|&range| range < sums.range()) {
+            return Err(InputError::new("values lie further apart than `--value-range` allows")
                 .expected(format!("at most {range}"))
-                .found(found.range)
+                .found(sums.range())
                 .advice("leave the option out, or give the range of the pooled values")
                 .into());
         }
-        let rows = found.rows;
-        let latents = found.real.len();
-        let used = range.unwrap_or(found.range);
-        let side = |made: &Vec<super::sums::Made>| {
+        let (rows, latents) = (sums.rows(), job.get(&CODES)?.latents());
+        let names: Vec<String> = job.all(&GENERATED).into_iter().map(|(name, _)| name.into()).collect();
+        let bytes = ((names.len() + 1) * latents * size_of::<Option<Concept>>()) as u64;
+        let memory = job.budget().reserve(bytes, format!("{latents} concepts of {} models", names.len()))?;
+        let used = range.unwrap_or(sums.range());
+        let of_model = |model: usize| {
             let concept = |latent: usize| {
-                let (real, made) = (&found.real[latent], &made[latent]);
-                (real.fires + made.fires > 0).then(|| Concept::paired(real, made, rows, used))
+                let (real, made) = (sums.real(latent), sums.made(model, latent));
+                (real.fires + made.fires > 0).then(|| Concept::paired(&real, &made, rows, used))
             };
             (0..latents).map(concept).collect::<Vec<_>>()
         };
         let null = |latent: usize| {
-            let (all, half) = (&found.real[latent], &found.half[latent]);
-            let mut rest = *all;
+            let (all, half) = (sums.real(latent), sums.half(latent));
+            let mut rest = all;
             rest.fires -= half.fires;
             rest.sum -= half.sum;
             rest.squares -= half.squares;
-            (all.fires > 0).then(|| Concept::unpaired(half, found.first_half, &rest, rows - found.first_half))
+            (all.fires > 0).then(|| Concept::unpaired(&half, sums.first_half(), &rest, rows - sums.first_half()))
         };
         Ok(Measured {
             rows,
             latents,
-            names: job.models()?.iter().map(|model| model.name.clone()).collect(),
             rules,
             range: used,
             range_seen: range.is_none(),
-            real: found.real.iter().map(|real| if rows > 0 { real.sum / rows as f64 } else { 0.0 }).collect(),
-            real_fires: found.real.iter().map(|real| real.fires).collect(),
-            models: found.made.iter().map(side).collect(),
+            models: (0..names.len()).map(of_model).collect(),
             null: (0..latents).map(null).collect(),
-            top: found.top,
             dead_count: job.profile == Profile::Reference,
+            names,
+            sums,
+            _memory: memory,
         })
+    }
+
+    /// By latent, in how many real rows it fires.
+    pub fn real_fires(&self) -> impl Iterator<Item = u64> {
+        (0..self.latents).map(|latent| self.sums.real(latent).fires)
+    }
+
+    /// By latent, the mean over real rows.
+    pub fn real_means(&self) -> impl Iterator<Item = f64> {
+        let rows = self.rows as f64;
+        (0..self.latents).map(move |latent| if rows > 0.0 { self.sums.real(latent).sum / rows } else { 0.0 })
     }
 
     /// The models, then real against real.

@@ -24,14 +24,14 @@ pub use divergence::Divergence;
 pub use frequency::Frequency;
 pub use models::BlindspotModels;
 
-use super::{Better, Card, Kind, Metric, Need, Output, Param};
-use crate::budget::Taken;
+use super::{Better, Card, Kind, Metric, Output, Param};
+use crate::context::Reserved;
 use crate::error::Result;
-use crate::run::{Job, Next, Pass, Plan, Rows, Tally};
+use crate::results::{RESAMPLES, Scores};
+use crate::run::{CODES, GENERATED, Job, Work};
 use concept::Rules;
-use flips::Flips;
 use measured::Measured;
-use sums::Sums;
+use scores::Judged;
 
 /// Concepts that generators suppress and exaggerate.
 pub struct Blindspots;
@@ -158,7 +158,7 @@ static CARD: Card = Card {
         uses T = 1 in definitions and 0.8 in figures; the program 0.8. Not said in the paper: whether skewness is of gaps or of \
         δ (both are given), pooling, what becomes of dead concepts. Intervals, p, q and the null are not in the paper.",
     interval: "Percentile bootstrap over concepts, the same ones for all models, 1000 resamples. None for bounds.",
-    needs: &[Need::Codes, Need::Models],
+    needs: &[&CODES, &GENERATED],
     uses: &[],
     headline: &[
         output("suppressed", "share of live concepts with δ below the threshold", SHARE, Better::Lower),
@@ -182,21 +182,17 @@ impl Metric for Blindspots {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let sums = Sums::new(job, job.whole(TOP_ROWS.name)?)?;
-        let memory = reserve(&sums, job)?;
-        Ok(Next::Pass(Box::new(Comparing { sums, _memory: memory })))
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let given = job.number(RANGE.name)?;
+        let sums = sums::compare(job.whole(TOP_ROWS.name)?, job, work)?;
+        let measured = Measured::new(sums, (given > 0.0).then_some(given), rules(job)?, job)?;
+        let p = flips::p_values(&measured, job, work)?;
+        let judged = Judged::new(&measured, p);
+        // A number of the row, a gap and a δ for each.
+        let bytes = 24 * judged.concepts() as u64;
+        let replicates = resampled(bytes, job, work, |resample| judged.resampled(job.seed, resample))?;
+        judged.scores(&replicates, job)
     }
-}
-
-/// Memory for every sum that may be alive at a time: one per level of the merge tree and thread, never more than units.
-fn reserve(sums: &Sums, job: &Job<'_>) -> Result<Taken> {
-    let codes = job.codes()?;
-    let units = Plan::of_rows(codes.rows()).units();
-    let levels = units.next_power_of_two().ilog2() as usize + 1;
-    let alive = units.min(levels * rayon::current_num_threads()).max(1);
-    let what = format!("sums of {} latents for {} models, {alive} at a time", codes.latents(), job.models()?.len());
-    job.budget.take(sums.bytes().saturating_mul(alive as u64), what)
 }
 
 fn rules(job: &Job<'_>) -> Result<Rules> {
@@ -207,25 +203,21 @@ fn rules(job: &Job<'_>) -> Result<Rules> {
     })
 }
 
-/// The pass over all rows.
-struct Comparing {
-    sums: Sums,
-    _memory: Taken,
-}
+/// Resamples of a block.
+const TOGETHER: usize = 10;
 
-impl Pass for Comparing {
-    fn empty(&self) -> Tally {
-        self.sums.empty()
-    }
-
-    fn absorb(&self, tally: &mut Tally, rows: &Rows<'_>) -> Result<()> {
-        self.sums.absorb(tally, rows)
-    }
-
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        let given = job.number(RANGE.name)?;
-        let measured = Measured::new(self.sums.found(tally)?, (given > 0.0).then_some(given), rules(job)?, job)?;
-        let (flips, below) = (job.whole(SIGN_FLIPS.name)?, job.whole(FLIP_BELOW.name)?);
-        Ok(Next::Blocks(Box::new(Flips { measured, flips, below: below as u64 })))
-    }
+/// What comes of all resamples, in order; one takes about `bytes`.
+fn resampled<T: crate::run::Output>(
+    bytes: u64,
+    job: &Job<'_>,
+    work: &mut Work<'_>,
+    one: impl Fn(u64) -> T + Sync,
+) -> Result<Reserved<Vec<T>>> {
+    let found = work.blocks("blocks of resamples", RESAMPLES.div_ceil(TOGETHER), |block| {
+        let _memory = job.budget().reserve(bytes, "a resample")?;
+        let resamples = block * TOGETHER..((block + 1) * TOGETHER).min(RESAMPLES);
+        let one = |resample: usize| job.check().map(|()| one(resample as u64));
+        resamples.map(one).collect::<Result<Vec<T>>>()
+    })?;
+    Ok(found.map(|blocks| blocks.into_iter().flatten().collect()))
 }

@@ -2,9 +2,9 @@
 
 use super::tests::{inputs, numbers, planted, run, words};
 use super::{BlindspotModels, Divergence, Frequency};
-use crate::kernel::random::{stream, unit};
 use crate::labels::worlds::Planted;
 use crate::results::{Cells, Profile, Scores};
+use etalon_kernel::random::{stream, unit};
 
 fn lists(scores: &Scores, table: &str, column: &str) -> Vec<Vec<i64>> {
     match scores.table(table).unwrap().column(column) {

@@ -1,5 +1,7 @@
 //! Rankings of concepts: what people look at first.
 
+use std::cmp::Ordering;
+
 use super::measured::Measured;
 use crate::results::{Interval, Table};
 
@@ -21,6 +23,15 @@ enum By {
     NearEnd,
 }
 
+/// Sorts the first `keep` of a list and drops the others, which need not be sorted for it.
+pub(super) fn keep_first<T>(list: &mut Vec<T>, keep: usize, compare: impl Fn(&T, &T) -> Ordering + Copy) {
+    if keep < list.len() {
+        list.select_nth_unstable_by(keep, compare);
+        list.truncate(keep);
+    }
+    list.sort_unstable_by(compare);
+}
+
 /// The first `keep` concepts of every ranking in every model.
 pub(super) fn table(measured: &Measured, keep: usize) -> Table {
     let (mut models, mut names, mut ranks) = (Vec::new(), Vec::new(), Vec::new());
@@ -40,9 +51,12 @@ pub(super) fn table(measured: &Measured, keep: usize) -> Table {
                 let tie = concept.interval().map_or(concept.gap(), |interval| interval.low);
                 (value * sign < 0.0).then_some((value, tie, latent))
             };
+            let compare = |a: &(f64, f64, usize), b: &(f64, f64, usize)| {
+                (a.0 * sign).total_cmp(&(b.0 * sign)).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
+            };
             let mut order: Vec<(f64, f64, usize)> = (0..concepts.len()).filter_map(key).collect();
-            order.sort_by(|a, b| (a.0 * sign).total_cmp(&(b.0 * sign)).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
-            for (rank, (value, _, latent)) in order.into_iter().take(keep).enumerate() {
+            keep_first(&mut order, keep, compare);
+            for (rank, (value, _, latent)) in order.into_iter().enumerate() {
                 models.push(model);
                 names.push(name);
                 ranks.push(rank + 1);

@@ -1,174 +1,179 @@
 //! Headline numbers with intervals over concepts, and tables by model and latent.
 
+use serde::{Deserialize, Serialize};
+
 use super::bounds::{ALPHA, Bound};
-use super::concept::{Class, delta};
+use super::concept::{Class, Concept, delta};
 use super::measured::Measured;
 use super::{RANKED, ranking};
 use crate::codes::Pool;
-use crate::error::{Error, Result};
-use crate::kernel::random::{index, stream};
-use crate::kernel::statistics::{mean, quantile, skewness};
-use crate::results::{Cells, Interval, RESAMPLES, Scores, Table, percentile_interval};
-use crate::run::{Blocks, Column, Job, Next, Tally};
+use crate::error::Result;
+use crate::results::{Cells, Interval, Scores, Table, percentile_interval};
+use crate::run::{Job, POOLING};
+use etalon_kernel::random::{index, stream};
+use etalon_kernel::statistics::{false_discovery, mean, quantile, skewness};
 
 /// Concepts with their p and q, by side (models, then real against real) and latent.
-pub(super) struct Judged {
-    pub measured: Measured,
-    pub p: Vec<Vec<Option<f64>>>,
-    pub q: Vec<Vec<Option<f64>>>,
+pub(super) struct Judged<'a> {
+    measured: &'a Measured,
+    p: Vec<Vec<Option<f64>>>,
+    q: Vec<Vec<Option<f64>>>,
+    /// By side, the concepts that are averaged over.
+    drawn: Vec<Vec<Option<Drawn>>>,
 }
-
-/// What is averaged over concepts: yes or no.
-const SHARES: usize = 5;
-/// Shares, then the skewness of gaps and of δ.
-const NUMBERS: usize = SHARES + 2;
 
 /// One concept of one side, ready to be averaged.
 #[derive(Clone, Copy)]
 struct Drawn {
-    yes: [bool; SHARES],
+    class: Class,
+    certain: Class,
+    significant: bool,
     gap: f64,
     delta: f64,
 }
 
-/// One number of the numbers of a resample.
-type Statistic<'a> = dyn Fn(&[Option<f64>]) -> Option<f64> + 'a;
-
-/// Resamples of the concepts, in blocks of a few.
-pub(super) struct Resampling {
-    judged: Judged,
-    /// By side and place in `latents`.
-    drawn: Vec<Vec<Option<Drawn>>>,
-    seed: u64,
+/// Concepts with a property.
+#[derive(Clone, Copy, Debug, Default)]
+struct ClassCounts {
+    suppressed: usize,
+    exaggerated: usize,
+    suppressed_certain: usize,
+    exaggerated_certain: usize,
+    significant: usize,
 }
 
-const RESAMPLES_PER_BLOCK: usize = 50;
+impl ClassCounts {
+    fn add(&mut self, drawn: &Drawn) {
+        self.suppressed += usize::from(drawn.class == Class::Suppressed);
+        self.exaggerated += usize::from(drawn.class == Class::Exaggerated);
+        self.suppressed_certain += usize::from(drawn.certain == Class::Suppressed);
+        self.exaggerated_certain += usize::from(drawn.certain == Class::Exaggerated);
+        self.significant += usize::from(drawn.significant);
+    }
+}
 
-impl Resampling {
-    pub fn new(judged: Judged, job: &Job<'_>) -> Resampling {
-        let measured = &judged.measured;
+/// Means over the concepts of one side: shares of concepts, then skewness.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct SideNumbers {
+    suppressed: Option<f64>,
+    exaggerated: Option<f64>,
+    suppressed_certain: Option<f64>,
+    exaggerated_certain: Option<f64>,
+    significant: Option<f64>,
+    gap_skewness: Option<f64>,
+    delta_skewness: Option<f64>,
+}
+
+/// One of the numbers of a side.
+type Pick = fn(&SideNumbers) -> Option<f64>;
+
+/// Something that is made of the numbers of all sides.
+type Statistic<'a> = dyn Fn(&[SideNumbers]) -> Option<f64> + 'a;
+
+impl<'a> Judged<'a> {
+    pub fn new(measured: &'a Measured, p: Vec<Vec<Option<f64>>>) -> Judged<'a> {
+        let q: Vec<Vec<Option<f64>>> = p.iter().map(|p| false_discovery(p)).collect();
         let counts = |&latent: &usize| measured.dead_count || measured.sides().any(|side| side[latent].is_some());
         let latents: Vec<usize> = (0..measured.latents).filter(counts).collect();
-        let drawn = measured.sides().zip(&judged.q).map(|(side, q)| {
+        let drawn = measured.sides().zip(&q).map(|(side, q)| {
             let one = |&latent: &usize| {
                 let Some(concept) = &side[latent] else {
-                    let dead = Drawn { yes: [false; SHARES], gap: 0.0, delta: delta(0.0, 1.0) };
+                    let (class, certain) = (Class::Aligned, Class::Aligned);
+                    let dead = Drawn { class, certain, significant: false, gap: 0.0, delta: delta(0.0, 1.0) };
                     return (measured.dead_count && measured.rows > 0).then_some(dead);
                 };
-                let (class, certain) = (concept.class(&measured.rules), concept.certainty(&measured.rules));
-                let yes = [
-                    class == Class::Suppressed,
-                    class == Class::Exaggerated,
-                    certain == Class::Suppressed,
-                    certain == Class::Exaggerated,
-                    q[latent].is_some_and(|q| q < ALPHA),
-                ];
-                Some(Drawn { yes, gap: concept.gap(), delta: delta(concept.gap(), measured.rules.temperature) })
+                Some(Drawn {
+                    class: concept.class(&measured.rules),
+                    certain: concept.certainty(&measured.rules),
+                    significant: q[latent].is_some_and(|q| q < ALPHA),
+                    gap: concept.gap(),
+                    delta: delta(concept.gap(), measured.rules.temperature),
+                })
             };
             latents.iter().map(one).collect()
         });
         let drawn = drawn.collect();
-        Resampling { judged, drawn, seed: job.seed }
+        Judged { measured, p, q, drawn }
     }
 
-    fn latents(&self) -> usize {
+    /// How many concepts are averaged over.
+    pub fn concepts(&self) -> usize {
         self.drawn.first().map_or(0, Vec::len)
     }
 
-    /// The numbers of all sides, for the places given.
-    fn numbers(&self, places: &[usize]) -> Vec<Option<f64>> {
-        let mut numbers = Vec::with_capacity(self.drawn.len() * NUMBERS);
-        for side in &self.drawn {
-            let mut yes = [0usize; SHARES];
-            let (mut gaps, mut deltas) = (Vec::with_capacity(places.len()), Vec::with_capacity(places.len()));
-            for drawn in places.iter().filter_map(|&place| side[place]) {
-                yes.iter_mut().zip(drawn.yes).for_each(|(count, yes)| *count += usize::from(yes));
+    /// The numbers of all sides for a resample of the concepts.
+    pub fn resampled(&self, seed: u64, resample: u64) -> Vec<SideNumbers> {
+        let (mut random, count) = (stream(seed, "blindspots/concepts", resample), self.concepts());
+        let drawn: Vec<usize> = (0..count).map(|_| index(count, &mut random)).collect();
+        self.numbers(&drawn)
+    }
+
+    /// The numbers of all sides, for some concepts.
+    fn numbers(&self, concepts: &[usize]) -> Vec<SideNumbers> {
+        let of_side = |side: &Vec<Option<Drawn>>| {
+            let mut counts = ClassCounts::default();
+            let (mut gaps, mut deltas) = (Vec::with_capacity(concepts.len()), Vec::with_capacity(concepts.len()));
+            for drawn in concepts.iter().filter_map(|&concept| side[concept]) {
+                counts.add(&drawn);
                 gaps.push(drawn.gap);
                 deltas.push(drawn.delta);
             }
-            let share = |count: &usize| (!gaps.is_empty()).then(|| *count as f64 / gaps.len() as f64);
-            numbers.extend(yes.iter().map(share));
-            numbers.extend([skewness(&gaps), skewness(&deltas)]);
-        }
-        numbers
+            let share = |count: usize| (!gaps.is_empty()).then(|| count as f64 / gaps.len() as f64);
+            SideNumbers {
+                suppressed: share(counts.suppressed),
+                exaggerated: share(counts.exaggerated),
+                suppressed_certain: share(counts.suppressed_certain),
+                exaggerated_certain: share(counts.exaggerated_certain),
+                significant: share(counts.significant),
+                gap_skewness: skewness(&gaps),
+                delta_skewness: skewness(&deltas),
+            }
+        };
+        self.drawn.iter().map(of_side).collect()
     }
 
     /// The mean of a number over models.
-    fn over_models(&self, numbers: &[Option<f64>], number: usize) -> Option<f64> {
-        let models = self.judged.measured.models.len();
-        mean(&(0..models).filter_map(|model| numbers[model * NUMBERS + number]).collect::<Vec<_>>())
-    }
-}
-
-impl Blocks for Resampling {
-    fn count(&self) -> usize {
-        RESAMPLES.div_ceil(RESAMPLES_PER_BLOCK)
+    fn over_models(&self, numbers: &[SideNumbers], pick: Pick) -> Option<f64> {
+        let models = self.measured.models.len();
+        mean(&numbers[..models].iter().filter_map(pick).collect::<Vec<_>>())
     }
 
-    fn unit(&self) -> &'static str {
-        "blocks of resamples"
-    }
-
-    fn run(&self, block: usize, _: &Job<'_>) -> Result<Tally> {
-        let count = self.latents();
-        let mut list = Vec::new();
-        for resample in block * RESAMPLES_PER_BLOCK..((block + 1) * RESAMPLES_PER_BLOCK).min(RESAMPLES) {
-            let mut random = stream(self.seed, "blindspots/concepts", resample as u64);
-            let places: Vec<usize> = (0..count).map(|_| index(count, &mut random)).collect();
-            list.extend(self.numbers(&places).into_iter().map(|number| number.unwrap_or(f64::NEG_INFINITY)));
-        }
-        Ok(Tally { columns: vec![Column::Lists(vec![(block as u64, list)])] })
-    }
-
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        let width = self.drawn.len() * NUMBERS;
-        let replicates: Vec<Vec<Option<f64>>> = tally
-            .lists(0)?
-            .iter()
-            .flat_map(|(_, list)| list.chunks_exact(width))
-            .map(|numbers| numbers.iter().map(|&number| number.is_finite().then_some(number)).collect())
-            .collect();
-        if replicates.len() != RESAMPLES {
-            return Err(Error::Bug(format!("{} of {RESAMPLES} resamples", replicates.len())));
-        }
-        Ok(Next::Done(self.scores(&replicates, job)?))
-    }
-}
-
-impl Resampling {
-    fn scores(&self, replicates: &[Vec<Option<f64>>], job: &Job<'_>) -> Result<Scores> {
-        let measured = &self.judged.measured;
-        let numbers = self.numbers(&(0..self.latents()).collect::<Vec<_>>());
-        let interval = |number: &Statistic<'_>| -> Option<Interval> {
-            let values: Vec<f64> = replicates.iter().filter_map(|replicate| number(replicate)).collect();
-            (self.latents() > 1).then(|| percentile_interval(values)).flatten()
+    /// From the numbers of all resamples.
+    pub fn scores(&self, replicates: &[Vec<SideNumbers>], job: &Job<'_>) -> Result<Scores> {
+        let measured = self.measured;
+        let numbers = self.numbers(&(0..self.concepts()).collect::<Vec<_>>());
+        let interval = |statistic: &Statistic<'_>| -> Option<Interval> {
+            let values: Vec<f64> = replicates.iter().filter_map(|replicate| statistic(replicate)).collect();
+            (self.concepts() > 1).then(|| percentile_interval(values)).flatten()
         };
         let live = measured.live();
         let null_live = measured.null.iter().flatten().count();
-        let null_side = measured.models.len() * NUMBERS;
+        let null_side = measured.models.len();
         let mut scores = Scores::default();
-        for (number, key) in
-            ["suppressed", "exaggerated", "suppressed_certain", "exaggerated_certain", "blindspots_significant"]
-                .into_iter()
-                .enumerate()
-        {
-            let over = |numbers: &[Option<f64>]| self.over_models(numbers, number);
+        let over_models = |scores: &mut Scores, key: &str, pick: Pick| {
+            let over = |numbers: &[SideNumbers]| self.over_models(numbers, pick);
             scores.headline(key, over(&numbers), interval(&over), live);
-        }
-        for (number, key) in [(0, "null_suppressed"), (1, "null_exaggerated"), (4, "null_significant")] {
-            let null = |numbers: &[Option<f64>]| numbers[null_side + number];
+        };
+        let of_null = |scores: &mut Scores, key: &str, pick: Pick| {
+            let null = |numbers: &[SideNumbers]| pick(&numbers[null_side]);
             scores.headline(key, null(&numbers), interval(&null), null_live);
-        }
-        for (number, key) in [(SHARES, "gap_skewness"), (SHARES + 1, "delta_skewness")] {
-            let over = |numbers: &[Option<f64>]| self.over_models(numbers, number);
-            scores.headline(key, over(&numbers), interval(&over), live);
-        }
+        };
+        over_models(&mut scores, "suppressed", |side| side.suppressed);
+        over_models(&mut scores, "exaggerated", |side| side.exaggerated);
+        over_models(&mut scores, "suppressed_certain", |side| side.suppressed_certain);
+        over_models(&mut scores, "exaggerated_certain", |side| side.exaggerated_certain);
+        over_models(&mut scores, "blindspots_significant", |side| side.significant);
+        of_null(&mut scores, "null_suppressed", |side| side.suppressed);
+        of_null(&mut scores, "null_exaggerated", |side| side.exaggerated);
+        of_null(&mut scores, "null_significant", |side| side.significant);
+        over_models(&mut scores, "gap_skewness", |side| side.gap_skewness);
+        over_models(&mut scores, "delta_skewness", |side| side.delta_skewness);
         let bound = |bound: Bound, concepts: usize| {
             bound.half_width(measured.rows, measured.range, measured.rules.temperature, concepts)
         };
         scores.headline("bound", bound(Bound::Paired, live), None, live);
         scores.headline("bound_published", bound(Bound::Published, live), None, live);
-        self.notes(&mut scores, live, job.inputs.pooling);
+        self.notes(&mut scores, live, &numbers, job.find(&POOLING).copied());
 
         scores.tables.push(self.model_table(&numbers, &interval));
         scores.tables.push(latent_table(measured));
@@ -184,8 +189,8 @@ impl Resampling {
         Ok(scores)
     }
 
-    fn notes(&self, scores: &mut Scores, live: usize, pooling: Option<Pool>) {
-        let measured = &self.judged.measured;
+    fn notes(&self, scores: &mut Scores, live: usize, numbers: &[SideNumbers], pooling: Option<Pool>) {
+        let measured = self.measured;
         let rows = match pooling {
             Some(pool) => format!("rows are samples, pooled by `{}`", pool.name()),
             None => "rows are taken as they are, not pooled".into(),
@@ -211,7 +216,7 @@ impl Resampling {
         if measured.null.iter().flatten().next().is_none() {
             scores.note("no concept fires in a real row: the null is undefined");
         }
-        if self.over_models(&self.numbers(&(0..self.latents()).collect::<Vec<_>>()), SHARES).is_none() {
+        if self.over_models(numbers, |side| side.gap_skewness).is_none() {
             scores.note("all gaps are the same: their skewness is undefined");
         }
         if measured.range_seen {
@@ -224,12 +229,15 @@ impl Resampling {
     }
 
     /// One line per model, and one for real against real.
-    fn model_table(&self, numbers: &[Option<f64>], interval: &dyn Fn(&Statistic<'_>) -> Option<Interval>) -> Table {
-        let measured = &self.judged.measured;
-        let count = |yes: usize| -> Vec<usize> {
-            self.drawn.iter().map(|side| side.iter().flatten().filter(|drawn| drawn.yes[yes]).count()).collect()
+    fn model_table(&self, numbers: &[SideNumbers], interval: &dyn Fn(&Statistic<'_>) -> Option<Interval>) -> Table {
+        let measured = self.measured;
+        let count = |side: &Vec<Option<Drawn>>| {
+            let mut counts = ClassCounts::default();
+            side.iter().flatten().for_each(|drawn| counts.add(drawn));
+            counts
         };
-        let median = |values: &dyn Fn(&Drawn) -> f64| -> Vec<Option<f64>> {
+        let counts: Vec<ClassCounts> = self.drawn.iter().map(count).collect();
+        let median = |values: fn(&Drawn) -> f64| -> Vec<Option<f64>> {
             let of = |side: &Vec<Option<Drawn>>| {
                 let mut sorted: Vec<f64> = side.iter().flatten().map(values).collect();
                 sorted.sort_by(f64::total_cmp);
@@ -240,18 +248,20 @@ impl Resampling {
         let mut table = Table::new("model")
             .words("name", measured.names.iter().map(String::as_str).chain(["real against real"]))
             .counts("live", measured.sides().map(|side| side.iter().flatten().count()))
-            .counts("suppressed", count(0))
-            .counts("exaggerated", count(1))
-            .counts("suppressed_certain", count(2))
-            .counts("exaggerated_certain", count(3))
-            .counts("significant", count(4))
-            .numbers("median_gap", median(&|drawn| drawn.gap))
-            .numbers("median_delta", median(&|drawn| drawn.delta));
-        for (number, name) in [(SHARES, "gap_skewness"), (SHARES + 1, "delta_skewness")] {
-            let places = (0..self.drawn.len()).map(|side| side * NUMBERS + number);
-            let ends: Vec<Option<Interval>> = places.clone().map(|place| interval(&|numbers| numbers[place])).collect();
+            .counts("suppressed", counts.iter().map(|counts| counts.suppressed))
+            .counts("exaggerated", counts.iter().map(|counts| counts.exaggerated))
+            .counts("suppressed_certain", counts.iter().map(|counts| counts.suppressed_certain))
+            .counts("exaggerated_certain", counts.iter().map(|counts| counts.exaggerated_certain))
+            .counts("significant", counts.iter().map(|counts| counts.significant))
+            .numbers("median_gap", median(|drawn| drawn.gap))
+            .numbers("median_delta", median(|drawn| drawn.delta));
+        let skewness: [(&str, Pick); 2] =
+            [("gap_skewness", |side| side.gap_skewness), ("delta_skewness", |side| side.delta_skewness)];
+        for (name, pick) in skewness {
+            let ends: Vec<Option<Interval>> =
+                (0..self.drawn.len()).map(|side| interval(&|numbers| pick(&numbers[side]))).collect();
             table = table
-                .numbers(name, places.map(|place| numbers[place]))
+                .numbers(name, numbers.iter().map(pick))
                 .numbers(&format!("{name}_low"), ends.iter().map(|end| end.map(|end| end.low)))
                 .numbers(&format!("{name}_high"), ends.iter().map(|end| end.map(|end| end.high)));
         }
@@ -260,13 +270,13 @@ impl Resampling {
 
     /// One line per model and concept that fires in it or in the real rows; model is a line of the table `model`.
     fn latent_model_table(&self) -> Table {
-        let measured = &self.judged.measured;
+        let measured = self.measured;
         let mut lines = Vec::new();
         for (model, side) in measured.models.iter().enumerate() {
             lines.extend(side.iter().enumerate().filter_map(|(latent, concept)| Some((model, latent, (*concept)?))));
         }
         let rules = &measured.rules;
-        let top = |(model, latent, _): &(usize, usize, _)| rows_of(measured.top[model + 1].of(*latent));
+        let top = |(model, latent, _): &(usize, usize, _)| measured.sums.top_rows(model + 1, *latent);
         Table::new("latent_model")
             .counts("model", lines.iter().map(|line| line.0))
             .counts("latent", lines.iter().map(|line| line.1))
@@ -279,8 +289,8 @@ impl Resampling {
             .numbers("bernstein", lines.iter().map(|line| line.2.bernstein))
             .numbers("relative_gap", lines.iter().map(|line| line.2.relative()))
             .numbers("delta", lines.iter().map(|line| Some(delta(line.2.gap(), rules.temperature))))
-            .numbers("p", lines.iter().map(|line| self.judged.p[line.0][line.1]))
-            .numbers("q", lines.iter().map(|line| self.judged.q[line.0][line.1]))
+            .numbers("p", lines.iter().map(|line| self.p[line.0][line.1]))
+            .numbers("q", lines.iter().map(|line| self.q[line.0][line.1]))
             .words("class", lines.iter().map(|line| line.2.class(rules).name()))
             .words("certain_class", lines.iter().map(|line| line.2.certainty(rules).name()))
             .with("top_rows", Cells::WholeLists(lines.iter().map(top).collect()))
@@ -289,21 +299,13 @@ impl Resampling {
 
 /// One line per latent, dead ones included.
 fn latent_table(measured: &Measured) -> Table {
-    let null = |concept: &Option<super::concept::Concept>| concept.as_ref().map(super::concept::Concept::gap);
+    let null = |concept: &Option<Concept>| concept.as_ref().map(Concept::gap);
+    let top = (0..measured.latents).map(|latent| measured.sums.top_rows(0, latent)).collect();
     Table::new("latent")
         .counts("latent", 0..measured.latents)
-        .numbers("real_mean", measured.real.iter().map(|&mean| Some(mean)))
-        .counts("real_fires", measured.real_fires.iter().map(|&fires| fires as usize))
+        .numbers("real_mean", measured.real_means().map(Some))
+        .counts("real_fires", measured.real_fires().map(|fires| fires as usize))
         .numbers("null_gap", measured.null.iter().map(null))
         .numbers("null_deviation", measured.null.iter().map(|concept| concept.and_then(|concept| concept.deviation)))
-        .with(
-            "top_rows",
-            Cells::WholeLists(
-                (0..measured.top[0].things()).map(|latent| rows_of(measured.top[0].of(latent))).collect(),
-            ),
-        )
-}
-
-fn rows_of(list: impl Iterator<Item = (f32, u32)>) -> Vec<i64> {
-    list.map(|entry| i64::from(entry.1)).collect()
+        .with("top_rows", Cells::WholeLists(top))
 }

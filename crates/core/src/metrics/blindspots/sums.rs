@@ -1,27 +1,39 @@
 //! One pass over real and generated rows: everything that means, gaps and paired deviations are made of.
 
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
 
 use super::halves::Halves;
 use crate::codes::{Codes, CodesView};
-use crate::error::{Complaint, Error, Result};
-use crate::kernel::ahead::{AHEAD, fetch};
-use crate::run::{Column, Job, Leaders, Rows, Tally};
+use crate::context::Reserved;
+use crate::error::{InputError, Result};
+use crate::run::{CODES, Count, GENERATED, Job, Max, Min, Over, RowBatch, Sum, TopRows, Work};
+use crate::state;
+use etalon_kernel::bits::Bits;
+use etalon_kernel::prefetch::{AHEAD, fetch};
 
-/// What is kept of a latent in the real rows, next to each other so that one entry touches one line of memory:
+/// What is kept of a latent in the real rows, next to each other so that one entry touches one cache line:
 /// firings, sum, squares of the rows of one half; and the same of the other.
 const REAL: usize = 6;
 /// What is kept of a latent in the rows of a model: firings, firings in both, sum, squares, products with the real value.
 const MADE: usize = 5;
 
-/// Sums over rows, as a pass wants them.
+/// Sums over rows.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Sums {
-    real: Arc<Codes>,
-    models: Vec<Arc<Codes>>,
-    halves: Halves,
-    /// How many rows with the largest values are kept for each latent.
-    keep: usize,
+    rows: Count,
+    first_half: Count,
+    /// The smallest and the largest value.
+    lowest: Min,
+    highest: Max,
+    /// By latent, [`REAL`] sums.
+    real: Sum,
+    /// By model, for every latent [`MADE`] sums.
+    made: Vec<Sum>,
+    /// Of every latent the real rows with the largest values; then the same by model. Empty if none are wanted.
+    top: Vec<TopRows>,
 }
+
+state!(Sums { rows, first_half, lowest, highest, real, made, top });
 
 /// A latent in the real rows, or in a half of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -49,141 +61,107 @@ pub(super) struct Made {
     pub products: f64,
 }
 
-/// What the pass found.
-pub(super) struct Found {
-    /// How many rows there are.
-    pub rows: u64,
-    /// How many of them are in the first half.
-    pub first_half: u64,
-    /// By latent.
-    pub real: Vec<Real>,
-    /// By latent, the first half only.
-    pub half: Vec<Real>,
-    /// By model and latent.
-    pub made: Vec<Vec<Made>>,
-    /// The largest distance between two values, 0 among them.
-    pub range: f64,
-    /// Of every latent the real rows with the largest values; then the same by model. Empty if none were wanted.
-    pub top: Vec<Leaders>,
+/// Compares real and generated rows, and keeps the `keep` rows with the largest values of every latent.
+pub(super) fn compare(keep: usize, job: &Job<'_>, work: &mut Work<'_>) -> Result<Reserved<Sums>> {
+    let real = job.get(&CODES)?;
+    if u32::try_from(real.rows()).is_err() {
+        return Err(InputError::new("there are too many rows to compare")
+            .expected(format!("at most {}", u32::MAX))
+            .found(real.rows())
+            .advice("pool tokens, or take a part of the rows")
+            .into());
+    }
+    let models: Vec<&Codes> = job.all(&GENERATED).into_iter().map(|(_, model)| &*model.codes).collect();
+    let halves = Halves { rows: real.rows(), seed: job.seed, split: 0 };
+    let empty = || Sums::new(real.latents(), models.len(), keep);
+    work.pass("sums of rows by latent", Over::ROWS, empty, |sums, rows| sums.add(rows, &models, halves))
 }
 
 impl Sums {
-    pub fn new(job: &Job<'_>, keep: usize) -> Result<Sums> {
-        job.codes()?;
-        let real = job.inputs.codes.clone().ok_or_else(|| Error::Bug("codes that are there are not".into()))?;
-        if u32::try_from(real.rows()).is_err() {
-            return Err(Complaint::new("there are too many rows to compare")
-                .expected(format!("at most {}", u32::MAX))
-                .found(real.rows())
-                .advice("pool tokens, or take a part of the rows")
-                .into());
+    fn new(latents: usize, models: usize, keep: usize) -> Sums {
+        Sums {
+            rows: Count::new(1),
+            first_half: Count::new(1),
+            lowest: Min::new(1),
+            highest: Max::new(1),
+            real: Sum::new(REAL * latents),
+            made: vec![Sum::new(MADE * latents); models],
+            top: vec![TopRows::new(latents, keep); if keep > 0 { models + 1 } else { 0 }],
         }
-        let models = job.models()?.iter().map(|model| model.codes.clone()).collect();
-        Ok(Sums { halves: Halves::new(real.rows(), job.seed, 0), real, models, keep })
     }
 
-    /// How many bytes one tally takes.
-    pub fn bytes(&self) -> u64 {
-        let sides = self.models.len() as u64 + 1;
-        let sums = 8 * (REAL + MADE * self.models.len()) as u64;
-        self.real.latents() as u64 * sums + sides * Leaders::bytes(self.real.latents(), self.keep)
-    }
-
-    pub fn empty(&self) -> Tally {
-        let latents = self.real.latents();
-        let mut columns = vec![
-            Column::Count(vec![0; 2]),
-            Column::Min(vec![0.0]),
-            Column::Max(vec![0.0]),
-            Column::Sum(vec![0.0; REAL * latents]),
-        ];
-        columns.extend(self.models.iter().map(|_| Column::Sum(vec![0.0; MADE * latents])));
-        if self.keep > 0 {
-            columns.extend((0..=self.models.len()).map(|_| Column::Top(Leaders::new(latents, self.keep))));
-        }
-        Tally { columns }
-    }
-
-    pub fn absorb(&self, tally: &mut Tally, rows: &Rows<'_>) -> Result<()> {
-        let real = rows.codes.ok_or_else(|| Error::Bug("a pass without codes".into()))?;
-        let range = real.first_row..real.first_row + real.rows();
-        let models = self.models.iter().map(|codes| codes.view(range.clone())).collect::<Result<Vec<_>>>()?;
-        let layout = || Error::Bug("layout of sums".into());
-        let [Column::Count(counts), Column::Min(least), Column::Max(most), Column::Sum(sums), rest @ ..] =
-            &mut tally.columns[..]
-        else {
-            return Err(layout());
-        };
-        let (made, top) = rest.split_at_mut_checked(self.models.len()).ok_or_else(layout)?;
-        let mut top = top.iter_mut();
-        let mut leaders = || match top.next() {
-            Some(Column::Top(leaders)) => Ok(Some(leaders)),
-            None if self.keep == 0 => Ok(None),
-            _ => Err(layout()),
-        };
-        counts[0] += range.len() as u64;
-        counts[1] += self.add_real(&real, sums, leaders()?);
-        for (view, column) in models.iter().zip(made) {
-            let Column::Sum(sums) = column else { return Err(layout()) };
-            add_made(&real, view, sums, leaders()?);
+    fn add(&mut self, rows: &RowBatch<'_>, models: &[&Codes], halves: Halves) -> Result<()> {
+        let (range, real) = (rows.range.clone(), rows.get(&CODES)?);
+        let models = models.iter().map(|codes| codes.view(range.clone())).collect::<Result<Vec<_>>>()?;
+        let first_half = halves.first(range.clone());
+        self.rows[0] += range.len() as u64;
+        self.first_half[0] += first_half.count() as u64;
+        let mut top = self.top.iter_mut();
+        add_real(&real, &first_half, &mut self.real, top.next());
+        for (view, sums) in models.iter().zip(&mut self.made) {
+            add_made(&real, view, sums, top.next());
         }
         for view in std::iter::once(&real).chain(&models) {
             let (low, high) = view.extremes();
-            (least[0], most[0]) = (least[0].min(low), most[0].max(high));
+            self.lowest.add(0, Some(low));
+            self.highest.add(0, Some(high));
         }
         Ok(())
     }
 
-    /// Adds real rows; how many of them are in the first half.
-    fn add_real(&self, view: &CodesView<'_>, sums: &mut [f64], mut leaders: Option<&mut Leaders>) -> u64 {
-        let mut inside = 0;
-        let mut coming = coming(view);
-        for (row, latents, values) in view.iter() {
-            let first = self.halves.first(row);
-            inside += u64::from(first);
-            let from = if first { 0 } else { REAL / 2 };
-            for (&latent, &value) in latents.iter().zip(values) {
-                expect(coming.next(), sums, REAL, leaders.as_deref());
-                offer(&mut leaders, latent, value, row);
-                let value = f64::from(value);
-                let into = &mut sums[latent as usize * REAL + from..][..REAL / 2];
-                into[0] += 1.0;
-                into[1] += value;
-                into[2] += value * value;
-            }
-        }
-        inside
+    /// How many rows there are.
+    pub fn rows(&self) -> u64 {
+        self.rows[0]
     }
 
-    pub fn found(&self, tally: Tally) -> Result<Found> {
-        let (latents, models) = (self.real.latents(), self.models.len());
-        let (counts, sums) = (tally.counts(0)?.to_vec(), tally.sums(3)?);
-        let real = |part: [f64; 3]| Real { fires: part[0] as u64, sum: part[1], squares: part[2] };
-        let whole = |parts: &[f64]| real([parts[0] + parts[3], parts[1] + parts[4], parts[2] + parts[5]]);
-        let half = sums.chunks_exact(REAL).map(|parts| real([parts[0], parts[1], parts[2]])).collect();
-        let whole = sums.chunks_exact(REAL).map(whole).collect();
-        let mut made = Vec::with_capacity(models);
-        for model in 0..models {
-            let one = |parts: &[f64]| Made {
-                fires: parts[0] as u64,
-                both: parts[1] as u64,
-                sum: parts[2],
-                squares: parts[3],
-                products: parts[4],
-            };
-            made.push(tally.sums(4 + model)?.chunks_exact(MADE).map(one).collect::<Vec<_>>());
+    /// How many of them are in the first half.
+    pub fn first_half(&self) -> u64 {
+        self.first_half[0]
+    }
+
+    /// The largest distance between two values, 0 among them.
+    pub fn range(&self) -> f64 {
+        f64::from(self.highest[0].unwrap_or(0.0)) - f64::from(self.lowest[0].unwrap_or(0.0))
+    }
+
+    /// A latent in the real rows.
+    pub fn real(&self, latent: usize) -> Real {
+        let sums = &self.real[latent * REAL..][..REAL];
+        Real { fires: (sums[0] + sums[3]) as u64, sum: sums[1] + sums[4], squares: sums[2] + sums[5] }
+    }
+
+    /// A latent in the first half of the real rows.
+    pub fn half(&self, latent: usize) -> Real {
+        let sums = &self.real[latent * REAL..][..REAL];
+        Real { fires: sums[0] as u64, sum: sums[1], squares: sums[2] }
+    }
+
+    /// A latent in the rows of a model.
+    pub fn made(&self, model: usize, latent: usize) -> Made {
+        let sums = &self.made[model][latent * MADE..][..MADE];
+        Made { fires: sums[0] as u64, both: sums[1] as u64, sum: sums[2], squares: sums[3], products: sums[4] }
+    }
+
+    /// The rows of a side (the real rows first) with the largest values of a latent.
+    pub fn top_rows(&self, side: usize, latent: usize) -> Vec<i64> {
+        self.top.get(side).map(|top| top.of(latent).map(|(_, row)| i64::from(row)).collect()).unwrap_or_default()
+    }
+}
+
+/// Adds real rows.
+fn add_real(view: &CodesView<'_>, first_half: &Bits, sums: &mut [f64], mut top: Option<&mut TopRows>) {
+    let mut coming = coming(view);
+    for (row, latents, values) in view.iter() {
+        let from = if first_half.contains(row - view.first_row) { 0 } else { REAL / 2 };
+        for (&latent, &value) in latents.iter().zip(values) {
+            prefetch(coming.next(), sums, REAL, top.as_deref());
+            offer(&mut top, latent, value, row);
+            let value = f64::from(value);
+            let into = &mut sums[latent as usize * REAL + from..][..REAL / 2];
+            into[0] += 1.0;
+            into[1] += value;
+            into[2] += value * value;
         }
-        let range = match (&tally.columns[1], &tally.columns[2]) {
-            (Column::Min(least), Column::Max(most)) => f64::from(most[0]) - f64::from(least[0]),
-            _ => return Err(Error::Bug("layout of sums".into())),
-        };
-        let mut top = Vec::new();
-        for column in tally.columns.into_iter().skip(4 + models) {
-            let Column::Top(leaders) = column else { return Err(Error::Bug("layout of sums".into())) };
-            top.push(leaders);
-        }
-        top.resize_with(models + 1, || Leaders::new(latents, 0));
-        Ok(Found { rows: counts[0], first_half: counts[1], real: whole, half, made, range, top })
     }
 }
 
@@ -192,35 +170,35 @@ fn coming<'a>(view: &CodesView<'a>) -> impl Iterator<Item = u32> + use<'a> {
     view.latents().iter().skip(AHEAD).copied()
 }
 
-/// Asks for the memory of a latent that is soon to come.
+/// Prefetches the memory of a latent that is soon to come.
 #[inline(always)]
-fn expect(latent: Option<u32>, sums: &[f64], width: usize, leaders: Option<&Leaders>) {
+fn prefetch(latent: Option<u32>, sums: &[f64], width: usize, top: Option<&TopRows>) {
     let Some(latent) = latent else { return };
     fetch(sums, latent as usize * width);
     fetch(sums, latent as usize * width + width - 1);
-    if let Some(leaders) = leaders {
-        leaders.expect(latent as usize);
+    if let Some(top) = top {
+        top.prefetch(latent as usize);
     }
 }
 
 /// Values that are not positive are evidence of nothing.
 #[inline(always)]
-fn offer(leaders: &mut Option<&mut Leaders>, latent: u32, value: f32, row: usize) {
-    if let Some(leaders) = leaders
+fn offer(top: &mut Option<&mut TopRows>, latent: u32, value: f32, row: usize) {
+    if let Some(top) = top
         && value > 0.0
     {
-        leaders.offer(latent as usize, value, row as u32);
+        top.offer(latent as usize, value, row as u32);
     }
 }
 
 /// Adds the rows of a model, walking the real rows beside them.
-fn add_made(real: &CodesView<'_>, view: &CodesView<'_>, sums: &mut [f64], mut leaders: Option<&mut Leaders>) {
+fn add_made(real: &CodesView<'_>, view: &CodesView<'_>, sums: &mut [f64], mut top: Option<&mut TopRows>) {
     let mut coming = coming(view);
     for ((row, latents, values), (_, real_latents, real_values)) in view.iter().zip(real.iter()) {
         let mut beside = 0;
         for (&latent, &value) in latents.iter().zip(values) {
-            expect(coming.next(), sums, MADE, leaders.as_deref());
-            offer(&mut leaders, latent, value, row);
+            prefetch(coming.next(), sums, MADE, top.as_deref());
+            offer(&mut top, latent, value, row);
             let value = f64::from(value);
             let into = &mut sums[latent as usize * MADE..][..MADE];
             into[0] += 1.0;

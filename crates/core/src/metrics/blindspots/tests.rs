@@ -1,32 +1,30 @@
 //! Whole evaluations: by hand, on planted concepts, on bad input.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use super::Blindspots;
-use crate::budget::Budget;
 use crate::codes::Codes;
+use crate::context::{Budget, Context};
 use crate::error::Result;
 use crate::labels::worlds::{self, Planted, World};
 use crate::metrics::{Metric, evaluate, recipe};
-use crate::progress::Silent;
 use crate::results::{Cells, Profile, Scores};
-use crate::run::{Engine, Inputs, Model};
+use crate::run::{CODES, GENERATED, Generated, Inputs};
 
 pub(super) fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile, given: &[(&str, &str)]) -> Result<Scores> {
-    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(2, Budget::new(1 << 30), &Silent, &cancel)?;
+    let given = given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let recipe = recipe(metric, inputs, &given, profile, 1)?;
-    Ok(evaluate(metric, inputs, recipe, &engine)?.scores)
+    Ok(evaluate(metric, inputs, &recipe, &Context::silent(2, 1 << 30)?)?.scores)
+}
+
+fn generated(codes: Codes) -> Generated {
+    Generated { codes: Arc::new(codes), embeddings: None }
 }
 
 pub(super) fn inputs(latents: usize, real: &[f32], models: &[(&str, &[f32])]) -> Inputs {
-    let codes = |values: &[f32]| Arc::new(Codes::from_dense(values, latents).unwrap());
-    let model =
-        |(name, values): &(&str, &[f32])| Model { name: (*name).into(), codes: codes(values), embeddings: None };
-    Inputs { codes: Some(codes(real)), models: models.iter().map(model).collect(), ..Inputs::default() }
+    let codes = |values: &[f32]| Codes::from_dense(values, latents).unwrap();
+    let add = |inputs: Inputs, (name, values): &(&str, &[f32])| inputs.and(&GENERATED, name, generated(codes(values)));
+    models.iter().fold(Inputs::default().with(&CODES, codes(real)), add)
 }
 
 pub(super) fn numbers(scores: &Scores, table: &str, column: &str) -> Vec<Option<f64>> {
@@ -115,8 +113,8 @@ fn bad_input_is_named() {
     };
     let text = say(&inputs(2, &real, &[("m", &real[..2])]), &[]);
     assert!(text.contains("`m` has other rows") && text.contains("2 rows"), "{text}");
-    assert!(say(&inputs(2, &real, &[("m", &real), ("m", &real)]), &[]).contains("two models are called `m`"));
-    assert!(say(&inputs(2, &real, &[]), &[]).contains("--generated"));
+    assert!(say(&inputs(2, &real, &[("m", &real), ("m", &real)]), &[]).contains("two generators are called `m`"));
+    assert!(say(&inputs(2, &real, &[]), &[]).contains("no generated"));
     let text = say(&inputs(2, &real, &[("m", &real)]), &[("value_range", "1.5")]);
     assert!(text.contains("--value-range") && text.contains('2'), "{text}");
     assert!(say(&inputs(2, &real, &[("m", &real)]), &[("temperature", "0")]).contains("--temperature"));
@@ -124,15 +122,11 @@ fn bad_input_is_named() {
 
 pub(super) fn planted(settings: &[(&str, &str)], seed: u64) -> (World, Inputs) {
     let given = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let mut world = worlds::make("blindspots", &given, seed, &Budget::new(1 << 30)).unwrap();
-    let codes = |codes: &Codes| Arc::new(codes.select(&(0..codes.rows()).collect::<Vec<_>>()).unwrap());
-    let model =
-        |made: &mut worlds::Generated| Model { name: made.name.clone(), codes: codes(&made.codes), embeddings: None };
-    let inputs = Inputs {
-        codes: Some(codes(&world.codes)),
-        models: world.generated.iter_mut().map(model).collect(),
-        ..Inputs::default()
-    };
+    let world = worlds::make("blindspots", &given, seed, &Budget::new(1 << 30)).unwrap();
+    let copy = |codes: &Codes| codes.select(&(0..codes.rows()).collect::<Vec<_>>()).unwrap();
+    let add =
+        |inputs: Inputs, made: &worlds::Generated| inputs.and(&GENERATED, &made.name, generated(copy(&made.codes)));
+    let inputs = world.generated.iter().fold(Inputs::default().with(&CODES, copy(&world.codes)), add);
     (world, inputs)
 }
 

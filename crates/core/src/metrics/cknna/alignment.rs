@@ -45,8 +45,8 @@ fn similarity(edges: &[Vec<Edge>], rows: usize) -> f64 {
     for (row, list) in edges.iter().enumerate() {
         for &(other, left, right) in list {
             let back = &edges[other as usize];
-            if let Ok(place) = back.binary_search_by_key(&(row as u32), |edge| edge.0) {
-                mutual += left * back[place].2;
+            if let Ok(index) = back.binary_search_by_key(&(row as u32), |edge| edge.0) {
+                mutual += left * back[index].2;
             }
             into[other as usize] += left;
             from[row] += right;

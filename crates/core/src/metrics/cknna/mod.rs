@@ -3,16 +3,20 @@
 mod alignment;
 mod nearest;
 
-use super::{Better, Card, Kind, Metric, Need, Output, Param};
-use crate::budget::Taken;
-use crate::codes::Codes;
-use crate::error::{Complaint, Error, Result};
-use crate::kernel::random::{permutation, stream};
-use crate::kernel::statistics::mean;
-use crate::results::{Interval, Profile, Scores};
-use crate::run::{Blocks, Column, Job, Next, Tally};
+use std::ops::Range;
+
+use etalon_kernel::random::{permutation, stream};
+use etalon_kernel::statistics::mean;
+use serde::{Deserialize, Serialize};
+
+use super::{Better, Card, Kind, Metric, Output, Param};
+use crate::codes::{Codes, CodesBuilder};
+use crate::context::Reservation;
+use crate::error::{InputError, Result};
+use crate::results::{Interval, Scores, student_quantile};
+use crate::run::{CODES, EMBEDDINGS, Job, Lazy, Work};
 use alignment::cknna;
-use nearest::{Neighbours, is_dense, of_codes, of_embeddings};
+use nearest::{Neighbours, is_dense, of_codes, of_embeddings, scratch_bytes};
 
 /// Centred kernel nearest-neighbour alignment of codes and embeddings.
 pub struct Cknna;
@@ -46,7 +50,7 @@ static CARD: Card = Card {
         (Student's t, 19 degrees of freedom). A bootstrap would make repeated rows each other's neighbours. By the \
         inequality of Efron and Stein the jackknife's variance is too large rather than too small on average. None below \
         40 rows.",
-    needs: &[Need::Codes, Need::Embeddings],
+    needs: &[&CODES, &EMBEDDINGS],
     uses: &[],
     headline: &[Output {
         key: "cknna",
@@ -77,153 +81,167 @@ static CARD: Card = Card {
 /// Rows of a block.
 const BLOCK: usize = 256;
 
-/// Groups of the jackknife, and the 97.5 % point of Student's t with one degree of freedom less.
+/// Groups of the jackknife; Student's t has one degree of freedom less.
 const GROUPS: usize = 20;
-const STUDENT: f64 = 2.093_024_054_408_263;
 
 impl Metric for Cknna {
     fn card(&self) -> &'static Card {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let (codes, embeddings) = (job.codes()?, job.embeddings()?);
-        let (neighbours, sample, all) = (job.whole("neighbours")?, job.whole("sample")?, codes.rows());
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let all = job.get(&CODES)?.rows();
+        let (neighbours, sample) = (job.whole("neighbours")?, job.whole("sample")?);
         let rows = if sample == 0 { all } else { sample.min(all) };
+        let mut scores = Scores::default();
         if rows < 4 + neighbours {
-            let mut scores = Scores::default();
             scores.headline("cknna", None, None, rows);
             scores.note(format!("{rows} rows are too few for {neighbours} neighbours: undefined"));
-            return Ok(Next::Done(scores));
+            return Ok(scores);
         }
         if rows > u32::MAX as usize {
-            return Err(Complaint::new("too many rows to compare each with each")
+            return Err(InputError::new("too many rows to compare each with each")
                 .expected(format!("at most {}", u32::MAX))
                 .found(rows)
                 .advice("compare a sample: --sample 20000")
                 .into());
         }
-        let width = embeddings.width();
         // Spare neighbours, so that enough stay when a group of rows is left out.
         let keep = (neighbours + neighbours / 2 + 8).min(rows - 1);
-        let per_row = 4 * width + 96 * keep + 8 * rayon::current_num_threads();
-        let bytes = (rows as u64).saturating_mul(per_row as u64);
-        let memory =
-            job.budget.take(bytes, format!("embeddings and neighbours of {rows} rows (--sample takes fewer)"))?;
-        let mut picked = None;
-        let mut values = Vec::with_capacity(rows * width);
+        let kernels = Lazy::new(|| Kernels::new(job, rows));
+        let blocks = rows.div_ceil(BLOCK);
+        let nearest = work.blocks_with(&kernels, "blocks of rows", blocks, |kernels, block| {
+            kernels.nearest(block * BLOCK..((block + 1) * BLOCK).min(rows), keep, job)
+        })?;
+        drop(kernels);
+        let graphs = Graphs { nearest: &nearest, rows, neighbours, job };
+        let value = work.once("alignment", || graphs.value(&|_| true))?;
+        let interval = match value {
+            Some(value) => graphs.interval(value, work)?,
+            None => None,
+        };
+        scores.headline("cknna", value, interval, rows);
         if rows < all {
-            let mut order = permutation(all, &mut stream(job.seed, "cknna/sample", 0));
-            order.truncate(rows);
-            order.sort_unstable();
-            for &row in &order {
-                values.extend_from_slice(embeddings.tile(row..row + 1)?.row(0));
-            }
-            picked = Some(codes.select(&order)?);
-        } else {
-            for first in (0..all).step_by(BLOCK) {
-                values.extend_from_slice(&embeddings.tile(first..(first + BLOCK).min(all))?.values);
-            }
-        }
-        let dense = is_dense(picked.as_ref().unwrap_or(codes))?;
-        Ok(Next::Blocks(Box::new(Search { picked, values, width, rows, neighbours, keep, dense, _memory: memory })))
-    }
-}
-
-/// Finds the nearest neighbours of every row in both kernels.
-struct Search {
-    picked: Option<Codes>,
-    values: Vec<f32>,
-    width: usize,
-    rows: usize,
-    neighbours: usize,
-    keep: usize,
-    dense: bool,
-    _memory: Taken,
-}
-
-impl Blocks for Search {
-    fn count(&self) -> usize {
-        self.rows.div_ceil(BLOCK)
-    }
-
-    fn unit(&self) -> &'static str {
-        "blocks of rows"
-    }
-
-    fn run(&self, block: usize, job: &Job<'_>) -> Result<Tally> {
-        let rows = block * BLOCK..((block + 1) * BLOCK).min(self.rows);
-        let codes = self.picked.as_ref().map_or_else(|| job.codes(), Ok)?;
-        let left = of_codes(codes, self.dense, rows.clone(), self.keep)?;
-        let right = of_embeddings(&self.values, self.width, rows.clone(), self.keep);
-        let flat = |list: &Neighbours| list.iter().flat_map(|&(row, value)| [f64::from(row), value]).collect();
-        let column = |lists: &[Neighbours]| {
-            Column::Lists(rows.clone().zip(lists).map(|(row, list)| (row as u64, flat(list))).collect())
-        };
-        Ok(Tally { columns: vec![column(&left), column(&right)] })
-    }
-
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        let lists = |column: usize| -> Result<Vec<Neighbours>> {
-            let lists = tally.lists(column)?;
-            if lists.len() != self.rows {
-                return Err(Error::Bug(format!("neighbours of {} rows out of {}", lists.len(), self.rows)));
-            }
-            let pairs =
-                |list: &Vec<f64>| list.as_chunks::<2>().0.iter().map(|&[row, value]| (row as u32, value)).collect();
-            Ok(lists.iter().map(|(_, list)| pairs(list)).collect())
-        };
-        let graphs = Graphs { codes: lists(0)?, embeddings: lists(1)?, neighbours: self.neighbours };
-        let value = graphs.value(&|_| true, job.profile);
-        let interval = value.and_then(|value| graphs.interval(value, job.profile, job.seed));
-        let mut scores = Scores::default();
-        scores.headline("cknna", value, interval, self.rows);
-        if self.picked.is_some() {
-            scores.note(format!("a sample of {} of {} rows", self.rows, job.codes()?.rows()));
+            scores.note(format!("a sample of {rows} of {all} rows"));
         }
         if value.is_none() {
             scores.note("a kernel has no similarity with itself, as with codes that are all 0: undefined");
         }
-        Ok(Next::Done(scores))
+        Ok(scores)
     }
 }
 
-/// The neighbours of every row in both kernels, more than count.
-struct Graphs {
-    codes: Vec<Neighbours>,
-    embeddings: Vec<Neighbours>,
-    neighbours: usize,
+/// The rows that are compared.
+struct Kernels<'a> {
+    codes: &'a Codes,
+    /// A sample of them.
+    picked: Option<Codes>,
+    embeddings: Vec<f32>,
+    width: usize,
+    dense: bool,
+    _memory: Reservation,
 }
 
-impl Graphs {
+impl<'a> Kernels<'a> {
+    /// All rows, or a sample of them.
+    fn new(job: &Job<'a>, rows: usize) -> Result<Kernels<'a>> {
+        let (codes, store) = (job.get(&CODES)?, job.get(&EMBEDDINGS)?);
+        let (all, width) = (codes.rows(), store.width());
+        let bytes = (rows as u64).saturating_mul(4 * width as u64);
+        let what = format!("the embeddings of {rows} rows (--sample takes fewer)");
+        let _memory = job.budget().reserve(bytes, what)?;
+        let mut embeddings = Vec::with_capacity(rows * width);
+        let mut picked = None;
+        if rows < all {
+            let _order = job.budget().reserve(8 * all as u64, "the choice of a sample")?;
+            let mut order = permutation(all, &mut stream(job.seed, "cknna/sample", 0));
+            order.truncate(rows);
+            order.sort_unstable();
+            let mut builder = CodesBuilder::within(codes.latents(), job.budget());
+            for row in order {
+                job.check()?;
+                embeddings.extend_from_slice(store.tile(row..row + 1)?.row(0));
+                builder.append(codes.view(row..row + 1)?)?;
+            }
+            picked = Some(builder.finish());
+        } else {
+            for first in (0..all).step_by(BLOCK) {
+                job.check()?;
+                embeddings.extend_from_slice(&store.tile(first..(first + BLOCK).min(all))?.values);
+            }
+        }
+        let dense = is_dense(picked.as_ref().unwrap_or(codes))?;
+        Ok(Kernels { codes, picked, embeddings, width, dense, _memory })
+    }
+
+    /// The neighbours of some rows.
+    fn nearest(&self, rows: Range<usize>, keep: usize, job: &Job<'_>) -> Result<Nearest> {
+        let codes = self.picked.as_ref().unwrap_or(self.codes);
+        let bytes = scratch_bytes(codes, self.dense, rows.len(), keep);
+        let _memory = job.budget().reserve(bytes, format!("the neighbours of {} rows", rows.len()))?;
+        let check = || job.check();
+        Ok(Nearest {
+            codes: of_codes(codes, self.dense, rows.clone(), keep, &check)?,
+            embeddings: of_embeddings(&self.embeddings, self.width, rows, keep, &check)?,
+        })
+    }
+}
+
+/// The neighbours of the rows of a block in both kernels, more than count.
+#[derive(Serialize, Deserialize)]
+struct Nearest {
+    codes: Vec<Neighbours>,
+    embeddings: Vec<Neighbours>,
+}
+
+/// The neighbours of every row in both kernels.
+struct Graphs<'a> {
+    nearest: &'a [Nearest],
+    rows: usize,
+    neighbours: usize,
+    job: &'a Job<'a>,
+}
+
+impl Graphs<'_> {
     /// The score of the rows that stay, each with its nearest neighbours among them.
-    fn value(&self, stays: &dyn Fn(usize) -> bool, profile: Profile) -> Option<f64> {
-        let among = |lists: &[Neighbours]| -> Vec<Neighbours> {
+    fn value(&self, stays: &dyn Fn(usize) -> bool) -> Result<Option<f64>> {
+        // Two lists of neighbours, and what both agree on for two of the three similarities at a time.
+        let bytes = (self.rows as u64).saturating_mul(112 + 80 * self.neighbours as u64);
+        let _memory = self.job.budget().reserve(bytes, format!("the alignment of {} rows", self.rows))?;
+        let among = |lists: &dyn Fn(&Nearest) -> &[Neighbours]| -> Result<Vec<Neighbours>> {
+            self.job.check()?;
             let nearest = |(row, list): (usize, &Neighbours)| match stays(row) {
                 true => list.iter().copied().filter(|other| stays(other.0 as usize)).take(self.neighbours).collect(),
                 false => Vec::new(),
             };
-            lists.iter().enumerate().map(nearest).collect()
+            Ok(self.nearest.iter().flat_map(lists).enumerate().map(nearest).collect())
         };
-        let rows = (0..self.codes.len()).filter(|&row| stays(row)).count();
-        cknna(&among(&self.codes), &among(&self.embeddings), rows, profile)
+        let (codes, embeddings) = (among(&|nearest| &nearest.codes)?, among(&|nearest| &nearest.embeddings)?);
+        let rows = (0..self.rows).filter(|&row| stays(row)).count();
+        self.job.check()?;
+        Ok(cknna(&codes, &embeddings, rows, self.job.profile))
     }
 
     /// Leaves out one group of rows after the other.
-    fn interval(&self, value: f64, profile: Profile, seed: u64) -> Option<Interval> {
-        let rows = self.codes.len();
-        if rows < 2 * GROUPS || rows - rows.div_ceil(GROUPS) < 4 + self.neighbours {
-            return None;
+    fn interval(&self, value: f64, work: &mut Work<'_>) -> Result<Option<Interval>> {
+        if self.rows < 2 * GROUPS || self.rows - self.rows.div_ceil(GROUPS) < 4 + self.neighbours {
+            return Ok(None);
         }
-        let mut group = vec![0; rows];
-        let order = permutation(rows, &mut stream(seed, "cknna/jackknife", 0));
-        order.into_iter().enumerate().for_each(|(place, row)| group[row] = place % GROUPS);
-        let without = |left_out: usize| self.value(&|row| group[row] != left_out, profile);
-        let replicates = (0..GROUPS).map(without).collect::<Option<Vec<f64>>>()?;
-        let centre = mean(&replicates)?;
+        let groups = Lazy::new(|| {
+            let mut group = vec![0; self.rows];
+            let order = permutation(self.rows, &mut stream(self.job.seed, "cknna/jackknife", 0));
+            order.into_iter().enumerate().for_each(|(position, row)| group[row] = position % GROUPS);
+            Ok(group)
+        });
+        let replicates = work.blocks_with(&groups, "groups left out", GROUPS, |group, left_out| {
+            self.value(&|row| group[row] != left_out)
+        })?;
+        let Some(replicates) = replicates.iter().copied().collect::<Option<Vec<f64>>>() else { return Ok(None) };
+        let Some(centre) = mean(&replicates) else { return Ok(None) };
         let squares: f64 = replicates.iter().map(|replicate| (replicate - centre).powi(2)).sum();
-        let error = STUDENT * (squares * (GROUPS - 1) as f64 / GROUPS as f64).sqrt();
-        Some(Interval { low: value - error, high: value + error })
+        let Some(quantile) = student_quantile((GROUPS - 1) as f64) else { return Ok(None) };
+        let error = quantile * (squares * (GROUPS - 1) as f64 / GROUPS as f64).sqrt();
+        Ok(Some(Interval { low: value - error, high: value + error }))
     }
 }
 

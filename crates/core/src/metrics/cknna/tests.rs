@@ -1,20 +1,12 @@
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
-
 use super::*;
-use crate::budget::Budget;
-use crate::kernel::random::{ChaCha8Rng, unit};
-use crate::metrics::{evaluate, recipe};
-use crate::progress::Silent;
-use crate::run::{Engine, Inputs};
+use crate::metrics::testing;
+use crate::results::Profile;
+use crate::run::Inputs;
 use crate::store::ActivationStore;
+use etalon_kernel::random::{ChaCha8Rng, unit};
 
 fn run(inputs: &Inputs, given: &[(&str, &str)], profile: Profile, threads: usize) -> Scores {
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel).unwrap();
-    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let recipe = recipe(&Cknna, inputs, &given, profile, 5).unwrap();
-    evaluate(&Cknna, inputs, recipe, &engine).unwrap().scores
+    testing::scores(&Cknna, inputs, given, profile, threads).unwrap()
 }
 
 fn normal(random: &mut ChaCha8Rng) -> f64 {
@@ -34,11 +26,9 @@ fn world(rows: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
 }
 
 fn inputs((codes, embeddings): (Vec<f32>, Vec<f32>)) -> Inputs {
-    Inputs {
-        codes: Some(Codes::from_dense(&codes, 8).unwrap().into()),
-        embeddings: Some(ActivationStore::from_rows(embeddings, 6).unwrap().into()),
-        ..Inputs::default()
-    }
+    Inputs::default()
+        .with(&CODES, Codes::from_dense(&codes, 8).unwrap())
+        .with(&EMBEDDINGS, ActivationStore::from_rows(embeddings, 6).unwrap())
 }
 
 /// The definition with dense matrices.
@@ -46,7 +36,7 @@ fn oracle(codes: &[f32], embeddings: &[f32], k: usize) -> f64 {
     let n = codes.len() / 8;
     let kernel = |values: &[f32], width: usize| -> Vec<Vec<f64>> {
         let row = |row: usize| &values[row * width..][..width];
-        (0..n).map(|i| (0..n).map(|j| crate::kernel::product::dot(row(i), row(j))).collect()).collect()
+        (0..n).map(|i| (0..n).map(|j| etalon_kernel::product::dot(row(i), row(j))).collect()).collect()
     };
     let mask = |kernel: &[Vec<f64>]| -> Vec<Vec<bool>> {
         let near = |(i, row): (usize, &Vec<f64>)| {
@@ -120,11 +110,9 @@ fn too_few_rows_and_dead_codes_are_undefined() {
 #[test]
 fn a_representation_agrees_with_itself() {
     let (_, embeddings) = world(60, 6);
-    let inputs = Inputs {
-        codes: Some(Codes::from_dense(&embeddings, 6).unwrap().into()),
-        embeddings: Some(ActivationStore::from_rows(embeddings, 6).unwrap().into()),
-        ..Inputs::default()
-    };
+    let inputs = Inputs::default()
+        .with(&CODES, Codes::from_dense(&embeddings, 6).unwrap())
+        .with(&EMBEDDINGS, ActivationStore::from_rows(embeddings, 6).unwrap());
     assert!((run(&inputs, &[], Profile::Paper, 1).value("cknna").unwrap() - 1.0).abs() < 1e-12);
 }
 
@@ -142,7 +130,7 @@ fn the_interval_covers_the_expected_value() {
     let truth = mean(&values).unwrap();
     let missed = trials.iter().filter(|(_, interval)| !(interval.low..=interval.high).contains(&truth)).count();
     let length = mean(&trials.iter().map(|(_, i)| i.high - i.low).collect::<Vec<_>>()).unwrap();
-    let spread = crate::kernel::statistics::deviation(&values).unwrap();
+    let spread = etalon_kernel::statistics::deviation(&values).unwrap();
     assert!(missed <= 12, "missed {missed} of 120");
     assert!((3.0..10.0).contains(&(length / spread)), "length {length}, spread {spread}");
 }

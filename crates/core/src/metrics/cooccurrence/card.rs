@@ -1,6 +1,7 @@
 //! What the co-occurrence metric says about itself.
 
-use crate::metrics::{Better, Card, Kind, Need, Output, Param};
+use crate::metrics::{Better, Card, Kind, Output, Param};
+use crate::run::{CODES, EMBEDDINGS, GENERATED};
 
 const SHARE: (f64, f64) = (0.0, 1.0);
 
@@ -43,8 +44,8 @@ pub(super) static CARD: Card = Card {
     interval: "Shares: delete-a-group jackknife over 20 seeded groups of rows (all tokens of an image together), the value \
         ± 2.093 standard errors, cut to [0, 1]; with several models that of their mean. None below 40 rows, and none for \
         halves, alignments and slopes, which have a null or a model beside them.",
-    needs: &[Need::Codes, Need::Models],
-    uses: &[Need::Embeddings],
+    needs: &[&CODES, &GENERATED],
+    uses: &[&EMBEDDINGS],
     headline: &[
         output("unique_share", "Share of generated co-occurrences that no real row has.", SHARE, Better::Lower),
         output("unique_share_half", "The same between halves of the rows.", SHARE, Better::Lower),

@@ -2,28 +2,33 @@
 
 use std::sync::OnceLock;
 
+use serde::{Deserialize, Serialize};
+
+use crate::run::Count;
+use crate::state;
+
 /// Thresholds: 0, then quarters of a decade from 10⁻⁶ to 10⁶.
 pub(super) const THRESHOLDS: usize = 50;
 
 /// Groups of rows that the jackknife leaves out in turn; the first half of them is one half of the rows.
 pub(super) const GROUPS: usize = 20;
 
-/// A threshold by number.
-pub(super) fn threshold(place: usize) -> f64 {
-    match place.checked_sub(1) {
+/// A threshold by index.
+pub(super) fn threshold(index: usize) -> f64 {
+    match index.checked_sub(1) {
         None => 0.0,
         Some(quarters) => libm::pow(10.0, quarters as f64 / 4.0 - 6.0),
     }
 }
 
-/// The number of the largest threshold that is not above a value.
-pub(super) fn place_of(value: f64) -> usize {
-    (0..THRESHOLDS).rev().find(|&place| threshold(place) <= value).unwrap_or(0)
+/// The index of the largest threshold that is not above a value.
+pub(super) fn threshold_index(value: f64) -> usize {
+    (0..THRESHOLDS).rev().find(|&index| threshold(index) <= value).unwrap_or(0)
 }
 
 /// All thresholds, and how many are below the smallest double that begins with certain bits: those that share a beginning
 /// have at most one threshold between them.
-pub(super) struct Ladder {
+pub(super) struct ThresholdTable {
     /// One more than there are: nothing is above the last.
     thresholds: [f64; THRESHOLDS + 1],
     first: Vec<u8>,
@@ -32,21 +37,21 @@ pub(super) struct Ladder {
 /// Bits of a double behind its beginning: sign, exponent and the first two of the fraction.
 const REST: u32 = 50;
 
-pub(super) fn ladder() -> &'static Ladder {
-    static LADDER: OnceLock<Ladder> = OnceLock::new();
-    LADDER.get_or_init(|| {
+pub(super) fn threshold_table() -> &'static ThresholdTable {
+    static TABLE: OnceLock<ThresholdTable> = OnceLock::new();
+    TABLE.get_or_init(|| {
         let thresholds: [f64; THRESHOLDS + 1] =
-            std::array::from_fn(|place| if place < THRESHOLDS { threshold(place) } else { f64::INFINITY });
+            std::array::from_fn(|index| if index < THRESHOLDS { threshold(index) } else { f64::INFINITY });
         let first = |beginning: u64| {
             let least = f64::from_bits(beginning << REST);
             // What begins with a sign is above nothing.
             if least.is_sign_negative() { 0 } else { thresholds.partition_point(|&threshold| threshold < least) as u8 }
         };
-        Ladder { first: (0..1 << (64 - REST)).map(first).collect(), thresholds }
+        ThresholdTable { first: (0..1 << (64 - REST)).map(first).collect(), thresholds }
     })
 }
 
-impl Ladder {
+impl ThresholdTable {
     /// How many thresholds are below a value that is a number.
     #[inline]
     pub fn below(&self, value: f64) -> u8 {
@@ -56,13 +61,15 @@ impl Ladder {
 }
 
 /// Counts entries of two matrices, A and B, by how many thresholds each exceeds.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Comparison {
-    /// A line of B for every A.
-    counts: Vec<u64>,
+    /// A row of B for every A.
+    counts: Count,
 }
 
-const LINE: usize = THRESHOLDS + 1;
+state!(Comparison { counts });
+
+const ROW: usize = THRESHOLDS + 1;
 
 /// What a comparison found at one threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,34 +80,31 @@ pub(super) struct At {
     pub only_a: u64,
 }
 
+impl At {
+    fn add(&mut self, in_a: bool, in_b: bool, count: u64) {
+        self.in_a += u64::from(in_a) * count;
+        self.in_b += u64::from(in_b) * count;
+        self.only_b += u64::from(in_b && !in_a) * count;
+        self.only_a += u64::from(in_a && !in_b) * count;
+    }
+}
+
 impl Comparison {
     pub fn new() -> Comparison {
-        Comparison { counts: vec![0; LINE * LINE] }
-    }
-
-    /// Takes up the counts of a tally.
-    pub fn of(counts: &[u64]) -> Comparison {
-        Comparison { counts: counts.to_vec() }
-    }
-
-    pub fn into_counts(self) -> Vec<u64> {
-        self.counts
+        Comparison { counts: Count::new(ROW * ROW) }
     }
 
     /// Adds an entry of both, by how many thresholds are below them.
     #[inline]
     pub fn add(&mut self, a: u8, b: u8) {
-        self.counts[usize::from(a) * LINE + usize::from(b)] += 1;
+        self.counts[usize::from(a) * ROW + usize::from(b)] += 1;
     }
 
-    pub fn at(&self, place: usize) -> At {
+    /// By the index of a threshold.
+    pub fn at(&self, threshold: usize) -> At {
         let mut at = At::default();
-        for (cell, count) in self.counts.iter().enumerate() {
-            let (in_a, in_b) = (cell / LINE > place, cell % LINE > place);
-            at.in_a += u64::from(in_a) * count;
-            at.in_b += u64::from(in_b) * count;
-            at.only_b += u64::from(in_b && !in_a) * count;
-            at.only_a += u64::from(in_a && !in_b) * count;
+        for (cell, &count) in self.counts.iter().enumerate() {
+            at.add(cell / ROW > threshold, cell % ROW > threshold, count);
         }
         at
     }
@@ -109,14 +113,16 @@ impl Comparison {
 /// Every group of rows, as bits.
 pub(super) const ALL: u32 = (1 << GROUPS) - 1;
 
-/// How many entries exceed the threshold in B, only in B, in A, only in A, without each group of rows.
-#[derive(Clone)]
+/// How many entries exceed the threshold without each group of rows.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct WithoutGroup {
-    /// Entries by the cases of A and B, a line of B for every A.
-    cases: Vec<u64>,
-    /// Other entries, by group.
-    others: [[u64; 4]; GROUPS],
+    /// Entries by the cases of A and B, a row of B for every A.
+    cases: Count,
+    /// Other entries: by group, how many exceed it in neither, in B, in A, in both.
+    others: Count,
 }
+
+state!(WithoutGroup { cases, others });
 
 /// Nearly all entries are above never (case 0), without any group but one (the cases after it) or without any group:
 /// they are counted by case.
@@ -130,8 +136,8 @@ const OTHER: u8 = CASES as u8;
 pub(super) fn case(groups: u32) -> u8 {
     let missing = ALL & !groups;
     // 32 where none is missing.
-    let place = (missing.trailing_zeros() as u8).min(GROUPS as u8) + 1;
-    let of_some = if missing & missing.wrapping_sub(1) == 0 { place } else { OTHER };
+    let case = (missing.trailing_zeros() as u8).min(GROUPS as u8) + 1;
+    let of_some = if missing & missing.wrapping_sub(1) == 0 { case } else { OTHER };
     if groups == 0 { 0 } else { of_some }
 }
 
@@ -144,9 +150,12 @@ fn groups_of(case: usize) -> u32 {
     }
 }
 
+/// Neither, B, A, both.
+const EXCEED: usize = 4;
+
 impl WithoutGroup {
     pub fn new() -> WithoutGroup {
-        WithoutGroup { cases: vec![0; CASES * CASES], others: [[0; 4]; GROUPS] }
+        WithoutGroup { cases: Count::new(CASES * CASES), others: Count::new(GROUPS * EXCEED) }
     }
 
     /// Adds an entry of both by their cases; `groups` says more where they do not: without which groups it is above in A
@@ -156,24 +165,27 @@ impl WithoutGroup {
         if a.max(b) < OTHER {
             self.cases[usize::from(a) * CASES + usize::from(b)] += 1;
         } else {
-            add_times(&mut self.others, groups(), 1);
+            let [in_a, in_b] = groups();
+            for (group, counts) in self.others.chunks_exact_mut(EXCEED).enumerate() {
+                counts[(2 * (in_a >> group & 1) + (in_b >> group & 1)) as usize] += 1;
+            }
         }
     }
 
-    /// Four counts per group.
-    pub fn into_counts(mut self) -> Vec<u64> {
-        for (place, &count) in self.cases.iter().enumerate() {
-            add_times(&mut self.others, [groups_of(place / CASES), groups_of(place % CASES)], count);
-        }
-        self.others.concat()
-    }
-}
-
-fn add_times(counts: &mut [[u64; 4]; GROUPS], [in_a, in_b]: [u32; 2], times: u64) {
-    for (which, groups) in [in_b, in_b & !in_a, in_a, in_a & !in_b].into_iter().enumerate() {
-        for (group, counts) in counts.iter_mut().enumerate() {
-            counts[which] += u64::from(groups >> group & 1) * times;
-        }
+    /// What is left without each group.
+    pub fn by_group(&self) -> Vec<At> {
+        let of_group = |group: usize| {
+            let mut at = At::default();
+            let above = |case: usize| groups_of(case) >> group & 1 == 1;
+            for (cell, &count) in self.cases.iter().enumerate() {
+                at.add(above(cell / CASES), above(cell % CASES), count);
+            }
+            for (exceed, &count) in self.others[group * EXCEED..][..EXCEED].iter().enumerate() {
+                at.add(exceed / 2 == 1, exceed % 2 == 1, count);
+            }
+            at
+        };
+        (0..GROUPS).map(of_group).collect()
     }
 }
 
@@ -196,30 +208,33 @@ pub(super) fn sums_without(parts: &[f64]) -> [f64; GROUPS] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::State;
 
     #[test]
     fn by_hand() {
-        // Entries (A, B): (0, 2), (3, 0), (0.5, 2). Above 0: A has 2, B has 2, only B 1, only A 1. Above 1 (place 25):
+        // Entries (A, B): (0, 2), (3, 0), (0.5, 2). Above 0: A has 2, B has 2, only B 1, only A 1. Above 1 (index 25):
         // A has 1, B has 2, only B 2, only A 1. Above 10⁶: nothing.
         let mut counts = Comparison::new();
         for (a, b) in [(0.0, 2.0), (3.0, 0.0), (0.5, 2.0)] {
-            counts.add(ladder().below(a), ladder().below(b));
+            counts.add(threshold_table().below(a), threshold_table().below(b));
         }
         assert!((threshold(25) - 1.0).abs() < 1e-12 && threshold(0) == 0.0);
-        assert_eq!((place_of(0.0), place_of(1.1), place_of(f64::MAX)), (0, 25, THRESHOLDS - 1));
+        assert_eq!((threshold_index(0.0), threshold_index(1.1), threshold_index(f64::MAX)), (0, 25, THRESHOLDS - 1));
         assert_eq!(counts.at(0), At { in_a: 2, in_b: 2, only_b: 1, only_a: 1 });
         assert_eq!(counts.at(25), At { in_a: 1, in_b: 2, only_b: 2, only_a: 1 });
         assert_eq!(counts.at(THRESHOLDS - 1), At { in_a: 0, in_b: 0, only_b: 0, only_a: 0 });
-        assert_eq!(Comparison::of(&counts.clone().into_counts()).at(25), counts.at(25));
+        let mut twice = counts.clone();
+        twice.merge(counts.clone()).unwrap();
+        assert_eq!(twice.at(25), At { in_a: 2, in_b: 4, only_b: 4, only_a: 2 });
     }
 
     #[test]
-    fn the_ladder_finds_what_a_search_finds() {
+    fn the_table_finds_what_a_search_finds() {
         let near = (0..THRESHOLDS).map(threshold).flat_map(|value| [value, value.next_up(), value.next_down()]);
         let far = [-1.0, f64::MIN_POSITIVE / 2.0, 1e-300, 1e300, f64::INFINITY];
         for value in near.chain(far) {
-            let expected = (0..THRESHOLDS).filter(|&place| threshold(place) < value).count();
-            assert_eq!(usize::from(ladder().below(value)), expected, "{value}");
+            let expected = (0..THRESHOLDS).filter(|&index| threshold(index) < value).count();
+            assert_eq!(usize::from(threshold_table().below(value)), expected, "{value}");
         }
     }
 
@@ -231,9 +246,9 @@ mod tests {
             counts.add(case(a), case(b), || [a, b]);
         }
         assert_eq!([0, ALL & !1, ALL & !8, ALL, 3].map(case), [0, 1, 4, CASES as u8 - 1, OTHER]);
-        let counts = counts.into_counts();
-        let of = |group: usize| counts[4 * group..4 * group + 4].to_vec();
-        assert_eq!((of(0), of(2), of(3)), (vec![2, 1, 1, 0], vec![1, 1, 1, 1], vec![1, 1, 0, 0]));
+        let counts = counts.by_group();
+        let of = |group: usize| [counts[group].in_b, counts[group].only_b, counts[group].in_a, counts[group].only_a];
+        assert_eq!((of(0), of(2), of(3)), ([2, 1, 1, 0], [1, 1, 1, 1], [1, 1, 0, 0]));
     }
 
     #[test]

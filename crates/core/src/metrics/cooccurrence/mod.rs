@@ -2,27 +2,25 @@
 
 mod card;
 mod counts;
-mod line;
-mod lines;
-mod numbers;
+mod matrix_row;
 mod pairs;
+mod partner_stats;
 mod partners;
+mod row_sweep;
+mod sets;
 mod spectrum;
 mod summary;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use super::{Card, Metric};
-use crate::codes::{Codes, Pool};
-use crate::error::{Error, Result};
-use crate::kernel::random::{permutation, stream};
-use crate::results::Profile;
-use crate::run::{Job, Next};
+use crate::error::Result;
+use crate::results::Scores;
+use crate::run::{Job, Lazy, Work};
 use card::CARD;
-use counts::GROUPS;
 pub use partners::{Partner, Together, partners};
+use sets::{LazySets, Sets, SetsShape};
+use summary::Found;
 
 /// Which latents fire together, in real rows and in generated ones.
 pub struct Cooccurrence;
@@ -32,62 +30,22 @@ impl Metric for Cooccurrence {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let sets = Sets::new(job)?;
-        let place = counts::place_of(job.number("epsilon")?);
-        let lines = lines::Lines::new(sets, place, job.whole("partners")?)?;
-        let bytes = (rayon::current_num_threads() as u64).saturating_mul(lines.bytes());
-        job.budget.take(bytes, format!("the co-occurrences of {} latents", lines.latents()))?;
-        Ok(Next::Blocks(Box::new(lines)))
-    }
-}
-
-/// The rows that are compared.
-#[derive(Clone)]
-struct Sets {
-    real: Arc<Codes>,
-    models: Vec<(String, Arc<Codes>)>,
-    /// The group of every row. All tokens of an image are in one, and a generated row in that of its real one.
-    groups: Arc<Vec<u8>>,
-    /// Are entries sums over rows, as in the released program, or means?
-    sums: bool,
-    /// Were rows pooled here?
-    images: Option<usize>,
-}
-
-impl Sets {
-    fn new(job: &Job<'_>) -> Result<Sets> {
-        job.codes()?;
-        let mut real = job.inputs.codes.clone().ok_or_else(|| Error::Bug("codes that are not there".into()))?;
-        let mut models: Vec<(String, Arc<Codes>)> =
-            job.models()?.iter().map(|model| (model.name.clone(), model.codes.clone())).collect();
-        let mut samples = job.inputs.embeddings.as_deref().and_then(|store| store.samples()).map(<[u32]>::to_vec);
-        let mut images = None;
-        if let Some(of_row) = samples.take_if(|_| job.params.get("level").is_some_and(|level| level == "image")) {
-            let count = of_row.iter().max().map_or(0, |&last| last as usize + 1);
-            let pooled = |codes: &Codes| codes.pooled(&of_row, count, Pool::Sum).map(Arc::new);
-            real = pooled(&real)?;
-            models = models.into_iter().map(|(name, codes)| Ok((name, pooled(&codes)?))).collect::<Result<_>>()?;
-            images = Some(count);
-        }
-        let sample = |row: usize| samples.as_ref().map_or(row, |samples| samples[row] as usize);
-        let count = (0..real.rows()).map(|row| sample(row) + 1).max().unwrap_or(0);
-        let mut group_of = vec![0u8; count];
-        for (place, sample) in
-            permutation(count, &mut stream(job.seed, "cooccurrence/groups", 0)).into_iter().enumerate()
-        {
-            group_of[sample] = (place % GROUPS) as u8;
-        }
-        let groups = (0..real.rows()).map(|row| group_of[sample(row)]).collect::<Vec<u8>>().into();
-        Ok(Sets { real, models, groups, sums: job.profile == Profile::Reference, images })
-    }
-
-    /// The real rows, then those of every model.
-    fn all(&self) -> impl Iterator<Item = &Arc<Codes>> {
-        std::iter::once(&self.real).chain(self.models.iter().map(|model| &model.1))
-    }
-
-    fn is_second_half(&self, group: u8) -> bool {
-        usize::from(group) >= GROUPS / 2
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let shape = SetsShape::of(job)?;
+        pairs::check_latents(shape.latents)?;
+        let sets: LazySets<'_> = Lazy::new(Box::new(|| Sets::new(&shape, job)));
+        let threshold = counts::threshold_index(job.number("epsilon")?);
+        let counts = row_sweep::counts(&sets, &shape, job, work)?;
+        let sweep = row_sweep::sweep(&sets, &shape, &counts, threshold, job, work)?;
+        let partners = partner_stats::partner_stats(&sets, &shape, &counts, &sweep.partners, job, work)?;
+        let spectra = spectrum::spectra(&sets, &shape, job, work)?;
+        let top = job.whole("top")?;
+        let pairs = summary::pairs_of_spectra(shape.names.len());
+        let alignments = work.blocks("alignments", pairs.len(), |pair| {
+            let [one, other] = pairs[pair].map(|block| &spectra[block]);
+            summary::align(one, other, top, shape.latents, job.context)
+        })?;
+        let found = Found { threshold, sweep: &sweep, spectra: &spectra, alignments: &alignments, partners: &partners };
+        Ok(summary::scores(&shape, &found))
     }
 }

@@ -5,70 +5,99 @@
 
 use std::ops::Range;
 
-use super::line::Line;
+use serde::{Deserialize, Serialize};
+
+use super::matrix_row::MatrixRow;
 use crate::codes::{Codes, CodesView};
-use crate::error::{Complaint, Error, Result};
-use crate::kernel::large::Large;
+use crate::context::Context;
+use crate::error::{Error, InputError, Result};
+use crate::run::Count;
+use crate::state;
 
 /// Rows that are read at a time.
 const ROWS: usize = 1 << 16;
 
-/// Bits of a note that name the other latent; then come those of the group.
+/// Bits of a record that name the other latent; then come those of the group.
 const OTHER: u32 = 26;
 
 /// What a walk over all rows says of every latent.
-pub(super) struct Counts {
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct LatentCounts {
     /// In how many rows it fires: above 0.
-    pub fired: Vec<u64>,
+    pub fired: Count,
     /// How many entries there are after it in its rows.
-    pub after: Vec<u64>,
-    /// Is any value negative?
-    pub is_signed: bool,
+    pub after: Count,
+    /// How many values are negative, of all latents together.
+    negative: Count,
 }
 
-impl Counts {
-    pub fn of(codes: &Codes) -> Result<Counts> {
-        let latents = codes.latents();
-        if latents >> OTHER != 0 {
-            return Err(Complaint::new("there are too many latents to pair")
-                .expected(format!("at most {}", 1u32 << OTHER))
-                .found(latents)
-                .into());
-        }
-        let mut counts = Counts { fired: vec![0; latents], after: vec![0; latents], is_signed: false };
-        each_row(codes, 0..codes.rows(), |_, latents, values| {
-            for (place, (&latent, &value)) in latents.iter().zip(values).enumerate() {
-                counts.fired[latent as usize] += u64::from(value > 0.0);
-                counts.after[latent as usize] += (latents.len() - 1 - place) as u64;
-                counts.is_signed |= value < 0.0;
+state!(LatentCounts { fired, after, negative });
+
+impl LatentCounts {
+    pub fn new(latents: usize) -> LatentCounts {
+        LatentCounts { fired: Count::new(latents), after: Count::new(latents), negative: Count::new(1) }
+    }
+
+    pub fn add(&mut self, codes: &Codes, rows: Range<usize>, context: &Context) -> Result<()> {
+        each_row(codes, rows, context, |_, latents, values| {
+            for (index, (&latent, &value)) in latents.iter().zip(values).enumerate() {
+                self.fired[latent as usize] += u64::from(value > 0.0);
+                self.after[latent as usize] += (latents.len() - 1 - index) as u64;
+                self.negative[0] += u64::from(value < 0.0);
             }
-        })?;
-        Ok(counts)
+        })
+    }
+
+    /// Is any value negative?
+    pub fn is_signed(&self) -> bool {
+        self.negative[0] > 0
     }
 }
 
+/// An error if there are more latents than a record can name.
+pub(super) fn check_latents(latents: usize) -> Result<()> {
+    if latents >> OTHER == 0 {
+        return Ok(());
+    }
+    Err(InputError::new("there are too many latents to pair")
+        .expected(format!("at most {}", 1u32 << OTHER))
+        .found(latents)
+        .into())
+}
+
 /// Calls for every row of a range, in order.
-pub(super) fn each_row(codes: &Codes, rows: Range<usize>, mut take: impl FnMut(usize, &[u32], &[f32])) -> Result<()> {
+pub(super) fn each_row(
+    codes: &Codes,
+    rows: Range<usize>,
+    context: &Context,
+    mut take: impl FnMut(usize, &[u32], &[f32]),
+) -> Result<()> {
     for first in rows.clone().step_by(ROWS) {
         let view = codes.view(first..(first + ROWS).min(rows.end))?;
-        view.iter().for_each(|(row, latents, values)| take(row, latents, values));
+        for part in (0..view.rows()).step_by(TOGETHER) {
+            context.check()?;
+            for index in part..(part + TOGETHER).min(view.rows()) {
+                let (latents, values) = view.row(index);
+                take(first + index, latents, values);
+            }
+        }
     }
     Ok(())
 }
 
 /// The entries after every latent of a range in its rows.
-pub(super) struct Pairs {
+pub(super) struct Pairs<'a> {
     range: Range<usize>,
-    /// Where the notes of every latent begin and end.
+    /// Where the records of every latent begin and end.
     starts: Vec<usize>,
     ends: Vec<usize>,
-    notes: Large<Note>,
+    records: &'a [PairRecord],
 }
 
-/// Rows that are searched for latents of the range before any is noted.
+/// Rows that are searched for latents of the range before any record is written.
 const TOGETHER: usize = 1024;
 
-/// An entry of the range: its place, where its row ends, and the row's group.
+/// An entry of the range: its index, where its row ends, and the row's group.
 #[derive(Clone, Copy, Default)]
 struct Hit {
     entry: u32,
@@ -76,37 +105,38 @@ struct Hit {
     group: u32,
 }
 
-/// Notes are written so many at a time, even where fewer are left: what is too much is overwritten, or lies in the room
-/// between two latents. To ask how many are left would cost more than to write them.
+/// Records are written four at a time, even where fewer are left: the rest is overwritten, or falls into the gap between
+/// two latents. Asking how many are left would cost more than writing them.
 const FOUR: usize = 4;
 
 /// One pair in one row: the other latent with the row's group, and the two halves of the product.
-/// They lie together, so that every latent has one place where it writes.
-pub(super) type Note = [u32; 3];
+/// They are next to each other, so that every latent writes to one address.
+pub(super) type PairRecord = [u32; 3];
 
 #[inline]
-fn note(other: u32, group: u32, mine: f32, value: f32) -> Note {
+fn record(other: u32, group: u32, mine: f32, value: f32) -> PairRecord {
     let product = (f64::from(mine) * f64::from(value)).to_bits();
     [other | group << OTHER, product as u32, (product >> 32) as u32]
 }
 
-impl Pairs {
+impl<'a> Pairs<'a> {
     /// Bytes of a pair.
-    pub const BYTES: u64 = size_of::<Note>() as u64;
+    pub const BYTES: u64 = size_of::<PairRecord>() as u64;
 
-    /// How many notes have room in the memory for a range.
-    pub fn room(range: &Range<usize>, after: &[u64]) -> usize {
+    /// How many records the memory for a range must hold.
+    pub fn records(range: &Range<usize>, after: &[u64]) -> usize {
         after[range.clone()].iter().map(|&count| count as usize + FOUR - 1).sum()
     }
 
-    /// `memory` must have [`Pairs::room`].
+    /// `memory` must hold [`Pairs::records`].
     pub fn of(
         codes: &Codes,
         groups: &[u8],
         range: Range<usize>,
         after: &[u64],
-        mut memory: Large<Note>,
-    ) -> Result<Pairs> {
+        memory: &'a mut [PairRecord],
+        context: &Context,
+    ) -> Result<Pairs<'a>> {
         let mut starts = Vec::with_capacity(range.len());
         let mut total = 0;
         for count in after[range.clone()].iter().copied() {
@@ -114,30 +144,26 @@ impl Pairs {
             total += count as usize + FOUR - 1;
         }
         let mut ends = starts.clone();
-        let notes = memory.get_mut(..total).ok_or_else(|| Error::Bug("no room for pairs".into()))?;
+        let records = memory.get_mut(..total).ok_or_else(|| Error::Bug("too little memory for pairs".into()))?;
         let mut hits = Vec::new();
         for first in (0..codes.rows()).step_by(ROWS) {
             let view = codes.view(first..(first + ROWS).min(codes.rows()))?;
             for part in (0..view.rows()).step_by(TOGETHER) {
+                context.check()?;
                 let rows = part..(part + TOGETHER).min(view.rows());
                 let found = search(&view, rows, &groups[first..], &range, &mut hits);
-                write(&view, &hits[..found], range.start as u32, &mut ends, notes);
+                write(&view, &hits[..found], range.start as u32, &mut ends, records);
             }
         }
-        Ok(Pairs { range, starts, ends, notes: memory })
+        Ok(Pairs { range, starts, ends, records })
     }
 
-    /// The memory, to be used again.
-    pub fn into_memory(self) -> Large<Note> {
-        self.notes
-    }
-
-    /// Writes the pairs of a latent into a line.
-    pub fn fill(&self, latent: usize, line: &mut Line) {
-        let place = latent - self.range.start;
-        for &[what, low, high] in &self.notes[self.starts[place]..self.ends[place]] {
+    /// Writes the pairs of a latent into a row of the matrix.
+    pub fn fill(&self, latent: usize, into: &mut MatrixRow) {
+        let index = latent - self.range.start;
+        for &[what, low, high] in &self.records[self.starts[index]..self.ends[index]] {
             let product = f64::from_bits(u64::from(high) << 32 | u64::from(low));
-            line.add(what & ((1 << OTHER) - 1), product, (what >> OTHER) as usize, false);
+            into.add(what & ((1 << OTHER) - 1), product, (what >> OTHER) as usize, false);
         }
     }
 }
@@ -152,9 +178,9 @@ fn search(view: &CodesView<'_>, rows: Range<usize>, groups: &[u8], range: &Range
         let entries = view.entries(row);
         let (group, end) = (u32::from(groups[row]), entries.end as u32);
         let from = entries.start;
-        for (place, latent) in latents[from..entries.end.max(from + 1) - 1].iter().enumerate() {
+        for (index, latent) in latents[from..entries.end.max(from + 1) - 1].iter().enumerate() {
             // Written in any case, and kept if it is one.
-            hits[count] = Hit { entry: (from + place) as u32, end, group };
+            hits[count] = Hit { entry: (from + index) as u32, end, group };
             count += usize::from(latent.wrapping_sub(low) < length);
         }
     }
@@ -162,7 +188,7 @@ fn search(view: &CodesView<'_>, rows: Range<usize>, groups: &[u8], range: &Range
 }
 
 /// Writes the pairs of some entries.
-fn write(view: &CodesView<'_>, hits: &[Hit], low: u32, ends: &mut [usize], notes: &mut [Note]) {
+fn write(view: &CodesView<'_>, hits: &[Hit], low: u32, ends: &mut [usize], records: &mut [PairRecord]) {
     let (latents, values) = (view.latents(), view.values());
     for &Hit { entry, end, group } in hits {
         let (entry, end) = (entry as usize, end as usize);
@@ -175,13 +201,13 @@ fn write(view: &CodesView<'_>, hits: &[Hit], low: u32, ends: &mut [usize], notes
             if let (Some(latents), Some(values)) =
                 (latents.get(others..others + FOUR), values.get(others..others + FOUR))
             {
-                let into = &mut notes[from + step..from + step + FOUR];
-                for place in 0..FOUR {
-                    into[place] = note(latents[place], group, mine, values[place]);
+                let into = &mut records[from + step..from + step + FOUR];
+                for index in 0..FOUR {
+                    into[index] = record(latents[index], group, mine, values[index]);
                 }
             } else {
-                for place in step..count {
-                    notes[from + place] = note(latents[entry + 1 + place], group, mine, values[entry + 1 + place]);
+                for index in step..count {
+                    records[from + index] = record(latents[entry + 1 + index], group, mine, values[entry + 1 + index]);
                 }
                 break;
             }
@@ -189,18 +215,24 @@ fn write(view: &CodesView<'_>, hits: &[Hit], low: u32, ends: &mut [usize], notes
     }
 }
 
-/// Writes the pairs of one latent straight into a line: for a latent with so many that they would not fit elsewhere.
-pub(super) fn fill_alone(codes: &Codes, groups: &[u8], latent: u32, line: &mut Line) -> Result<()> {
-    each_row(codes, 0..codes.rows(), |row, latents, values| {
-        let Some(place) = latents.iter().position(|&other| other == latent) else { return };
-        let mine = values[place];
-        for (&other, &value) in latents.iter().zip(values).skip(place + 1) {
-            line.add(other, f64::from(mine) * f64::from(value), usize::from(groups[row]), false);
+/// Writes the pairs of one latent straight into a row of the matrix: for a latent with more pairs than fit into memory.
+pub(super) fn fill_alone(
+    codes: &Codes,
+    groups: &[u8],
+    latent: u32,
+    into: &mut MatrixRow,
+    context: &Context,
+) -> Result<()> {
+    each_row(codes, 0..codes.rows(), context, |row, latents, values| {
+        let Some(index) = latents.iter().position(|&other| other == latent) else { return };
+        let mine = values[index];
+        for (&other, &value) in latents.iter().zip(values).skip(index + 1) {
+            into.add(other, f64::from(mine) * f64::from(value), usize::from(groups[row]), false);
         }
     })
 }
 
-/// Cuts latents into ranges with at most so many pairs each, or of one latent.
+/// Cuts latents into ranges with at most `most` pairs each, or of one latent.
 pub(super) fn ranges(pairs: &[u64], most: u64) -> Vec<Range<usize>> {
     let (mut found, mut first, mut sum) = (Vec::new(), 0, 0);
     for (latent, &count) in pairs.iter().enumerate() {
@@ -219,7 +251,14 @@ pub(super) fn ranges(pairs: &[u64], most: u64) -> Vec<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::random::{stream, unit};
+    use etalon_kernel::huge_pages::Large;
+    use etalon_kernel::random::{stream, unit};
+
+    fn counts(codes: &Codes, context: &Context) -> LatentCounts {
+        let mut counts = LatentCounts::new(codes.latents());
+        counts.add(codes, 0..codes.rows(), context).unwrap();
+        counts
+    }
 
     #[test]
     fn ranges_cover_all_latents_and_are_small() {
@@ -229,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn long_rows_are_noted_whole() {
+    fn long_rows_are_recorded_whole() {
         let mut random = stream(5, "pairs test", 0);
         let latents = 60;
         let values: Vec<f32> =
             (0..400 * latents)
-                .map(|place| {
-                    if unit(&mut random) < [0.0, 0.1, 0.6][place / latents % 3] {
+                .map(|index| {
+                    if unit(&mut random) < [0.0, 0.1, 0.6][index / latents % 3] {
                         unit(&mut random) as f32
                     } else {
                         0.0
@@ -244,14 +283,15 @@ mod tests {
                 .collect();
         let codes = Codes::from_dense(&values, latents).unwrap();
         let groups: Vec<u8> = (0..400).map(|row| (row % 20) as u8).collect();
-        let counts = Counts::of(&codes).unwrap();
+        let context = Context::silent(1, 1 << 20).unwrap();
+        let counts = counts(&codes, &context);
         let range = 7..41;
-        let memory = Large::zeros(Pairs::room(&range, &counts.after));
-        let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.after, memory).unwrap();
+        let mut memory = Large::zeros(Pairs::records(&range, &counts.after));
+        let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.after, &mut memory, &context).unwrap();
         for latent in range {
-            let (mut one, mut other) = (Line::new(latents, true), Line::new(latents, true));
+            let (mut one, mut other) = (MatrixRow::new(latents, true), MatrixRow::new(latents, true));
             pairs.fill(latent, &mut one);
-            fill_alone(&codes, &groups, latent as u32, &mut other).unwrap();
+            fill_alone(&codes, &groups, latent as u32, &mut other, &context).unwrap();
             assert!(one == other, "{latent}");
         }
     }
@@ -262,23 +302,23 @@ mod tests {
         let values = [1.0, 2.0, 0.0, -1.0, 0.0, 3.0, 4.0, 0.5, 0.25, 0.0, 0.0, 0.0, 1.5, 0.0, 2.0, -2.0];
         let codes = Codes::from_dense(&values, 4).unwrap();
         let groups = [0, 3, 19, 7];
-        let counts = Counts::of(&codes).unwrap();
+        let context = Context::silent(1, 1 << 20).unwrap();
+        let counts = counts(&codes, &context);
         assert_eq!((&counts.fired[..], &counts.after[..]), (&[3, 2, 2, 1][..], &[4, 3, 2, 0][..]));
-        assert!(counts.is_signed);
-        let mut memory = Large::zeros(Pairs::room(&(0..4), &counts.after));
+        assert!(counts.is_signed());
+        let mut memory = Large::zeros(Pairs::records(&(0..4), &counts.after));
         for range in [0..4, 1..3, 3..4] {
-            let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.after, memory).unwrap();
+            let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.after, &mut memory, &context).unwrap();
             for latent in range {
-                let (mut one, mut other) = (Line::new(4, true), Line::new(4, true));
+                let (mut one, mut other) = (MatrixRow::new(4, true), MatrixRow::new(4, true));
                 pairs.fill(latent, &mut one);
-                fill_alone(&codes, &groups, latent as u32, &mut other).unwrap();
+                fill_alone(&codes, &groups, latent as u32, &mut other, &context).unwrap();
                 assert!(one == other);
             }
-            memory = pairs.into_memory();
         }
         // After latent 1 come 2 · −1 in the first row, 3 · 4 and 3 · 1/2 in the second.
-        let mut line = Line::new(4, false);
-        fill_alone(&codes, &groups, 1, &mut line).unwrap();
-        assert_eq!([0, 2, 3].map(|other| line.product(other)), [0.0, 12.0, -0.5]);
+        let mut row = MatrixRow::new(4, false);
+        fill_alone(&codes, &groups, 1, &mut row, &context).unwrap();
+        assert_eq!([0, 2, 3].map(|other| row.product(other)), [0.0, 12.0, -0.5]);
     }
 }

@@ -1,11 +1,13 @@
 //! Which latents fire together with one latent.
 
-use super::line::Line;
+use serde::{Deserialize, Serialize};
+
+use super::matrix_row::MatrixRow;
 use crate::codes::{Codes, Latent};
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 
 /// How one latent goes with another.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Together {
     /// The sum over rows of the product of the two values.
     pub product: f64,
@@ -36,25 +38,25 @@ pub struct Partner {
 /// The partners of one latent with the largest products, the lower latent among equals. A latent fires above 0.
 pub fn partners(codes: &Codes, latent: Latent, keep: usize) -> Result<Vec<Partner>> {
     if latent.0 as usize >= codes.latents() {
-        return Err(Complaint::new("there is no such latent")
+        return Err(InputError::new("there is no such latent")
             .expected(format!("a latent below {}", codes.latents()))
             .found(latent.0)
             .into());
     }
     let (rows, columns) = (codes.all()?, codes.columns()?);
-    let mut line = Line::new(codes.latents(), false);
+    let mut matrix_row = MatrixRow::new(codes.latents(), false);
     let (of, values) = columns.latent(latent);
     for (&row, &mine) in of.iter().zip(values) {
         let (others, values) = rows.row(row as usize);
         for (&other, &value) in others.iter().zip(values).filter(|(other, _)| **other != latent.0) {
-            line.add(other, f64::from(mine) * f64::from(value), 0, mine > 0.0 && value > 0.0);
+            matrix_row.add(other, f64::from(mine) * f64::from(value), 0, mine > 0.0 && value > 0.0);
         }
     }
-    let found = line.best(keep);
+    let found = matrix_row.best(keep);
     let fired = |latent: Latent| columns.latent(latent).1.iter().filter(|&&value| value > 0.0).count() as u64;
     let partner = |&other: &u32| Partner {
         latent: Latent(other),
-        together: line.together(other, fired(latent), fired(Latent(other)), codes.rows()),
+        together: matrix_row.together(other, fired(latent), fired(Latent(other)), codes.rows()),
     };
     let partners = found.iter().map(partner).collect();
     Ok(partners)

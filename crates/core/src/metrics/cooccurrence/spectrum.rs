@@ -1,12 +1,16 @@
 //! The largest eigenvalues of the co-occurrence matrices, by products with the codes: the matrix itself is never made.
 
-use rayon::prelude::*;
+use std::sync::Arc;
 
-use super::{Sets, summary};
-use crate::codes::{Codes, Latent};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::sets::{LazySets, Sets, SetsShape};
+use crate::codes::{Codes, CodesBuilder, Latent};
+use crate::context::{Context, Reserved};
 use crate::error::{Error, Result};
-use crate::kernel::lanczos::{BLOCK, Wanted, largest};
-use crate::run::{Blocks, Column, Job, Next, Tally};
+use crate::run::{Job, Work};
+use etalon_kernel::lanczos::{BLOCK, Wanted, try_largest};
 
 /// Rows, or latents, that a thread takes together.
 const TOGETHER: usize = 256;
@@ -14,18 +18,8 @@ const TOGETHER: usize = 256;
 /// A pair is exact enough when its error is below this share of the largest eigenvalue.
 const TOLERANCE: f64 = 1e-6;
 
-/// One block is one set of rows: the real ones, their two halves, then every model and its second half.
-pub(super) struct Spectra {
-    sets: Sets,
-    /// What the lines gave.
-    lines: Tally,
-    top: usize,
-    eigenvalues: usize,
-    place: usize,
-}
-
 /// The spectrum of one set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Spectrum {
     pub values: Vec<f64>,
     /// How many of them are exact enough.
@@ -34,88 +28,73 @@ pub(super) struct Spectrum {
     pub vectors: Vec<f64>,
 }
 
-impl Spectra {
-    /// `lines` is what the lines gave, `place` the number of the threshold of the headline.
-    pub fn start(sets: Sets, lines: Tally, place: usize, job: &Job<'_>) -> Result<Next> {
-        let (top, eigenvalues) = (job.whole("top")?, job.whole("eigenvalues")?);
-        Ok(Next::Blocks(Box::new(Spectra { sets, lines, top, eigenvalues, place })))
-    }
-
-    /// The codes of a block, and how many eigenvalues it wants.
-    fn set(&self, block: usize) -> Result<(std::borrow::Cow<'_, std::sync::Arc<Codes>>, usize)> {
-        use std::borrow::Cow;
-        let half = |codes: &Codes, half: bool| {
-            let is_mine = |&(_, &group): &(usize, &u8)| self.sets.is_second_half(group) == half;
-            let rows: Vec<usize> = self.sets.groups.iter().enumerate().filter(is_mine).map(|entry| entry.0).collect();
-            codes.select(&rows).map(|codes| Cow::Owned(codes.into()))
-        };
-        let all = self.eigenvalues.max(self.top);
-        Ok(match block {
-            0 => (Cow::Borrowed(&self.sets.real), all),
-            1 | 2 => (half(&self.sets.real, block == 2)?, self.top),
-            _ => {
-                let model = self.sets.models.get((block - 3) / 2);
-                let (_, codes) = model.ok_or_else(|| Error::Bug("a spectrum of no model".into()))?;
-                if block % 2 == 1 { (Cow::Borrowed(codes), all) } else { (half(codes, true)?, self.top) }
-            }
-        })
-    }
+/// Rows that have a spectrum.
+#[derive(Clone, Copy)]
+struct SpectrumPart {
+    set: usize,
+    /// One half of the rows: is it the second?
+    half: Option<bool>,
 }
 
-impl Blocks for Spectra {
-    fn count(&self) -> usize {
-        3 + 2 * self.sets.models.len()
-    }
+/// The real rows, their two halves, then every model and its second half.
+fn parts(models: usize) -> Vec<SpectrumPart> {
+    let real = [None, Some(false), Some(true)].map(|half| SpectrumPart { set: 0, half });
+    let of_model = |model: usize| [None, Some(true)].map(|half| SpectrumPart { set: model + 1, half });
+    real.into_iter().chain((0..models).flat_map(of_model)).collect()
+}
 
-    fn unit(&self) -> &'static str {
-        "spectra"
-    }
+/// The spectrum of a set, the real rows first, among [`spectra`].
+pub(super) fn of_set(set: usize) -> usize {
+    if set == 0 { 0 } else { 1 + 2 * set }
+}
 
-    fn run(&self, block: usize, job: &Job<'_>) -> Result<Tally> {
-        let (codes, wanted) = self.set(block)?;
+/// Of the real rows, their two halves, then of every model and its second half.
+pub(super) fn spectra(
+    sets: &LazySets<'_>,
+    shape: &SetsShape<'_>,
+    job: &Job<'_>,
+    work: &mut Work<'_>,
+) -> Result<Reserved<Vec<Spectrum>>> {
+    let (top, eigenvalues) = (job.whole("top")?, job.whole("eigenvalues")?);
+    let parts = parts(shape.names.len());
+    work.blocks_with(sets, "spectra", parts.len(), |sets, block| {
+        let SpectrumPart { set, half } = parts[block];
+        let (codes, count) = match half {
+            None => (sets.codes[set].clone(), eigenvalues.max(top)),
+            Some(second) => (Arc::new(half_of(sets, set, second, job)?), top),
+        };
         let size = codes.latents();
-        let basis = (3 * wanted + 100).min(size);
-        let _memory = job.budget.take(
-            (size as u64).saturating_mul(8 * (basis + wanted + 4 * BLOCK) as u64),
-            format!("{wanted} eigenvectors of {size} latents (--eigenvalues and --top ask for fewer)"),
+        let basis = (3 * count + 100).min(size);
+        let vectors = (size as u64).saturating_mul(8 * (basis + count + 4 * BLOCK) as u64);
+        let _memory = job.budget().reserve(
+            vectors.saturating_add((codes.rows() * BLOCK * 8) as u64),
+            format!("{count} eigenvectors of {size} latents (--eigenvalues and --top ask for fewer)"),
         )?;
-        let scale = if self.sets.sums { 1.0 } else { 1.0 / (codes.rows() as f64).max(1.0) };
-        let spectrum = spectrum(&codes, wanted, self.top, basis, scale, job.seed)?;
-        let key = block as u64;
-        Ok(Tally {
-            columns: vec![
-                Column::Lists(vec![(key, spectrum.values)]),
-                Column::Lists(vec![(key, vec![spectrum.found as f64])]),
-                Column::Lists(vec![(key, spectrum.vectors)]),
-            ],
-        })
-    }
+        let wanted = Wanted { count, tolerance: TOLERANCE, basis, seed: job.seed };
+        spectrum(&codes, &wanted, top, sets.scale(codes.rows()), job.context)
+    })
+}
 
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        let parts = tally.lists(0)?.iter().zip(tally.lists(1)?).zip(tally.lists(2)?);
-        let spectra: Vec<Spectrum> = parts
-            .map(|((values, found), vectors)| Spectrum {
-                values: values.1.clone(),
-                found: found.1.first().map_or(0, |&found| found as usize),
-                vectors: vectors.1.clone(),
-            })
-            .collect();
-        Ok(Next::Done(summary::scores(&self.sets, &self.lines, &spectra, (self.top, self.place), job)?))
+/// Half of the rows of a set.
+fn half_of(sets: &Sets, set: usize, second: bool, job: &Job<'_>) -> Result<Codes> {
+    let codes = &sets.codes[set];
+    let mut builder = CodesBuilder::within(codes.latents(), job.budget());
+    for (row, latents, values) in codes.all()?.iter() {
+        if row % 4096 == 0 {
+            job.check()?;
+        }
+        if sets.is_second_half(row) == second {
+            builder.push(latents, values)?;
+        }
     }
+    Ok(builder.finish())
 }
 
 /// The largest eigenvalues of `scale · ZᵀZ`, and the vectors of the first `top`.
-pub(super) fn spectrum(
-    codes: &Codes,
-    wanted: usize,
-    top: usize,
-    basis: usize,
-    scale: f64,
-    seed: u64,
-) -> Result<Spectrum> {
+pub(super) fn spectrum(codes: &Codes, wanted: &Wanted, top: usize, scale: f64, context: &Context) -> Result<Spectrum> {
     let (size, rows, columns) = (codes.latents(), codes.all()?, codes.columns()?);
     let multiply = |given: &[f64], out: &mut [f64]| {
-        // Z v row by row, then Zᵀ of it latent by latent: every sum has its own place and order.
+        // Z v row by row, then Zᵀ of it latent by latent: every sum has its own address and order.
         let mut along = vec![0.0; rows.rows() * BLOCK];
         along.par_chunks_mut(BLOCK).with_min_len(TOGETHER).enumerate().for_each(|(row, along)| {
             let (latents, values) = rows.row(row);
@@ -131,7 +110,7 @@ pub(super) fn spectrum(
             }
         });
     };
-    let found = largest(size, &Wanted { count: wanted, tolerance: TOLERANCE, basis, seed }, multiply)
+    let found = try_largest(size, wanted, context, multiply)?
         .ok_or_else(|| Error::Bug("the eigenvalues of a small matrix do not settle".into()))?;
     let vectors = found.eigen.vectors[..top.min(found.eigen.values.len()) * size].to_vec();
     // No eigenvalue of ZᵀZ is negative; rounding may say so.

@@ -1,30 +1,27 @@
-use crate::codes::Latent;
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 
 use super::summary::align;
 use super::*;
-use crate::budget::Budget;
-use crate::kernel::eigen::symmetric;
-use crate::kernel::random::unit;
+use crate::codes::{Codes, Latent};
+use crate::context::Context;
 use crate::metrics::{evaluate, recipe};
-use crate::progress::Silent;
-use crate::results::{Cells, Scores};
-use crate::run::{Engine, Inputs, Model};
+use crate::results::{Cells, Profile, Scores};
+use crate::run::{CODES, EMBEDDINGS, GENERATED, Generated, Inputs};
 use crate::store::ActivationStore;
+use etalon_kernel::eigen::symmetric;
+use etalon_kernel::lanczos::Wanted;
+use etalon_kernel::random::{permutation, stream, unit};
 
 fn inputs(real: &[f32], generated: &[f32], latents: usize) -> Inputs {
-    let codes = |values: &[f32]| Arc::new(Codes::from_dense(values, latents).unwrap());
-    let models = vec![Model { name: "painter".into(), codes: codes(generated), embeddings: None }];
-    Inputs { codes: Some(codes(real)), models, ..Inputs::default() }
+    let codes = |values: &[f32]| Codes::from_dense(values, latents).unwrap();
+    let painter = Generated { codes: Arc::new(codes(generated)), embeddings: None };
+    Inputs::default().with(&CODES, codes(real)).and(&GENERATED, "painter", painter)
 }
 
 fn run(inputs: &Inputs, given: &[(&str, &str)], profile: Profile, threads: usize) -> Scores {
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel).unwrap();
-    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let given = given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let recipe = recipe(&Cooccurrence, inputs, &given, profile, 1).unwrap();
-    evaluate(&Cooccurrence, inputs, recipe, &engine).unwrap().scores
+    evaluate(&Cooccurrence, inputs, &recipe, &Context::silent(threads, 1 << 30).unwrap()).unwrap().scores
 }
 
 /// Sparse codes: latents come in families that fire together.
@@ -119,16 +116,21 @@ fn many_latents_go_by_lanczos_and_threads_do_not_matter() {
     let codes = Codes::from_dense(&real, latents).unwrap();
     let exact = symmetric(dense_matrix(&real, latents), latents).unwrap();
     // Four families stand out and are soon found; the many small eigenvalues after them need more of the basis.
+    let context = Context::silent(1, 1 << 30).unwrap();
+    let spectrum = |count: usize, basis: usize| {
+        let wanted = Wanted { count, tolerance: 1e-6, basis, seed: 0 };
+        spectrum::spectrum(&codes, &wanted, count, 1.0, &context).unwrap()
+    };
     for (wanted, basis) in [(4, 120), (20, 280)] {
-        let found = spectrum::spectrum(&codes, wanted, wanted, basis, 1.0, 0).unwrap();
+        let found = spectrum(wanted, basis);
         assert_eq!(found.found, wanted);
         for rank in 0..wanted {
             assert!((found.values[rank] / exact.values[rank] - 1.0).abs() < 1e-6, "{rank}");
         }
     }
-    let found = spectrum::spectrum(&codes, 4, 4, 120, 1.0, 0).unwrap();
+    let found = spectrum(4, 120);
     let same = spectrum::Spectrum { values: exact.values, found: latents, vectors: exact.vectors };
-    let aligned = align(&found, &same, 4, latents).unwrap();
+    let aligned = align(&found, &same, 4, latents, &context).unwrap();
     assert!(aligned.cosines.iter().all(|cosine| (cosine - 1.0).abs() < 1e-6));
     let inputs = inputs(&real, &made(rows, latents, 4), latents);
     let given = [("top", "8"), ("eigenvalues", "12")];
@@ -197,9 +199,8 @@ fn the_same_generator_is_like_the_null_and_a_bad_one_is_not() {
 fn tokens_become_images() {
     // Two tokens per image: latents 0 and 1 never share a token but share both images.
     let real = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0];
-    let mut inputs = inputs(&real, &real, 2);
     let store = ActivationStore::from_rows(vec![0.0; 4], 1).unwrap().with_samples(vec![0, 0, 1, 1]).unwrap();
-    inputs.embeddings = Some(Arc::new(store));
+    let inputs = inputs(&real, &real, 2).with(&EMBEDDINGS, store);
     let real = |level: &str| {
         let scores = run(&inputs, &[("level", level)], Profile::Paper, 1);
         scores.table("threshold").unwrap().column("real").unwrap().number(0)

@@ -1,9 +1,7 @@
 //! What the Fréchet distance says about itself.
 
-use crate::metrics::{Better, Card, Kind, Need, Output, Param};
-
-/// The spaces, in the order of the headline numbers.
-pub(super) const SPACES: [&str; 3] = ["features", "reconstructions", "codes"];
+use crate::metrics::{Better, Card, Kind, Output, Param};
+use crate::run::{CODES, DICTIONARY, EMBEDDINGS, GENERATED};
 
 const fn distance(key: &'static str, doc: &'static str, better: Better) -> Output {
     Output { key, doc, range: (0.0, f64::INFINITY), better }
@@ -44,8 +42,8 @@ pub(super) static CARD: Card = Card {
         follows from them: the distances are reported, and no claim is made. Both profiles are the same.",
     interval: "delete-a-group jackknife over 10 seeded groups of rows: value ± 2.262 standard errors (Student's t, 9 degrees \
         of freedom). It does not contain the bias of the uncorrected number. None below 20 rows, and none for halves.",
-    needs: &[Need::Codes, Need::Models],
-    uses: &[Need::Embeddings, Need::Dictionary],
+    needs: &[&CODES, &GENERATED],
+    uses: &[&EMBEDDINGS, &DICTIONARY],
     headline: &[
         distance("fid_features", "Fréchet distance of features.", Better::Lower),
         corrected("fid_features_corrected"),

@@ -1,12 +1,13 @@
 //! The Fréchet distance of two sets of rows, each taken for a normal distribution, in two forms: by covariances where
 //! rows are short, and by the products of rows with rows where they are long.
 
-use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::kernel::cholesky::root;
-use crate::kernel::eigen::values;
-use crate::kernel::product::rows_by_rows;
+use crate::run::{Job, State};
+use etalon_kernel::cholesky::root;
+use etalon_kernel::eigen::values;
+use etalon_kernel::product::try_rows_by_rows;
 
 /// Groups of rows: the jackknife leaves each out in turn, and the first half of them is one half of the rows.
 pub(super) const GROUPS: usize = 10;
@@ -30,160 +31,163 @@ impl Part {
     }
 }
 
-/// Rows in a space of some dimensions. `fill` writes a row into zeros.
-pub(super) struct Rows<'a> {
-    pub dimensions: usize,
-    pub groups: &'a [u8],
-    pub fill: &'a (dyn Fn(usize, &mut [f64]) -> Result<()> + Sync),
-}
+/// Writes a row into zeros.
+pub(super) type Fill<'a> = dyn Fn(usize, &mut [f64]) -> Result<()> + Sync + 'a;
 
-/// Count, sum and second moments of the rows of every group.
+/// Count, sum and second moments of the rows of one group.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Moments {
-    dimensions: usize,
-    counts: [usize; GROUPS],
-    sums: Vec<Vec<f64>>,
-    squares: Vec<Vec<f64>>,
+    count: usize,
+    sum: Vec<f64>,
+    squares: Vec<f64>,
 }
 
 /// Rows whose second moments are summed together.
 const TOGETHER: usize = 1024;
 
 impl Moments {
-    /// About a centre near all rows, which changes no covariance and saves digits.
-    pub fn new(rows: &Rows<'_>, centre: &[f64]) -> Result<Moments> {
-        let dimensions = rows.dimensions;
-        let one = |group: usize| {
-            let mine: Vec<usize> =
-                (0..rows.groups.len()).filter(|&row| usize::from(rows.groups[row]) == group).collect();
-            let (mut sum, mut square) = (vec![0.0; dimensions], vec![0.0; dimensions * dimensions]);
-            let mut product = vec![0.0; dimensions * dimensions];
-            for mine in mine.chunks(TOGETHER) {
-                // By dimension, so that a product of the lines with themselves gives the second moments.
-                let mut lines = vec![0.0; dimensions * mine.len()];
-                let mut line = vec![0.0; dimensions];
-                for (place, &row) in mine.iter().enumerate() {
-                    line.fill(0.0);
-                    (rows.fill)(row, &mut line)?;
-                    for (dimension, (value, centre)) in line.iter().zip(centre).enumerate() {
-                        lines[dimension * mine.len() + place] = value - centre;
-                        sum[dimension] += value - centre;
-                    }
+    /// Of some rows, about a centre near all rows, which changes no covariance and saves digits.
+    pub fn of(rows: &[usize], fill: &Fill<'_>, centre: &[f64], job: &Job<'_>) -> Result<Moments> {
+        let dimensions = centre.len();
+        let bytes = (2 * dimensions as u64 + TOGETHER as u64).saturating_mul(8 * dimensions as u64);
+        let _memory = job.budget().reserve(bytes, format!("a covariance of {dimensions} dimensions"))?;
+        let (mut sum, mut squares) = (vec![0.0; dimensions], vec![0.0; dimensions * dimensions]);
+        let mut added = vec![0.0; dimensions * dimensions];
+        for rows in rows.chunks(TOGETHER) {
+            job.check()?;
+            // By dimension, so that a product of the matrix with itself gives the second moments.
+            let mut by_dimension = vec![0.0; dimensions * rows.len()];
+            let mut values = vec![0.0; dimensions];
+            for (index, &row) in rows.iter().enumerate() {
+                values.fill(0.0);
+                fill(row, &mut values)?;
+                for (dimension, (value, centre)) in values.iter().zip(centre).enumerate() {
+                    by_dimension[dimension * rows.len() + index] = value - centre;
+                    sum[dimension] += value - centre;
                 }
-                rows_by_rows(&lines, &lines, mine.len(), &mut product);
-                square.iter_mut().zip(&product).for_each(|(sum, value)| *sum += value);
             }
-            Ok((mine.len(), sum, square))
-        };
-        let found = (0..GROUPS).into_par_iter().map(one).collect::<Result<Vec<_>>>()?;
-        let mut moments = Moments { dimensions, counts: [0; GROUPS], sums: Vec::new(), squares: Vec::new() };
-        for (group, (count, sum, square)) in found.into_iter().enumerate() {
-            moments.counts[group] = count;
-            moments.sums.push(sum);
-            moments.squares.push(square);
+            try_rows_by_rows(&by_dimension, &by_dimension, rows.len(), &mut added, job.context)?;
+            squares.iter_mut().zip(&added).for_each(|(sum, value)| *sum += value);
         }
-        Ok(moments)
-    }
-
-    /// Mean and covariance (with n − 1) of a part; `None` below two rows.
-    fn normal(&self, part: Part) -> Option<(Vec<f64>, Vec<f64>)> {
-        let d = self.dimensions;
-        let (mut count, mut mean, mut covariance) = (0, vec![0.0; d], vec![0.0; d * d]);
-        for group in (0..GROUPS).filter(|&group| part.has(group)) {
-            count += self.counts[group];
-            mean.iter_mut().zip(&self.sums[group]).for_each(|(sum, value)| *sum += value);
-            covariance.iter_mut().zip(&self.squares[group]).for_each(|(sum, value)| *sum += value);
-        }
-        if count < 2 {
-            return None;
-        }
-        let n = count as f64;
-        mean.iter_mut().for_each(|sum| *sum /= n);
-        for i in 0..d {
-            for j in 0..d {
-                let cell = &mut covariance[i * d + j];
-                *cell = (*cell - n * mean[i] * mean[j]) / (n - 1.0);
-            }
-        }
-        Some((mean, covariance))
-    }
-
-    /// The distance of a part of these rows from a part of others.
-    pub fn distance(&self, part: Part, other: &Moments, other_part: Part) -> Result<Option<f64>> {
-        let (Some((mean, a)), Some((other_mean, b))) = (self.normal(part), other.normal(other_part)) else {
-            return Ok(None);
-        };
-        let d = self.dimensions;
-        let apart: f64 = mean.iter().zip(&other_mean).map(|(a, b)| (a - b).powi(2)).sum();
-        let trace = |matrix: &[f64]| (0..d).map(|at| matrix[at * d + at]).sum::<f64>();
-        let traces = trace(&a) + trace(&b);
-        // tr √(A B) = tr √(R B Rᵀ) with A = Rᵀ R.
-        let root = root(&a, d);
-        let rank = root.len().checked_div(d).unwrap_or(0);
-        let (mut half, mut whole) = (vec![0.0; rank * d], vec![0.0; rank * rank]);
-        rows_by_rows(&root, &b, d, &mut half);
-        rows_by_rows(&half, &root, d, &mut whole);
-        let common: f64 = values(whole, rank).ok_or_else(unsettled)?.iter().map(|value| value.max(0.0).sqrt()).sum();
-        Ok(Some((apart + traces - 2.0 * common).max(0.0)))
+        Ok(Moments { count: rows.len(), sum, squares })
     }
 }
 
-fn unsettled() -> Error {
-    Error::Bug("the eigenvalues of a covariance do not settle".into())
+/// The moments of a set by group, and some of the groups.
+pub(super) type Grouped<'a> = (&'a [Moments], Part);
+
+/// Mean and covariance (with n − 1) of some groups; `None` below two rows.
+fn normal((groups, part): Grouped<'_>, dimensions: usize) -> Option<(Vec<f64>, Vec<f64>)> {
+    let (mut count, mut mean, mut covariance) = (0, vec![0.0; dimensions], vec![0.0; dimensions * dimensions]);
+    for (_, group) in groups.iter().enumerate().filter(|(group, _)| part.has(*group)) {
+        count += group.count;
+        mean.iter_mut().zip(&group.sum).for_each(|(sum, value)| *sum += value);
+        covariance.iter_mut().zip(&group.squares).for_each(|(sum, value)| *sum += value);
+    }
+    if count < 2 {
+        return None;
+    }
+    let n = count as f64;
+    mean.iter_mut().for_each(|sum| *sum /= n);
+    for i in 0..dimensions {
+        for j in 0..dimensions {
+            let cell = &mut covariance[i * dimensions + j];
+            *cell = (*cell - n * mean[i] * mean[j]) / (n - 1.0);
+        }
+    }
+    Some((mean, covariance))
+}
+
+/// The distance between two sets of rows of few dimensions.
+pub(super) fn by_covariances(one: Grouped<'_>, other: Grouped<'_>, job: &Job<'_>) -> Result<Option<f64>> {
+    let d = one.0.first().map_or(0, |moments| moments.sum.len());
+    let _memory = job.budget().reserve((d as u64 * d as u64).saturating_mul(5 * 8), "the root of a covariance")?;
+    let (Some((mean, a)), Some((other_mean, b))) = (normal(one, d), normal(other, d)) else { return Ok(None) };
+    let apart: f64 = mean.iter().zip(&other_mean).map(|(a, b)| (a - b).powi(2)).sum();
+    let trace = |matrix: &[f64]| (0..d).map(|at| matrix[at * d + at]).sum::<f64>();
+    let traces = trace(&a) + trace(&b);
+    // tr √(A B) = tr √(R B Rᵀ) with A = Rᵀ R.
+    let root = root(&a, d, job.context)?;
+    let rank = root.len().checked_div(d).unwrap_or(0);
+    let (mut half, mut whole) = (vec![0.0; rank * d], vec![0.0; rank * rank]);
+    try_rows_by_rows(&root, &b, d, &mut half, job.context)?;
+    try_rows_by_rows(&half, &root, d, &mut whole, job.context)?;
+    Ok(Some((apart + traces - 2.0 * sum_of_roots(whole, rank, job)?).max(0.0)))
+}
+
+/// The sum of the roots of the eigenvalues.
+fn sum_of_roots(matrix: Vec<f64>, size: usize, job: &Job<'_>) -> Result<f64> {
+    let values = values(matrix, size, job.context)?;
+    let values = values.ok_or_else(|| Error::Bug("the eigenvalues of a covariance do not settle".into()))?;
+    Ok(values.iter().map(|value| value.max(0.0).sqrt()).sum())
+}
+
+/// Rows of a matrix, in order.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct MatrixRows(pub Vec<Vec<f64>>);
+
+impl State for MatrixRows {
+    fn merge(&mut self, later: MatrixRows) -> Result<()> {
+        self.0.extend(later.0);
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|row| (size_of_val(row) + size_of_val(&row[..])) as u64).sum()
+    }
 }
 
 /// The products of the rows of one set with those of another, for rows longer than there are many.
 pub(super) struct Products<'a> {
-    /// The group of every row on either side.
-    pub groups: [&'a [u8]; 2],
+    /// The group of every row, the same on either side.
+    pub groups: &'a [u8],
     /// First × second.
-    pub between: &'a [f64],
+    pub between: &'a [Vec<f64>],
     /// First × first and second × second.
-    pub within: [&'a [f64]; 2],
+    pub within: [&'a [Vec<f64>]; 2],
 }
 
 impl Products<'_> {
     /// `|μ₁ − μ₂|² + |A|² + |B|² − 2 ‖A Bᵀ‖` with centred rows over √(n − 1) and the nuclear norm.
-    pub fn distance(&self, parts: [Part; 2]) -> Result<Option<f64>> {
-        let picked: [Vec<usize>; 2] = std::array::from_fn(|side| {
-            let groups = self.groups[side];
-            (0..groups.len()).filter(|&row| parts[side].has(usize::from(groups[row]))).collect()
+    pub fn distance(&self, parts: [Part; 2], job: &Job<'_>) -> Result<Option<f64>> {
+        let picked = parts.map(|part| {
+            let inside = |row: &usize| part.has(usize::from(self.groups[*row]));
+            (0..self.groups.len()).filter(inside).collect::<Vec<usize>>()
         });
         let [first, second] = &picked;
         if first.len() < 2 || second.len() < 2 {
             return Ok(None);
         }
-        let columns = self.groups[1].len();
+        let cells = (first.len() * (first.len() + second.len())) as u64;
+        let _memory = job.budget().reserve(8 * cells, "the products of a part of the rows")?;
         let (n, m) = (first.len() as f64, second.len() as f64);
-        let mut cross: Vec<f64> = first
-            .iter()
-            .flat_map(|&i| second.iter().map(move |&j| (i, j)))
-            .map(|(i, j)| self.between[i * columns + j])
-            .collect();
+        let mut cross: Vec<f64> =
+            first.iter().flat_map(|&i| second.iter().map(move |&j| (i, j))).map(|(i, j)| self.between[i][j]).collect();
         let total = cross.iter().sum::<f64>() / (n * m);
         let (mut apart, mut traces) = (-2.0 * total, 0.0);
-        for (side, rows) in picked.iter().enumerate() {
-            let (size, count) = (self.groups[side].len(), rows.len() as f64);
-            let cell = |i: usize, j: usize| self.within[side][i * size + j];
+        for (within, rows) in self.within.iter().zip(&picked) {
+            let count = rows.len() as f64;
             let mean =
-                rows.iter().map(|&i| rows.iter().map(|&j| cell(i, j)).sum::<f64>()).sum::<f64>() / (count * count);
+                rows.iter().map(|&i| rows.iter().map(|&j| within[i][j]).sum::<f64>()).sum::<f64>() / (count * count);
             apart += mean;
-            traces += (rows.iter().map(|&i| cell(i, i)).sum::<f64>() - count * mean) / (count - 1.0);
+            traces += (rows.iter().map(|&i| within[i][i]).sum::<f64>() - count * mean) / (count - 1.0);
         }
-        // Centring rows on both sides is centring the products by line and by column.
+        // Centring rows on both sides is centring the products by row and by column.
         let width = second.len();
-        let lines: Vec<f64> = cross.chunks_exact(width).map(|line| line.iter().sum::<f64>() / m).collect();
-        let mut means = vec![0.0; width];
-        for line in cross.chunks_exact(width) {
-            means.iter_mut().zip(line).for_each(|(sum, value)| *sum += value / n);
+        let row_means: Vec<f64> = cross.chunks_exact(width).map(|row| row.iter().sum::<f64>() / m).collect();
+        let mut column_means = vec![0.0; width];
+        for row in cross.chunks_exact(width) {
+            column_means.iter_mut().zip(row).for_each(|(sum, value)| *sum += value / n);
         }
         let scale = 1.0 / ((n - 1.0) * (m - 1.0)).sqrt();
-        for (line, mean) in cross.chunks_exact_mut(width).zip(&lines) {
-            line.iter_mut().zip(&means).for_each(|(value, other)| *value = (*value - mean - other + total) * scale);
+        for (row, mean) in cross.chunks_exact_mut(width).zip(&row_means) {
+            row.iter_mut()
+                .zip(&column_means)
+                .for_each(|(value, other)| *value = (*value - mean - other + total) * scale);
         }
         let rows = first.len();
         let mut gram = vec![0.0; rows * rows];
-        rows_by_rows(&cross, &cross, width, &mut gram);
-        let common: f64 = values(gram, rows).ok_or_else(unsettled)?.iter().map(|value| value.max(0.0).sqrt()).sum();
-        Ok(Some((apart.max(0.0) + traces - 2.0 * common).max(0.0)))
+        try_rows_by_rows(&cross, &cross, width, &mut gram, job.context)?;
+        Ok(Some((apart.max(0.0) + traces - 2.0 * sum_of_roots(gram, rows, job)?).max(0.0)))
     }
 }

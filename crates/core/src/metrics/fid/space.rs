@@ -1,84 +1,119 @@
 //! The spaces in which rows are compared.
 
-use rayon::prelude::*;
-
-use super::check_widths;
-use super::frechet::{Moments, Part, Products, Rows};
-use crate::budget::Taken;
+use super::frechet::{Fill, GROUPS, MatrixRows, Moments, Part, Products, by_covariances};
 use crate::codes::Codes;
-use crate::error::Result;
-use crate::kernel::random::{permutation, stream};
-use crate::run::Job;
-use crate::sae::{Dictionary, Linear};
+use crate::context::Reservation;
+use crate::error::{InputError, Result};
+use crate::run::{CODES, Count, DICTIONARY, EMBEDDINGS, GENERATED, Job, Lazy, Over, Work};
+use crate::sae::Dictionary;
 use crate::store::ActivationStore;
+use etalon_kernel::random::{permutation, stream};
 
-/// The real rows and those of every model in one space.
-pub(super) struct Space {
-    form: Form,
-    _memory: Taken,
-}
-
-enum Form {
-    /// By covariances of all rows.
-    Short { real: Moments, models: Vec<Moments>, rows: usize },
-    /// By products of a sample of rows.
-    Long { groups: Vec<u8>, real: Vec<f64>, models: Vec<[Vec<f64>; 2]> },
-}
-
-impl Space {
-    /// A space, or `None` with a note if what it needs is not there.
-    pub fn new(name: &str, groups: &[u8], job: &Job<'_>, notes: &mut Vec<String>) -> Result<Option<Space>> {
-        match name {
-            "features" => features(groups, job, notes),
-            "reconstructions" => reconstructions(groups, job, notes),
-            _ => codes(groups, job).map(Some),
-        }
-    }
-
+/// The distances in one space.
+pub(super) struct SpaceDistances {
     /// How many rows of each set are compared.
-    pub fn rows(&self) -> usize {
-        match &self.form {
-            Form::Short { rows, .. } => *rows,
-            Form::Long { groups, .. } => groups.len(),
-        }
-    }
+    pub rows: usize,
+    /// Between two halves of the real rows.
+    pub floor: Option<f64>,
+    pub models: Vec<ModelDistances>,
+}
 
-    /// The distance of a part of the real rows from a part of a model's (or of the real ones).
-    pub fn distance(&self, mine: Part, model: Option<usize>, theirs: Part) -> Result<Option<f64>> {
-        match &self.form {
-            Form::Short { real, models, .. } => real.distance(mine, model.map_or(real, |model| &models[model]), theirs),
-            Form::Long { groups, real, models } => {
-                let [between, within] = model.map_or([real, real], |model| [&models[model][0], &models[model][1]]);
-                let products = Products { groups: [groups, groups], between, within: [real, within] };
-                products.distance([mine, theirs])
-            }
-        }
+/// What was found for one model in one space.
+pub(super) struct ModelDistances {
+    pub whole: Option<f64>,
+    pub half: Option<f64>,
+    /// Without each group of rows.
+    pub without: Vec<Option<f64>>,
+}
+
+/// A part of the real rows, and a part of the rows of a model (or of the real ones).
+struct ComparedParts {
+    real: Part,
+    model: Option<usize>,
+    generated: Part,
+}
+
+/// What is computed for every model: all rows, two ways to take halves, and all rows without each group.
+fn of_model(model: usize) -> impl Iterator<Item = ComparedParts> {
+    let halves = [(Part::All, Part::All), (Part::Half(false), Part::Half(true)), (Part::Half(true), Part::Half(false))];
+    let without = (0..GROUPS).map(|group| (Part::Without(group), Part::Without(group)));
+    let comparison = move |(real, generated)| ComparedParts { real, model: Some(model), generated };
+    halves.into_iter().chain(without).map(comparison)
+}
+
+/// Everything that is computed: the real halves, then the models.
+fn comparisons(models: usize) -> Vec<ComparedParts> {
+    let floor = ComparedParts { real: Part::Half(false), model: None, generated: Part::Half(true) };
+    std::iter::once(floor).chain((0..models).flat_map(of_model)).collect()
+}
+
+impl SpaceDistances {
+    /// From the distances of [`comparisons`].
+    fn new(rows: usize, found: &[Option<f64>]) -> SpaceDistances {
+        let estimate = |found: &[Option<f64>]| ModelDistances {
+            whole: found[0],
+            half: found[1].zip(found[2]).map(|(a, b)| 0.5 * (a + b)),
+            without: found[3..].to_vec(),
+        };
+        let models = found[1..].chunks_exact(3 + GROUPS).map(estimate).collect();
+        SpaceDistances { rows, floor: found[0], models }
     }
 }
 
-type Fill<'a> = Box<dyn Fn(usize, &mut [f64]) -> Result<()> + Sync + 'a>;
+/// The group of every row, at random.
+struct Groups {
+    of_row: Vec<u8>,
+    _memory: Reservation,
+}
+
+impl Groups {
+    fn new(job: &Job<'_>) -> Result<Groups> {
+        let rows = job.get(&CODES)?.rows();
+        let mut memory = job.budget().reserve(9 * rows as u64, "groups of rows")?;
+        let mut of_row = vec![0u8; rows];
+        for (position, row) in permutation(rows, &mut stream(job.seed, "fid/groups", 0)).into_iter().enumerate() {
+            of_row[row] = (position % GROUPS) as u8;
+        }
+        memory.resize(rows as u64, "groups of rows")?;
+        Ok(Groups { of_row, _memory: memory })
+    }
+}
 
 /// By covariances; the first set is that of the real rows.
-fn short(dimensions: usize, groups: &[u8], sets: &[Fill<'_>], what: &str, job: &Job<'_>) -> Result<Space> {
-    let threads = rayon::current_num_threads().min(super::GROUPS) as u64;
-    let square = (dimensions as u64).saturating_mul(dimensions as u64).saturating_mul(8);
-    let each = (super::GROUPS as u64 * sets.len() as u64 + 6 * threads).saturating_mul(square);
-    let _memory = job.budget.take(each, format!("covariances of {dimensions} dimensions of {what}"))?;
+fn few_dimensions(
+    space: &str,
+    dimensions: usize,
+    sets: &[Box<Fill<'_>>],
+    job: &Job<'_>,
+    work: &mut Work<'_>,
+) -> Result<SpaceDistances> {
+    let rows = job.get(&CODES)?.rows();
+    let bytes = (dimensions as u64).saturating_pow(2).saturating_mul(8 * (GROUPS * sets.len()) as u64);
+    drop(job.budget().reserve(bytes, format!("covariances of {dimensions} dimensions of {space}"))?);
     // Centred on the first rows: any point near them does.
     let mut centre = vec![0.0; dimensions];
-    let some = groups.len().min(256);
+    let some = rows.min(256);
     for row in 0..some {
-        let mut line = vec![0.0; dimensions];
-        sets[0](row, &mut line)?;
-        centre.iter_mut().zip(&line).for_each(|(sum, value)| *sum += value / some as f64);
+        let mut values = vec![0.0; dimensions];
+        sets[0](row, &mut values)?;
+        centre.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value / some as f64);
     }
-    let moments = |fill: &Fill<'_>| Moments::new(&Rows { dimensions, groups, fill: &**fill }, &centre);
-    let real = moments(&sets[0])?;
-    let models = sets[1..].iter().map(moments).collect::<Result<Vec<_>>>()?;
-    Ok(Space { form: Form::Short { real, models, rows: groups.len() }, _memory })
+    let groups = Lazy::new(|| Groups::new(job));
+    let moments = work.blocks_with(&groups, "groups of rows", sets.len() * GROUPS, |groups, block| {
+        let (set, group) = (block / GROUPS, block % GROUPS);
+        let rows: Vec<usize> = (0..rows).filter(|&row| usize::from(groups.of_row[row]) == group).collect();
+        Moments::of(&rows, &sets[set], &centre, job)
+    })?;
+    let of_set = |set: usize| &moments[set * GROUPS..(set + 1) * GROUPS];
+    let wanted = comparisons(sets.len() - 1);
+    let found = work.blocks("distances", wanted.len(), |block| {
+        let ComparedParts { real, model, generated } = wanted[block];
+        by_covariances((of_set(0), real), (of_set(model.map_or(0, |model| model + 1)), generated), job)
+    })?;
+    Ok(SpaceDistances::new(rows, &found))
 }
 
-fn embedding<'a>(store: &'a ActivationStore) -> Fill<'a> {
+fn embedding(store: &ActivationStore) -> Box<Fill<'_>> {
     Box::new(move |row, into| {
         let tile = store.tile(row..row + 1)?;
         into.iter_mut().zip(tile.row(0)).for_each(|(into, &value)| *into = f64::from(value));
@@ -86,107 +121,155 @@ fn embedding<'a>(store: &'a ActivationStore) -> Fill<'a> {
     })
 }
 
-fn features(groups: &[u8], job: &Job<'_>, notes: &mut Vec<String>) -> Result<Option<Space>> {
-    let models = job.models()?;
-    let real = job.inputs.embeddings.as_deref();
-    let generated: Option<Vec<&ActivationStore>> = models.iter().map(|model| model.embeddings.as_deref()).collect();
-    let Some((real, generated)) = real.zip(generated) else {
-        notes.push("without embeddings of the real rows and of every model there is no distance of features".into());
-        return Ok(None);
-    };
-    for (model, store) in models.iter().zip(&generated) {
-        check_widths(real.width(), &model.name, store.width())?;
+/// On what the dictionary reads; `None` without embeddings of all sets.
+pub(super) fn features(job: &Job<'_>, work: &mut Work<'_>) -> Result<Option<SpaceDistances>> {
+    let models = job.all(&GENERATED);
+    let real = job.find(&EMBEDDINGS);
+    let generated: Option<Vec<&ActivationStore>> =
+        models.iter().map(|(_, model)| model.embeddings.as_deref()).collect();
+    let Some((real, generated)) = real.zip(generated) else { return Ok(None) };
+    for ((name, _), store) in models.iter().zip(&generated) {
+        check_widths(real.width(), name, store.width())?;
     }
-    let sets: Vec<Fill<'_>> = std::iter::once(real).chain(generated).map(embedding).collect();
-    short(real.width(), groups, &sets, "features", job).map(Some)
+    let sets: Vec<Box<Fill<'_>>> = std::iter::once(real).chain(generated).map(embedding).collect();
+    few_dimensions("features", real.width(), &sets, job, work).map(Some)
 }
 
-fn reconstructions(groups: &[u8], job: &Job<'_>, notes: &mut Vec<String>) -> Result<Option<Space>> {
-    let Some(dictionary) = job.inputs.dictionary.as_deref() else {
-        notes.push("without the dictionary there is no distance of reconstructions".into());
-        return Ok(None);
-    };
-    let width = dictionary.card().width;
-    let real = decoded(dictionary, job.codes()?, job.inputs.embeddings.as_deref());
-    let models = job.models()?.iter().map(|model| decoded(dictionary, &model.codes, model.embeddings.as_deref()));
-    let sets: Vec<Fill<'_>> = std::iter::once(real).chain(models).collect();
-    short(width, groups, &sets, "reconstructions", job).map(Some)
+/// Real and generated rows must be of one width.
+fn check_widths(real: usize, model: &str, theirs: usize) -> Result<()> {
+    if real == theirs {
+        return Ok(());
+    }
+    Err(InputError::new(format!("the embeddings of `{model}` have another width"))
+        .expected(format!("{real} values per row"))
+        .found(format!("{theirs} values per row"))
+        .advice("embed real and generated images with the same encoder")
+        .into())
 }
 
-fn decoded<'a>(dictionary: &'a Linear, codes: &'a Codes, source: Option<&'a ActivationStore>) -> Fill<'a> {
+/// On what the dictionary keeps; `None` without one.
+pub(super) fn reconstructions(job: &Job<'_>, work: &mut Work<'_>) -> Result<Option<SpaceDistances>> {
+    let Some(dictionary) = job.find(&DICTIONARY) else { return Ok(None) };
+    let real = decoded(&**dictionary, job.get(&CODES)?, job.find(&EMBEDDINGS));
+    let models = job.all(&GENERATED);
+    let models = models.iter().map(|(_, model)| decoded(&**dictionary, &model.codes, model.embeddings.as_deref()));
+    let sets: Vec<Box<Fill<'_>>> = std::iter::once(real).chain(models).collect();
+    few_dimensions("reconstructions", dictionary.card().width, &sets, job, work).map(Some)
+}
+
+fn decoded<'a>(dictionary: &'a dyn Dictionary, codes: &'a Codes, source: Option<&'a ActivationStore>) -> Box<Fill<'a>> {
     Box::new(move |row, into| {
         let tile = source.map(|store| store.tile(row..row + 1)).transpose()?;
-        let mut line = vec![0f32; into.len()];
-        dictionary.decode(&codes.view(row..row + 1)?, tile.as_ref(), &mut line)?;
-        into.iter_mut().zip(line).for_each(|(into, value)| *into = f64::from(value));
+        let mut values = vec![0f32; into.len()];
+        dictionary.decode(&codes.view(row..row + 1)?, tile.as_ref(), &mut values)?;
+        into.iter_mut().zip(values).for_each(|(into, value)| *into = f64::from(value));
         Ok(())
     })
 }
 
-fn codes(groups: &[u8], job: &Job<'_>) -> Result<Space> {
+/// On the codes.
+pub(super) fn codes(job: &Job<'_>, work: &mut Work<'_>) -> Result<SpaceDistances> {
+    let models = job.all(&GENERATED);
     let sets: Vec<&Codes> =
-        std::iter::once(job.codes()?).chain(job.models()?.iter().map(|model| &*model.codes)).collect();
-    let mut place = vec![u32::MAX; sets[0].latents()];
-    for codes in &sets {
-        for (_, latents, _) in codes.all()?.iter() {
-            latents.iter().for_each(|&latent| place[latent as usize] = 0);
-        }
+        std::iter::once(job.get(&CODES)?).chain(models.iter().map(|(_, model)| &*model.codes)).collect();
+    let latents = sets[0].latents();
+    let fired = work.pass(
+        "active latents",
+        Over::ROWS,
+        || Count::new(latents),
+        |fired, rows| {
+            for codes in &sets {
+                codes.view(rows.range.clone())?.latents().iter().for_each(|&latent| fired[latent as usize] += 1);
+            }
+            Ok(())
+        },
+    )?;
+    let alive: Vec<usize> = (0..latents).filter(|&latent| fired[latent] > 0).collect();
+    let most_rows = job.whole("most_rows")?;
+    if alive.len() > most_rows {
+        return many_dimensions(&sets, most_rows, job, work);
     }
-    let alive: Vec<usize> = (0..place.len()).filter(|&latent| place[latent] == 0).collect();
-    alive.iter().enumerate().for_each(|(at, &latent)| place[latent] = at as u32);
-    let sample = job.whole("most_rows")?;
-    if alive.len() > sample {
-        return long(groups, &sets, sample, job);
-    }
-    let sets = sets.into_iter().map(|codes| active(codes, &place)).collect::<Result<Vec<_>>>()?;
-    short(alive.len(), groups, &sets, "codes", job)
+    let mut dimension_of = vec![0; latents];
+    alive.iter().enumerate().for_each(|(dimension, &latent)| dimension_of[latent] = dimension);
+    let sets = sets.into_iter().map(|codes| active(codes, &dimension_of)).collect::<Result<Vec<_>>>()?;
+    few_dimensions("codes", alive.len(), &sets, job, work)
 }
 
-/// The latents that have a place, at that place.
-fn active<'a>(codes: &'a Codes, place: &'a [u32]) -> Result<Fill<'a>> {
+/// The latents that fire somewhere.
+fn active<'a>(codes: &'a Codes, dimension_of: &'a [usize]) -> Result<Box<Fill<'a>>> {
     let all = codes.all()?;
     Ok(Box::new(move |row, into| {
         let (latents, values) = all.row(row);
         for (&latent, &value) in latents.iter().zip(values) {
-            into[place[latent as usize] as usize] = f64::from(value);
+            into[dimension_of[latent as usize]] = f64::from(value);
         }
         Ok(())
     }))
 }
 
-/// By products of a sample of rows, the same in every set.
-fn long(groups: &[u8], sets: &[&Codes], sample: usize, job: &Job<'_>) -> Result<Space> {
-    let rows = sample.min(groups.len());
-    let threads = rayon::current_num_threads() as u64;
-    let matrices = 2 * sets.len() as u64 + 3 * threads;
-    let bytes = (rows as u64 * rows as u64).saturating_mul(8 * matrices);
-    let _memory = job.budget.take(bytes, format!("products of {rows} rows of codes (--most-rows takes fewer)"))?;
-    let mut picked = permutation(groups.len(), &mut stream(job.seed, "fid/sample", 0));
-    picked.truncate(rows);
-    picked.sort_unstable();
-    let products = |a: &Codes, b: &Codes| -> Result<Vec<f64>> {
-        let (first, second) = (a.all()?, b.all()?);
-        let lines = picked.par_iter().map_init(
-            || vec![0f64; a.latents()],
-            |dense, &row| {
-                let (latents, values) = first.row(row);
+/// Rows that are compared, the same in every set.
+struct Sample {
+    rows: Vec<usize>,
+    groups: Vec<u8>,
+}
+
+impl Sample {
+    fn new(rows: usize, job: &Job<'_>) -> Result<Sample> {
+        let groups = Groups::new(job)?;
+        let mut picked = permutation(groups.of_row.len(), &mut stream(job.seed, "fid/sample", 0));
+        picked.truncate(rows);
+        picked.sort_unstable();
+        Ok(Sample { groups: picked.iter().map(|&row| groups.of_row[row]).collect(), rows: picked })
+    }
+}
+
+/// Rows of a matrix of products that are computed together.
+const TOGETHER: usize = 32;
+
+/// By products of a sample of rows.
+fn many_dimensions(sets: &[&Codes], most_rows: usize, job: &Job<'_>, work: &mut Work<'_>) -> Result<SpaceDistances> {
+    let rows = most_rows.min(sets[0].rows());
+    let sample = Lazy::new(|| Sample::new(rows, job));
+    // Real × real, then for every model real × model and model × model.
+    let pairs: Vec<[usize; 2]> =
+        std::iter::once([0, 0]).chain((1..sets.len()).flat_map(|model| [[0, model], [model, model]])).collect();
+    let blocks = rows.div_ceil(TOGETHER);
+    let bytes = (rows as u64 * rows as u64).saturating_mul(8 * pairs.len() as u64);
+    drop(job.budget().reserve(bytes, format!("products of {rows} rows of codes (--most-rows takes fewer)"))?);
+    let products = work.fold_with(
+        &sample,
+        "blocks of products",
+        pairs.len() * blocks,
+        MatrixRows::default,
+        |sample, into, block| {
+            let [a, b] = pairs[block / blocks].map(|set| sets[set]);
+            let first = block % blocks * TOGETHER;
+            let (a_rows, b_rows) = (a.all()?, b.all()?);
+            let bytes = 8 * (a.latents() + TOGETHER * rows) as u64;
+            let _memory = job.budget().reserve(bytes, "products of some rows of codes")?;
+            let mut dense = vec![0f64; a.latents()];
+            for &row in &sample.rows[first..(first + TOGETHER).min(rows)] {
+                job.check()?;
+                let (latents, values) = a_rows.row(row);
                 latents.iter().zip(values).for_each(|(&latent, &value)| dense[latent as usize] = f64::from(value));
                 let product = |&other: &usize| {
-                    let (latents, values) = second.row(other);
+                    let (latents, values) = b_rows.row(other);
                     latents.iter().zip(values).map(|(&l, &value)| dense[l as usize] * f64::from(value)).sum::<f64>()
                 };
-                let line: Vec<f64> = picked.iter().map(product).collect();
+                into.0.push(sample.rows.iter().map(product).collect());
                 latents.iter().for_each(|&latent| dense[latent as usize] = 0.0);
-                line
-            },
-        );
-        Ok(lines.flatten_iter().collect())
-    };
-    let real = products(sets[0], sets[0])?;
-    let models = sets[1..]
-        .iter()
-        .map(|model| Ok([products(sets[0], model)?, products(model, model)?]))
-        .collect::<Result<Vec<_>>>()?;
-    let groups = picked.iter().map(|&row| groups[row]).collect();
-    Ok(Space { form: Form::Long { groups, real, models }, _memory })
+            }
+            Ok(())
+        },
+    )?;
+    let matrix = |pair: usize| &products.0[pair * rows..(pair + 1) * rows];
+    let wanted = comparisons(sets.len() - 1);
+    let found = work.blocks_with(&sample, "distances", wanted.len(), |sample, block| {
+        let ComparedParts { real, model, generated } = wanted[block];
+        let [between, within] = model.map_or([0, 0], |model| [1 + 2 * model, 2 + 2 * model]);
+        let products =
+            Products { groups: &sample.groups, between: matrix(between), within: [matrix(0), matrix(within)] };
+        products.distance([real, generated], job)
+    })?;
+    Ok(SpaceDistances::new(rows, &found))
 }

@@ -1,17 +1,15 @@
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use super::frechet::{Moments, Rows};
+use super::frechet::{Fill, Moments, Part, Products, by_covariances};
 use super::*;
-use crate::budget::Budget;
 use crate::codes::Codes;
-use crate::kernel::random::unit;
+use crate::context::Context;
+use crate::metrics::testing::with_work;
 use crate::metrics::{evaluate, recipe};
-use crate::progress::Silent;
 use crate::results::Profile;
-use crate::run::{Engine, Inputs, Model};
+use crate::run::{CODES, EMBEDDINGS, Generated, Inputs};
 use crate::store::ActivationStore;
+use etalon_kernel::random::{stream, unit};
 
 fn cloud(rows: usize, width: usize, seed: u64, shift: f32) -> Vec<f32> {
     let mut random = stream(seed, "fid test", 0);
@@ -19,19 +17,23 @@ fn cloud(rows: usize, width: usize, seed: u64, shift: f32) -> Vec<f32> {
     (0..rows * width).map(|at| normal() * (1.0 + (at % width) as f32 * 0.1) + shift).collect()
 }
 
+fn store(values: &[f32], width: usize) -> Arc<ActivationStore> {
+    Arc::new(ActivationStore::from_rows(values.to_vec(), width).unwrap())
+}
+
 fn inputs(real: Vec<f32>, generated: Vec<f32>, width: usize) -> Inputs {
     let codes = |values: &[f32]| Arc::new(Codes::from_dense(values, width).unwrap());
-    let store = |values: Vec<f32>| Some(Arc::new(ActivationStore::from_rows(values, width).unwrap()));
-    let models = vec![Model { name: "painter".into(), codes: codes(&generated), embeddings: store(generated) }];
-    Inputs { codes: Some(codes(&real)), embeddings: store(real), models, ..Inputs::default() }
+    let painter = Generated { codes: codes(&generated), embeddings: Some(store(&generated, width)) };
+    Inputs::default()
+        .with(&CODES, codes(&real))
+        .with(&EMBEDDINGS, store(&real, width))
+        .and(&GENERATED, "painter", painter)
 }
 
 fn run(inputs: &Inputs, given: &[(&str, &str)], threads: usize) -> Result<Scores> {
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel)?;
-    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let given = given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let recipe = recipe(&Fid, inputs, &given, Profile::Paper, 1)?;
-    Ok(evaluate(&Fid, inputs, recipe, &engine)?.scores)
+    Ok(evaluate(&Fid, inputs, &recipe, &Context::silent(threads, 1 << 30)?)?.scores)
 }
 
 #[test]
@@ -64,32 +66,38 @@ fn both_forms_agree() {
         let view = codes.view(row..row + 1).unwrap();
         view.row(0).0.iter().zip(view.row(0).1).for_each(|(&l, &value)| into[l as usize] = f64::from(value));
     };
-    let (real, other) = (inputs.codes.clone().unwrap(), inputs.models[0].codes.clone());
+    let (real, other) = (inputs.get(&CODES).unwrap(), &*inputs.get(&GENERATED).unwrap().codes);
     let row = |codes: &Codes, at: usize| {
         let mut line = vec![0.0; width];
         dense(codes, at, &mut line);
         line
     };
-    let products = |a: &Codes, b: &Codes| -> Vec<f64> {
-        let cell = |at: usize| row(a, at / rows).iter().zip(row(b, at % rows)).map(|(x, y)| x * y).sum();
-        (0..rows * rows).map(cell).collect()
+    let products = |a: &Codes, b: &Codes| -> Vec<Vec<f64>> {
+        let cell = |i: usize, j: usize| row(a, i).iter().zip(row(b, j)).map(|(x, y)| x * y).sum();
+        (0..rows).map(|i| (0..rows).map(|j| cell(i, j)).collect()).collect()
     };
-    let (between, within) = (products(&real, &other), [products(&real, &real), products(&other, &other)]);
-    let long = frechet::Products { groups: [&groups, &groups], between: &between, within: [&within[0], &within[1]] };
-    let fill = |codes: Arc<Codes>| {
-        move |at: usize, into: &mut [f64]| {
-            dense(&codes, at, into);
-            Ok(())
+    let (between, within) = (products(real, other), [products(real, real), products(other, other)]);
+    let long = Products { groups: &groups, between: &between, within: [&within[0], &within[1]] };
+    let context = Context::silent(1, 1 << 30).unwrap();
+    let checked = with_work(&Fid, &inputs, &context, |job, _| {
+        let moments = |codes: &Codes| {
+            let fill: &Fill<'_> = &|at, into| {
+                dense(codes, at, into);
+                Ok(())
+            };
+            let group = |group: usize| (0..rows).filter(|row| row % GROUPS == group).collect::<Vec<_>>();
+            (0..GROUPS).map(|g| Moments::of(&group(g), fill, &vec![0.3; width], job).unwrap()).collect::<Vec<_>>()
+        };
+        let (a, b) = (moments(real), moments(other));
+        let distance = |part: Part| by_covariances((&a, part), (&b, part), job).unwrap().unwrap();
+        for part in [Part::All, Part::Half(true), Part::Without(3)] {
+            let (one, two) = (distance(part), long.distance([part, part], job)?.unwrap());
+            assert!((one - two).abs() < 1e-6 * one.max(1.0), "{part:?}: {one} and {two}");
         }
-    };
-    let (fill_real, fill_other) = (fill(real.clone()), fill(other.clone()));
-    let moments = |fill| Moments::new(&Rows { dimensions: width, groups: &groups, fill }, &vec![0.3; width]).unwrap();
-    let (a, b) = (moments(&fill_real), moments(&fill_other));
-    for part in [Part::All, Part::Half(true), Part::Without(3)] {
-        let (one, two) = (a.distance(part, &b, part).unwrap().unwrap(), long.distance([part, part]).unwrap().unwrap());
-        assert!((one - two).abs() < 1e-6 * one.max(1.0), "{part:?}: {one} and {two}");
-    }
-    assert!((a.distance(Part::All, &b, Part::All).unwrap().unwrap() - short.value("fid_codes").unwrap()).abs() < 1e-9);
+        assert!((distance(Part::All) - short.value("fid_codes").unwrap()).abs() < 1e-9);
+        Ok(())
+    });
+    checked.unwrap();
     assert!(run(&inputs, &[("most_rows", "8")], 2).unwrap().value("fid_codes").is_some());
 }
 
@@ -112,8 +120,10 @@ fn equal_distributions_are_corrected_to_nothing_and_threads_do_not_matter() {
 
 #[test]
 fn widths_must_agree() {
-    let mut wrong = inputs(cloud(30, 4, 1, 0.0), cloud(30, 4, 2, 0.0), 4);
-    wrong.models[0].embeddings = Some(Arc::new(ActivationStore::from_rows(vec![0.5; 90], 3).unwrap()));
+    let wrong = inputs(cloud(30, 4, 1, 0.0), cloud(30, 4, 2, 0.0), 4);
+    let mut painter = wrong.get(&GENERATED).unwrap().clone();
+    painter.embeddings = Some(store(&[0.5; 90], 3));
+    let wrong = wrong.without(&GENERATED).and(&GENERATED, "painter", painter);
     let text = run(&wrong, &[], 1).unwrap_err().to_string();
     assert!(text.contains("painter") && text.contains("4 values per row"), "{text}");
 }

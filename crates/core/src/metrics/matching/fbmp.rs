@@ -4,17 +4,26 @@
 //! Hits of all latents are counted once over the rows with the concept. A choice covers some of these rows; only
 //! those are taken off the counts, so every row is walked at most twice however long the pursuit is.
 
-use super::concepts::Pursuit;
 use super::firing::{Cover, Target};
+use super::prepared::Pursuit;
+use crate::context::Context;
+use crate::error::Result;
 use crate::results::Profile;
 
-/// Runs at most so many steps.
-pub(super) fn pursue(target: &Target<'_>, beta: f64, steps: usize, profile: Profile) -> Pursuit {
+/// Takes at most `steps` steps.
+pub(super) fn pursue(
+    target: &Target<'_>,
+    beta: f64,
+    steps: usize,
+    profile: Profile,
+    context: &Context,
+) -> Result<Pursuit> {
     let mut pursuit = Pursuit::default();
     let mut hits = target.hits.clone();
     let mut scores = vec![0.0; hits.len()];
     let (mut cover, mut newly) = (Cover::new(target), Vec::new());
     for step in 0..steps {
+        context.check()?;
         let residual = target.positives - cover.true_positives;
         let Some(latent) = best(&hits, &target.fired, beta * beta, residual, &mut scores) else {
             // No latent touches what is left. The released program then takes latent 0, and keeps it on the first step.
@@ -33,7 +42,7 @@ pub(super) fn pursue(target: &Target<'_>, beta: f64, steps: usize, profile: Prof
         pursuit.f1.push(f1);
         target.firing.count(&newly, -1, &mut hits);
     }
-    pursuit
+    Ok(pursuit)
 }
 
 /// The latent with the best F-beta against the residual, the lowest index among equals; `None` if all are 0.

@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 
-use crate::budget::{Budget, Taken};
+use etalon_kernel::bits::Bits;
+
+use super::row_order::CHECK_ROWS;
 use crate::codes::Codes;
-use crate::error::{Complaint, Result};
-use crate::kernel::bits::Bits;
+use crate::context::{Context, Reservation};
+use crate::error::{InputError, Result};
 
 /// Above one firing entry in so many, rows are kept as bits. A list entry costs about a nanosecond, a bit a
 /// twentieth of one.
@@ -23,7 +25,7 @@ pub(super) struct Firing {
     latents: usize,
     fired: Vec<i32>,
     form: Form,
-    _memory: Taken,
+    _memory: Reservation,
 }
 
 enum Form {
@@ -38,27 +40,30 @@ struct Lists {
 }
 
 impl Lists {
-    fn list(&self, place: usize) -> &[u32] {
-        &self.entries[self.offsets[place]..self.offsets[place + 1]]
+    fn list(&self, index: usize) -> &[u32] {
+        &self.entries[self.offsets[index]..self.offsets[index + 1]]
     }
 }
 
 impl Firing {
     /// The entries of codes that are above a threshold.
-    pub fn new(codes: &Codes, threshold: f32, budget: &Budget) -> Result<Firing> {
+    pub fn new(codes: &Codes, threshold: f32, context: &Context) -> Result<Firing> {
         let mut entries = 0usize;
-        for (_, _, values) in codes.all()?.iter() {
-            entries += values.iter().filter(|&&value| value > threshold).count();
+        for (row, latents, values) in codes.all()?.iter() {
+            if row % CHECK_ROWS == 0 {
+                context.check()?;
+            }
+            entries += above(latents, values, threshold).count();
         }
         let dense = entries > codes.rows().saturating_mul(codes.latents()) / DENSE;
-        Firing::in_form(codes, threshold, entries, dense, budget)
+        Firing::in_form(codes, threshold, entries, dense, context)
     }
 
     /// The same with the form chosen by the caller, so that tests can compare both.
-    pub fn in_form(codes: &Codes, threshold: f32, entries: usize, dense: bool, budget: &Budget) -> Result<Firing> {
+    pub fn in_form(codes: &Codes, threshold: f32, entries: usize, dense: bool, context: &Context) -> Result<Firing> {
         let (rows, latents) = (codes.rows(), codes.latents());
         if rows > i32::MAX as usize {
-            return Err(Complaint::new("too many rows to match")
+            return Err(InputError::new("too many rows to match")
                 .expected(format!("at most {} rows", i32::MAX))
                 .found(rows)
                 .advice("match a sample of the rows")
@@ -67,34 +72,33 @@ impl Firing {
         let words = latents.div_ceil(64);
         let bytes =
             if dense { rows * words * 8 + latents * rows.div_ceil(64) * 8 } else { 8 * (entries + rows + latents) };
-        let memory = budget.take(bytes as u64, "binary codes by row and by latent")?;
+        let memory = context.budget().reserve(bytes as u64, "binary codes by row and by latent")?;
         let mut fired = vec![0i32; latents];
-        let firing = |(row, indices, values): (usize, &'_ [u32], &'_ [f32])| {
-            let above: Vec<u32> =
-                indices.iter().zip(values).filter(|&(_, &value)| value > threshold).map(|(&l, _)| l).collect();
-            (row, above)
-        };
-        let form = if dense {
-            let mut by_row = vec![0u64; rows * words];
-            let mut by_latent = vec![Bits::empty(rows); latents];
-            for (row, above) in codes.all()?.iter().map(firing) {
-                for latent in above {
-                    let latent = latent as usize;
-                    by_row[row * words + latent / 64] |= 1 << (latent % 64);
-                    by_latent[latent].insert(row);
-                    fired[latent] += 1;
+        let mut by_row = vec![0u64; if dense { rows * words } else { 0 }];
+        let mut by_latent = vec![Bits::empty(rows); if dense { latents } else { 0 }];
+        let mut lists = Lists { offsets: vec![0], entries: Vec::with_capacity(if dense { 0 } else { entries }) };
+        for (row, latents, values) in codes.all()?.iter() {
+            if row % CHECK_ROWS == 0 {
+                context.check()?;
+            }
+            for latent in above(latents, values, threshold) {
+                fired[latent as usize] += 1;
+                if dense {
+                    by_row[row * words + latent as usize / 64] |= 1 << (latent % 64);
+                    by_latent[latent as usize].insert(row);
+                } else {
+                    lists.entries.push(latent);
                 }
             }
+            if !dense {
+                lists.offsets.push(lists.entries.len());
+            }
+        }
+        let form = if dense {
             Form::Bits { by_row, by_latent }
         } else {
-            let mut by_row = Lists { offsets: vec![0], entries: Vec::with_capacity(entries) };
-            for (_, above) in codes.all()?.iter().map(firing) {
-                above.iter().for_each(|&latent| fired[latent as usize] += 1);
-                by_row.entries.extend(above);
-                by_row.offsets.push(by_row.entries.len());
-            }
-            let by_latent = turned(&by_row, &fired);
-            Form::Lists { by_row, by_latent }
+            context.check()?;
+            Form::Lists { by_latent: transposed(&lists, &fired), by_row: lists }
         };
         Ok(Firing { rows, latents, fired, form, _memory: memory })
     }
@@ -155,6 +159,11 @@ impl Firing {
     }
 }
 
+/// The latents of a row that are above a threshold.
+fn above<'a>(latents: &'a [u32], values: &'a [f32], threshold: f32) -> impl Iterator<Item = u32> + 'a {
+    latents.iter().zip(values).filter(move |&(_, &value)| value > threshold).map(|(&latent, _)| latent)
+}
+
 /// Adds one bit to each of 64 counters of six bits.
 fn add_bits(planes: &mut [u64; 6], bits: u64) {
     let mut carry = bits;
@@ -167,15 +176,15 @@ fn add_bits(planes: &mut [u64; 6], bits: u64) {
 
 /// Adds 64 counters, times `step`, to plain counts and sets them to zero.
 fn empty_into(planes: &mut [u64; 6], step: i32, counts: &mut [i32]) {
-    for (place, count) in counts.iter_mut().enumerate() {
-        let value: i32 = planes.iter().enumerate().map(|(bit, plane)| ((plane >> place & 1) as i32) << bit).sum();
+    for (counter, count) in counts.iter_mut().enumerate() {
+        let value: i32 = planes.iter().enumerate().map(|(bit, plane)| ((plane >> counter & 1) as i32) << bit).sum();
         *count += step * value;
     }
     *planes = [0; 6];
 }
 
 /// Lists by latent from lists by row.
-fn turned(by_row: &Lists, fired: &[i32]) -> Lists {
+fn transposed(by_row: &Lists, fired: &[i32]) -> Lists {
     let mut offsets = vec![0usize; fired.len() + 1];
     for (latent, &count) in fired.iter().enumerate() {
         offsets[latent + 1] = offsets[latent] + count as usize;
@@ -276,18 +285,18 @@ pub(super) fn f1(true_positives: usize, positives: usize, predicted: usize) -> f
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::random::{index, stream};
+    use etalon_kernel::random::{index, stream};
 
     #[test]
     fn lists_and_bits_count_alike() {
-        let budget = Budget::new(1 << 30);
+        let context = Context::silent(1, 1 << 30).unwrap();
         let mut random = stream(3, "firing", 0);
         for (rows, latents, one_in) in [(1, 1, 1), (70, 65, 2), (200, 130, 3), (130, 64, 1), (90, 200, 40)] {
             let values: Vec<f32> =
                 (0..rows * latents).map(|_| (index(one_in, &mut random) == 0) as u8 as f32).collect();
             let codes = Codes::from_dense(&values, latents).unwrap();
-            let lists = Firing::in_form(&codes, 0.0, codes.entries(), false, &budget).unwrap();
-            let bits = Firing::in_form(&codes, 0.0, codes.entries(), true, &budget).unwrap();
+            let lists = Firing::in_form(&codes, 0.0, codes.entries(), false, &context).unwrap();
+            let bits = Firing::in_form(&codes, 0.0, codes.entries(), true, &context).unwrap();
             assert_eq!(lists.fired, bits.fired);
             let some: Vec<u32> = (0..rows as u32).filter(|_| index(3, &mut random) > 0).collect();
             let (mut from_lists, mut from_bits) = (vec![5; latents], vec![5; latents]);
@@ -306,7 +315,7 @@ mod tests {
     #[test]
     fn the_threshold_is_not_itself_above() {
         let codes = Codes::from_dense(&[0.5, 0.6, -1.0, 0.5], 2).unwrap();
-        let firing = Firing::new(&codes, 0.5, &Budget::new(1 << 20)).unwrap();
+        let firing = Firing::new(&codes, 0.5, &Context::silent(1, 1 << 20).unwrap()).unwrap();
         assert_eq!(firing.fired, [0, 1]);
     }
 
@@ -314,7 +323,7 @@ mod tests {
     fn unknown_rows_do_not_exist() {
         // Latent 0 fires in all four rows; row 3 is unknown, rows 0 and 1 have the concept.
         let codes = Codes::from_dense(&[1.0; 4], 1).unwrap();
-        let firing = Firing::new(&codes, 0.0, &Budget::new(1 << 20)).unwrap();
+        let firing = Firing::new(&codes, 0.0, &Context::silent(1, 1 << 20).unwrap()).unwrap();
         let (yes, known) = (Bits::of(4, [0, 1]), Bits::of(4, [0, 1, 2]));
         let target = Target::new(&firing, &yes, &known);
         assert_eq!((target.positives, target.hits[0], target.fired[0]), (2, 2, 3));

@@ -1,45 +1,47 @@
 //! The sound number beside the published one: latents are chosen on one half of the rows and scored on the other.
 
-use rayon::prelude::*;
+use etalon_kernel::random::{permutation, stream};
 
 use super::Strategy;
-use super::concepts::{Field, match_all};
 use super::firing::f1;
+use super::prepared::PreparedCodes;
+use super::row_order::RowOrder;
+use crate::context::Reserved;
 use crate::error::Result;
-use crate::kernel::random::{permutation, stream};
-use crate::labels::Concept;
+use crate::run::{CODES, Job, LABELS, Lazy, Work};
 
 /// F1 of every concept on rows that did not choose its latents, by strategy: the mean of both directions. Undefined for a
 /// concept that is missing from a half.
-pub(super) fn held_out(field: &Field<'_>, strategies: &[Strategy], seed: u64) -> Result<Vec<Vec<Option<f64>>>> {
-    let rows = field.codes.rows();
-    let mut order = permutation(rows, &mut stream(seed, "match/halves", 0));
-    let mut second = order.split_off(rows / 2);
-    order.sort_unstable();
-    second.sort_unstable();
-    let _memory = field.settings.budget.take(8 * field.codes.entries() as u64, "the codes of both halves")?;
-    let codes = [field.codes.select(&order)?, field.codes.select(&second)?];
-    let labels = [field.labels.select(&order), field.labels.select(&second)];
-    let concepts = labels[0].concepts();
-    let tested: Vec<bool> =
-        (0..concepts as u32).map(|concept| labels.iter().all(|half| half.yes(Concept(concept)).count() > 0)).collect();
-    let mut sums = vec![vec![0.0; concepts]; strategies.len()];
-    let halves = [
-        Field::new(&codes[0], &labels[0], field.settings, strategies)?,
-        Field::new(&codes[1], &labels[1], field.settings, strategies)?,
-    ];
-    for (choose, score) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
-        let matchings = match_all(choose, strategies)?;
-        for (sums, matching) in sums.iter_mut().zip(&matchings) {
-            let f1 = |concept: usize| {
-                let predicted = matching.predicted(concept, score)?;
-                let yes = score.labels.yes(Concept(concept as u32));
-                Ok(f1(predicted.count_and(yes), yes.count(), predicted.count()))
-            };
-            let scores: Vec<f64> = (0..concepts).into_par_iter().map(f1).collect::<Result<_>>()?;
-            sums.iter_mut().zip(scores).for_each(|(sum, score)| *sum += score);
+pub(super) fn held_out(
+    job: &Job<'_>,
+    work: &mut Work<'_>,
+    order: &RowOrder,
+    strategies: &[Strategy],
+) -> Result<Reserved<Vec<Vec<Option<f64>>>>> {
+    let codes = job.get(&CODES)?;
+    let halves = Lazy::new(|| {
+        let mut first = permutation(codes.rows(), &mut stream(job.seed, "match/halves", 0));
+        let mut second = first.split_off(codes.rows() / 2);
+        first.sort_unstable();
+        second.sort_unstable();
+        let half = |rows: &[usize]| PreparedCodes::new(job, codes, order.part(rows), strategies);
+        let (first, second) = rayon::join(|| half(&first), || half(&second));
+        Ok([first?, second?])
+    });
+    let concepts = job.get(&LABELS)?.concepts();
+    work.blocks_with(&halves, "concepts on held-out rows", concepts, |halves, concept| {
+        let rows = halves.each_ref().map(|half| half.rows_of(concept));
+        if rows.iter().any(|rows| rows.yes.count() == 0) {
+            return Ok(vec![None; strategies.len()]);
         }
-    }
-    let mean = |sums: Vec<f64>| sums.iter().zip(&tested).map(|(sum, &tested)| tested.then_some(sum / 2.0)).collect();
-    Ok(sums.into_iter().map(mean).collect())
+        let mut sums = vec![0.0; strategies.len()];
+        for (choosing, scoring) in [(0, 1), (1, 0)] {
+            let truth = &rows[scoring];
+            for (sum, choice) in sums.iter_mut().zip(halves[choosing].choose(&rows[choosing])?) {
+                let predicted = halves[scoring].predicted(&choice, truth)?;
+                *sum += f1(predicted.count_and(&truth.yes), truth.yes.count(), predicted.count());
+            }
+        }
+        Ok(sums.into_iter().map(|sum| Some(sum / 2.0)).collect())
+    })
 }

@@ -6,27 +6,26 @@ mod firing;
 mod held_out;
 mod naive;
 mod nnomp;
-mod placement;
+mod prepared;
 mod resample;
+mod row_order;
 mod strategy;
 mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use concepts::{Matching, match_concepts};
+pub(super) use row_order::RowOrder;
 pub use strategy::{BETA, K, MATCHER, Matcher, REFERENCE_BATCH, Strategy, THRESHOLD};
 
-use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use super::{Better, Card, Metric, Need, Output};
+use super::{Better, Card, Metric, Output};
 use crate::error::Result;
-use crate::kernel::bits::Bits;
-use crate::labels::Concept;
 use crate::results::{Profile, Scores};
-use crate::run::{Job, Next};
-use concepts::{Field, Settings, match_all};
-use placement::Placed;
-use tables::{Judged, Subject};
+use crate::run::{CODES, Job, LABELS, Lazy, NULLS, Work};
+use prepared::{Choice, PreparedCodes};
+use tables::Findings;
 
 /// The metric `match`.
 pub struct Match;
@@ -96,8 +95,8 @@ chosen; see `tapa`.",
     interval: "\
 percentile bootstrap, 1000 resamples of concepts (for `delta_match_score` of differences to the nulls, concept by \
 concept); `low_rows` and `high_rows` of table `strategy`: 200 resamples of rows with the coalitions kept",
-    needs: &[Need::Codes, Need::Labels],
-    uses: &[Need::Nulls],
+    needs: &[&CODES, &LABELS],
+    uses: &[&NULLS],
     headline: &[
         Output {
             key: "match_score",
@@ -132,70 +131,87 @@ impl Metric for Match {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let strategies = Strategy::from_params(job)?;
-        let threshold = job.number(THRESHOLD.name)? as f32;
-        let placed = Placed::of_job(job)?;
-        let (codes, labels) = (placed.codes(), placed.labels());
-        let settings = Settings { threshold, profile: job.profile, budget: job.budget };
-        let field = Field::new(codes, labels, settings, &strategies)?;
-        let matchings = match_all(&field, &strategies)?;
-        let sets = strategies.len() as u64 * labels.concepts() as u64;
-        let _memory = job.budget.take(sets * labels.rows() as u64 / 8, "the rows that every coalition covers")?;
-        let predicted: Vec<Vec<Bits>> =
-            matchings.iter().map(|matching| predictions(&field, matching)).collect::<Result<_>>()?;
-        let held_out = held_out::held_out(&field, &strategies, job.seed)?;
-        let rows = resample::row_intervals(labels, &predicted, job.seed);
-        let nulls = scores_of_nulls(job, &placed, &field, &strategies)?;
-        let judged: Vec<Judged> = matchings
-            .into_iter()
-            .zip(predicted)
-            .zip(held_out)
-            .zip(rows)
-            .enumerate()
-            .map(|(place, (((matching, predicted), held_out), rows))| {
-                let nulls = nulls.iter().map(|null| null[place].clone()).collect();
-                Judged { matching, predicted, held_out, rows, nulls }
-            })
-            .collect();
-        let subject = Subject { field: &field, seed: job.seed };
-        let mut scores = subject.scores(&judged)?;
-        note_settings(&mut scores, job, &placed, &strategies);
-        Ok(Next::Done(scores))
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let (codes, labels) = (job.get(&CODES)?, job.get(&LABELS)?);
+        let (strategies, order) = (Strategy::from_params(job)?, RowOrder::of_job(job)?);
+        let prepared = Lazy::new(|| PreparedCodes::new(job, codes, order.clone(), &strategies));
+        let concepts = work.blocks_with(&prepared, "concepts", labels.concepts(), MatchedConcept::new)?;
+        let row_intervals = resample::row_intervals(job, work, &prepared, &concepts, strategies.len())?;
+        drop(prepared);
+        let held_out = held_out::held_out(job, work, &order, &strategies)?;
+        let mut nulls = Vec::new();
+        for (number, (_, null)) in job.all(&NULLS).into_iter().enumerate() {
+            let prepared = Lazy::new(|| PreparedCodes::new(job, null, order.clone(), &strategies));
+            let name = format!("concepts of null {}", number + 1);
+            nulls.push(work.blocks_with(&prepared, &name, labels.concepts(), |prepared, concept| {
+                let choices = prepared.choose(&prepared.rows_of(concept))?;
+                Ok(choices.iter().map(Choice::f1).collect::<Vec<f64>>())
+            })?);
+        }
+        let findings = Findings {
+            strategies: &strategies,
+            names: labels.names(),
+            rows: labels.rows(),
+            concepts: &concepts,
+            held_out: &held_out,
+            row_intervals: &row_intervals,
+            nulls: &nulls.iter().map(|null| &null[..]).collect::<Vec<_>>(),
+            profile: job.profile,
+        };
+        let mut scores = findings.scores(job, work)?;
+        note_settings(&mut scores, job, &order, &strategies)?;
+        Ok(scores)
     }
 }
 
-/// The known rows in which each coalition says that its concept is there.
-fn predictions(field: &Field<'_>, matching: &Matching) -> Result<Vec<Bits>> {
-    (0..field.labels.concepts()).into_par_iter().map(|concept| matching.predicted(concept, field)).collect()
+/// What was found out about one concept.
+#[derive(Serialize, Deserialize)]
+struct MatchedConcept {
+    /// Rows where the concept is.
+    positives: usize,
+    /// Rows where somebody looked for it.
+    known: usize,
+    /// What each strategy chose.
+    choices: Vec<Choice>,
+    /// What the latents of each strategy cover.
+    coverage: Vec<Coverage>,
+    /// In how many rows each latent of the first strategy fires.
+    fired: Vec<usize>,
 }
 
-/// F1 by null, strategy and concept.
-fn scores_of_nulls(
-    job: &Job<'_>,
-    placed: &Placed<'_>,
-    field: &Field<'_>,
-    strategies: &[Strategy],
-) -> Result<Vec<Vec<Vec<f64>>>> {
-    let concepts = field.labels.concepts() as u32;
-    let mut nulls = Vec::new();
-    for null in &job.inputs.nulls {
-        let rearranged = placed.alike(null)?;
-        let codes = rearranged.as_ref().unwrap_or(null);
-        let null = Field::new(codes, field.labels, field.settings, strategies)?;
-        let matchings = match_all(&null, strategies)?;
-        let f1 = |matching: &Matching| (0..concepts).map(|concept| matching.f1(Concept(concept))).collect();
-        nulls.push(matchings.iter().map(f1).collect());
+/// The known rows in which a coalition says that its concept is there.
+#[derive(Serialize, Deserialize)]
+struct Coverage {
+    predicted: usize,
+    true_positives: usize,
+}
+
+impl MatchedConcept {
+    fn new(prepared: &PreparedCodes<'_>, concept: usize) -> Result<MatchedConcept> {
+        let rows = prepared.rows_of(concept);
+        let choices = prepared.choose(&rows)?;
+        let coverage = |choice: &Choice| {
+            let predicted = prepared.predicted(choice, &rows)?;
+            Ok(Coverage { predicted: predicted.count(), true_positives: predicted.count_and(&rows.yes) })
+        };
+        let first = choices.first().map_or(&[][..], |choice| &choice.latents);
+        Ok(MatchedConcept {
+            positives: rows.yes.count(),
+            known: rows.known.count(),
+            coverage: choices.iter().map(coverage).collect::<Result<_>>()?,
+            fired: first.iter().map(|&latent| prepared.fired(latent)).collect::<Result<_>>()?,
+            choices,
+        })
     }
-    Ok(nulls)
 }
 
-fn note_settings(scores: &mut Scores, job: &Job<'_>, placed: &Placed<'_>, strategies: &[Strategy]) {
-    if placed.lost() > 0 {
+fn note_settings(scores: &mut Scores, job: &Job<'_>, order: &RowOrder, strategies: &[Strategy]) -> Result<()> {
+    let codes = job.get(&CODES)?;
+    if order.lost() > 0 {
         scores.note(format!(
             "{} of {} rows are lost and as many are zero, as in the released program; `--reference-batch 0` keeps them all",
-            placed.lost(),
-            placed.codes().rows()
+            order.lost(),
+            codes.rows()
         ));
     }
     let most = |matcher: Matcher| if matcher == Matcher::Naive { 10 } else { 20 };
@@ -206,11 +222,12 @@ fn note_settings(scores: &mut Scores, job: &Job<'_>, placed: &Placed<'_>, strate
             most(strategy.matcher)
         ));
     }
-    if let Some(null) = job.inputs.nulls.iter().find(|null| null.latents() != placed.codes().latents()) {
+    if let Some((_, null)) = job.all(&NULLS).into_iter().find(|(_, null)| null.latents() != codes.latents()) {
         scores.note(format!(
             "a null has {} latents and the codes have {}: the larger dictionary finds more by chance",
             null.latents(),
-            placed.codes().latents()
+            codes.latents()
         ));
     }
+    Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::concepts::Pursuit;
 use super::firing::{Cover, Target, f1};
+use super::prepared::Pursuit;
 use crate::results::Profile;
 
 /// The constant that the released program adds to every denominator of its one-to-one scores.

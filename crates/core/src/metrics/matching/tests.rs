@@ -1,19 +1,17 @@
 //! Matchers against hand-worked examples, against the definition spelled out, and at the edges.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use etalon_kernel::bits::Bits;
+use etalon_kernel::random::{index, stream};
 
-use super::concepts::Pursuit;
 use super::firing::{Firing, Target};
+use super::prepared::Pursuit;
 use super::*;
-use crate::budget::Budget;
 use crate::codes::{Codes, Latent};
-use crate::kernel::random::{index, stream};
-use crate::labels::{Annotations, Label};
-use crate::metrics::{evaluate, recipe};
-use crate::progress::Silent;
+use crate::context::Context;
+use crate::labels::{Annotations, Concept, Label};
+use crate::metrics::testing;
 use crate::results::Cells;
-use crate::run::{Engine, Inputs};
+use crate::run::{Inputs, Mode};
 
 /// Codes from rows of 0 and 1.
 fn codes(rows: &[&[u8]], latents: usize) -> Codes {
@@ -34,15 +32,15 @@ fn labels(concepts: &[&str]) -> Annotations {
 }
 
 fn run_on(inputs: &Inputs, params: &[(&str, &str)], profile: Profile, threads: usize) -> Scores {
-    let given: BTreeMap<String, String> = params.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel).unwrap();
-    let recipe = recipe(&Match, inputs, &given, profile, 0).unwrap();
-    evaluate(&Match, inputs, recipe, &engine).unwrap().scores
+    testing::scores(&Match, inputs, params, profile, threads).unwrap()
+}
+
+fn inputs_of(codes: Codes, labels: Annotations) -> Inputs {
+    Inputs::default().with(&CODES, codes).with(&LABELS, labels)
 }
 
 fn run(codes: Codes, labels: Annotations, params: &[(&str, &str)], profile: Profile) -> Scores {
-    run_on(&Inputs { codes: Some(codes.into()), labels: Some(labels.into()), ..Inputs::default() }, params, profile, 2)
+    run_on(&inputs_of(codes, labels), params, profile, 2)
 }
 
 fn coalitions(scores: &Scores) -> Vec<Vec<i64>> {
@@ -204,17 +202,18 @@ fn spelled_out(
 
 #[test]
 fn the_fast_pursuit_is_the_one_that_is_written_down() {
-    let budget = Budget::new(1 << 30);
+    let context = Context::silent(1, 1 << 30).unwrap();
     for seed in 0..150 {
         let (codes, labels) = random_case(seed);
-        let lists = Firing::in_form(&codes, 0.0, codes.entries(), false, &budget).unwrap();
-        let bits = Firing::in_form(&codes, 0.0, codes.entries(), true, &budget).unwrap();
+        let lists = Firing::in_form(&codes, 0.0, codes.entries(), false, &context).unwrap();
+        let bits = Firing::in_form(&codes, 0.0, codes.entries(), true, &context).unwrap();
         for concept in (0..labels.concepts() as u32).map(Concept) {
             let (yes, known) = (labels.yes(concept), labels.known(concept));
             for (beta, profile) in [(0.25, Profile::Paper), (0.5, Profile::Reference), (1.0, Profile::Paper)] {
                 let expected = spelled_out(&codes, yes, known, beta, 12, profile);
                 for firing in [&lists, &bits] {
-                    let found = fbmp::pursue(&Target::new(firing, yes, known), beta, 12, profile);
+                    let target = Target::new(firing, yes, known);
+                    let found = fbmp::pursue(&target, beta, 12, profile, &context).unwrap();
                     assert_eq!((found.latents, found.f1), expected, "seed {seed}, {concept:?}, beta {beta}");
                 }
             }
@@ -234,10 +233,9 @@ fn the_fast_pursuit_is_the_one_that_is_written_down() {
 fn binary_pursuit_never_falls_and_starts_like_one_to_one_for_beta_one() {
     for seed in 0..40 {
         let (codes, labels) = random_case(seed);
-        let inputs = Inputs { codes: Some(codes.into()), labels: Some(labels.into()), ..Inputs::default() };
+        let concepts = labels.concepts();
         let params = [("matcher", "fbmp,one-to-one,naive"), ("beta", "1"), ("k", "1,9")];
-        let scores = run_on(&inputs, &params, Profile::Paper, 1);
-        let concepts = inputs.labels.as_ref().unwrap().concepts();
+        let scores = run_on(&inputs_of(codes, labels), &params, Profile::Paper, 1);
         let found = coalitions(&scores);
         // Strategies: fbmp k=1, fbmp k=9, one-to-one, naive k=1, naive k=9.
         assert_eq!(found[..concepts], found[2 * concepts..3 * concepts]);
@@ -268,13 +266,14 @@ fn non_negative_pursuit_takes_the_same_path_as_the_tall_form() {
             let yes = labels.yes(concept);
             let target: Vec<f64> = (0..codes.rows()).map(|row| f64::from(u8::from(yes.contains(row)))).collect();
             let steps = codes.latents().min(6);
-            let budget = Budget::new(1 << 30);
-            let atoms_of = nnomp::Atoms::new(&codes, &budget).unwrap();
-            let found = nnomp::pursue(&atoms_of, yes, labels.known(concept), steps).unwrap();
+            let context = Context::silent(1, 1 << 30).unwrap();
+            let scaled = nnomp::Atoms::new(&codes, &context).unwrap();
+            let scaled = nnomp::ScaledCodes::new(&codes, &scaled, &context).unwrap();
+            let found = nnomp::pursue(scaled, yes, labels.known(concept), steps).unwrap();
             // Each latent had the largest correlation with the residual of the latents before it.
             for (step, &latent) in found.latents.iter().enumerate() {
                 let before: Vec<Vec<f64>> = found.latents[..step].iter().map(|&l| atoms[l as usize].clone()).collect();
-                let weights = crate::kernel::nnls::from_columns(&before, &target);
+                let weights = etalon_kernel::nnls::from_columns(&before, &target);
                 let mut residual = target.clone();
                 for (column, weight) in before.iter().zip(&weights) {
                     residual.iter_mut().zip(column).for_each(|(r, a)| *r -= weight * a);
@@ -292,15 +291,10 @@ fn threads_do_not_change_a_bit() {
     let (first, labels) = random_case(11);
     let null = || {
         let values: Vec<f32> = (0..first.rows() * 20).map(|cell| f32::from(u8::from(cell % 7 < 3))).collect();
-        Codes::from_dense(&values, 20).unwrap().into()
+        Codes::from_dense(&values, 20).unwrap()
     };
-    let nulls = vec![null(), null()];
-    let inputs = Inputs {
-        codes: Some(first.select(&(0..first.rows()).collect::<Vec<_>>()).unwrap().into()),
-        labels: Some(labels.into()),
-        nulls,
-        ..Inputs::default()
-    };
+    let (one, other) = (null(), null());
+    let inputs = inputs_of(first, labels).and(&NULLS, "", one).and(&NULLS, "", other);
     let params = [("matcher", "fbmp,naive,nnomp,one-to-one"), ("beta", "0.25,0.5,1"), ("k", "1,3,5")];
     for profile in [Profile::Paper, Profile::Reference] {
         let one = run_on(&inputs, &params, profile, 1);
@@ -316,12 +310,9 @@ fn nulls_are_subtracted_strategy_by_strategy() {
     // The codes are perfect; a null that always fires has F1 = 2·2/(2 + 4) = 2/3, one that never fires 0.
     let on: &[&[u8]] = &[&[1], &[1], &[1], &[1]];
     let off: &[&[u8]] = &[&[0], &[0], &[0], &[0]];
-    let inputs = Inputs {
-        codes: Some(codes(&[&[1], &[1], &[0], &[0]], 1).into()),
-        labels: Some(labels(&["yynn", "yynn"]).into()),
-        nulls: vec![codes(on, 1).into(), codes(off, 1).into()],
-        ..Inputs::default()
-    };
+    let inputs = inputs_of(codes(&[&[1], &[1], &[0], &[0]], 1), labels(&["yynn", "yynn"]))
+        .and(&NULLS, "", codes(on, 1))
+        .and(&NULLS, "", codes(off, 1));
     let scores = run_on(&inputs, &[("matcher", "fbmp,one-to-one")], Profile::Paper, 1);
     for name in ["null_score", "delta_match_score"] {
         let expected = if name == "null_score" { 1.0 / 3.0 } else { 2.0 / 3.0 };
@@ -358,8 +349,7 @@ fn the_rows_of_the_short_batch_are_lost_in_reference_only() {
     // 7 rows in batches of 3: row 6 overwrites row 2, and place 6 stays empty. The latent fires in rows 2 and 6, the concept
     // is in row 2 only: in truth F1 = 2·1/(1 + 2) = 2/3, as placed the concept has no row left.
     let rows: &[&[u8]] = &[&[0], &[0], &[1], &[0], &[0], &[0], &[1]];
-    let inputs =
-        Inputs { codes: Some(codes(rows, 1).into()), labels: Some(labels(&["nnynnnn"]).into()), ..Inputs::default() };
+    let inputs = inputs_of(codes(rows, 1), labels(&["nnynnnn"]));
     let paper = run_on(&inputs, &[], Profile::Paper, 1);
     assert_eq!(paper.value("match_score"), Some(2.0 / 3.0));
     let reference = run_on(&inputs, &[("reference_batch", "3")], Profile::Reference, 1);
@@ -372,17 +362,16 @@ fn the_rows_of_the_short_batch_are_lost_in_reference_only() {
 #[test]
 fn the_matched_sets_of_reference_end_at_the_best_step_of_the_whole_run() {
     let rows: &[&[u8]] = &[&[1, 0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 0]];
-    let inputs = Inputs {
-        codes: Some(codes(rows, 3).into()),
-        labels: Some(labels(&["yynn", "nnnn"]).into()),
-        ..Inputs::default()
-    };
-    let given = BTreeMap::from([("matcher".to_string(), "naive,nnomp".to_string())]);
+    let inputs = inputs_of(codes(rows, 3), labels(&["yynn", "nnnn"]));
+    let given = [("matcher".to_string(), "naive,nnomp".to_string())].into();
     let params = CARD.params(Profile::Reference, &given).unwrap();
-    let budget = Budget::new(1 << 20);
-    let job = Job { inputs: &inputs, params: &params, profile: Profile::Reference, seed: 0, budget: &budget };
+    let context = Context::silent(2, 1 << 20).unwrap();
+    let job = Job { inputs: &inputs, params: &params, profile: Profile::Reference, seed: 0, context: &context };
     let strategies = Strategy::from_params(&job).unwrap();
-    let matchings = match_concepts(&job, &strategies).unwrap();
+    let matchings = context.install(|| {
+        let mut work = Work::new("test", &inputs, &context, None, Mode::Local, None);
+        match_concepts(&job, &mut work, &strategies).unwrap()
+    });
     // Naive: 4/5 with z2 alone, and no more with z1 and z0: the set ends after z2. All zero: after the first, z2.
     assert_eq!(matchings[0].coalitions[0], [Latent(2), Latent(1), Latent(0)]);
     assert_eq!(matchings[0].matched_sets(Profile::Reference), [vec![Latent(2)], vec![Latent(2)]]);
@@ -405,11 +394,11 @@ fn nothing_at_all_is_undefined_and_not_a_failure() {
         (codes(&[&[1], &[1]], 1), labels(&["yy", "??", "nn"])),
     ];
     for (codes, labels) in cases {
-        let inputs = Inputs { codes: Some(codes.into()), labels: Some(labels.into()), ..Inputs::default() };
+        let concepts = labels.concepts();
+        let inputs = inputs_of(codes, labels);
         for profile in [Profile::Paper, Profile::Reference] {
             let scores = run_on(&inputs, &every, profile, 1);
             assert_eq!(scores.value("delta_match_score"), None);
-            let concepts = inputs.labels.as_ref().unwrap().concepts();
             assert_eq!(scores.table("concept").unwrap().rows(), 7 * concepts);
         }
     }

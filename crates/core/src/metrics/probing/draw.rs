@@ -1,12 +1,15 @@
 //! Rows of a task: cut into parts, with as many negatives as positives.
 
+use etalon_kernel::random::{ChaCha8Rng, permutation, stream};
+use serde::{Deserialize, Serialize};
+
 use super::tasks::Tasks;
+use crate::context::{Budget, Reservation};
 use crate::error::Result;
-use crate::kernel::random::{ChaCha8Rng, permutation, stream};
 use crate::run::Job;
 
 /// Rows with their truth.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drawn {
     /// The rows.
     pub rows: Vec<usize>,
@@ -19,7 +22,7 @@ impl Drawn {
     pub fn new(positives: &[usize], negatives: &[usize], random: &mut ChaCha8Rng) -> Drawn {
         let all: Vec<(usize, bool)> =
             positives.iter().map(|&row| (row, true)).chain(negatives.iter().map(|&row| (row, false))).collect();
-        let (rows, positive) = permutation(all.len(), random).into_iter().map(|place| all[place]).unzip();
+        let (rows, positive) = permutation(all.len(), random).into_iter().map(|index| all[index]).unzip();
         Drawn { rows, positive }
     }
 
@@ -65,7 +68,7 @@ impl Shares {
 
     /// A shuffled list in the order train, validation, test.
     pub fn cut(&self, rows: &[usize], random: &mut ChaCha8Rng) -> [Vec<usize>; 3] {
-        let order: Vec<usize> = permutation(rows.len(), random).into_iter().map(|place| rows[place]).collect();
+        let order: Vec<usize> = permutation(rows.len(), random).into_iter().map(|index| rows[index]).collect();
         let share = |share: f64| (share * rows.len() as f64).round() as usize;
         let (test, validation) = (share(self.test), share(self.validation));
         let train = rows.len() - (test + validation).min(rows.len());
@@ -80,44 +83,57 @@ pub struct Pools {
     positives: [Vec<usize>; 3],
     negatives: Vec<[Vec<usize>; 3]>,
     key: (u64, u64),
+    /// Of the rows, and of what a draw of them needs.
+    _memory: Reservation,
 }
+
+/// Bytes per row: the rows in parts, and up to four copies of them while they are shuffled.
+const BYTES: u64 = 40;
 
 impl Pools {
     /// Cuts the rows with the seed.
-    pub fn new(tasks: &Tasks<'_>, task: usize, repeat: usize, seed: u64, shares: &Shares) -> Pools {
+    pub fn new(
+        tasks: &Tasks<'_>,
+        task: usize,
+        repeat: usize,
+        seed: u64,
+        shares: &Shares,
+        budget: &Budget,
+    ) -> Result<Pools> {
+        let memory = budget.reserve(BYTES * tasks.known_count(task) as u64, "the rows of a task")?;
         let block = (repeat * tasks.count() + task) as u64;
         let mut random = stream(seed, "probing/parts", block);
         let mut positives = tasks.positives(task);
         if positives.len() > shares.most {
             let order = permutation(positives.len(), &mut random);
-            positives = order[..shares.most].iter().map(|&place| positives[place]).collect();
+            positives = order[..shares.most].iter().map(|&index| positives[index]).collect();
         }
         let positives = shares.cut(&positives, &mut random);
         let negatives = tasks.negatives(task).iter().map(|rows| shares.cut(rows, &mut random)).collect();
-        Pools { positives, negatives, key: (seed, block) }
+        Ok(Pools { positives, negatives, key: (seed, block), _memory: memory })
     }
 
     /// As many negatives as positives, evenly from the classes that there are; fewer positives if negatives are few.
     ///
     /// The same `number` gives the same rows.
     pub fn draw(&self, part: Part, number: u64) -> Drawn {
-        let place = part as usize;
+        let part = part as usize;
         let lists: Vec<&Vec<usize>> =
-            self.negatives.iter().map(|parts| &parts[place]).filter(|list| !list.is_empty()).collect();
-        let positives = &self.positives[place];
+            self.negatives.iter().map(|parts| &parts[part]).filter(|list| !list.is_empty()).collect();
+        let positives = &self.positives[part];
         let wanted = positives.len().min(lists.iter().map(|list| list.len()).sum());
-        let mut random = stream(self.key.0, "probing/negatives", self.key.1 << 24 | (number << 2 | place as u64));
+        let mut random = stream(self.key.0, "probing/negatives", self.key.1 << 24 | (number << 2 | part as u64));
         let each = wanted.div_ceil(lists.len().max(1));
         let (mut drawn, mut spare) = (Vec::new(), Vec::new());
         for list in &lists {
             let order = permutation(list.len(), &mut random);
             let (taken, left) = order.split_at(each.min(list.len()));
-            drawn.extend(taken.iter().map(|&place| list[place]));
-            spare.extend(left.iter().map(|&place| list[place]));
+            drawn.extend(taken.iter().map(|&index| list[index]));
+            spare.extend(left.iter().map(|&index| list[index]));
         }
         // Small classes leave a gap that the others fill.
         let shuffled = |rows: Vec<usize>, random: &mut ChaCha8Rng| -> Vec<usize> {
-            permutation(rows.len(), random).into_iter().map(|place| rows[place]).collect()
+            permutation(rows.len(), random).into_iter().map(|index| rows[index]).collect()
         };
         let mut negatives = shuffled(drawn, &mut random);
         if negatives.len() < wanted {
@@ -131,8 +147,8 @@ impl Pools {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::bits::Bits;
     use crate::labels::{Annotations, Label};
+    use etalon_kernel::bits::Bits;
 
     fn labels(classes: &[usize]) -> Annotations {
         // Row i has the class of its block: class c has classes[c] rows.
@@ -144,11 +160,15 @@ mod tests {
 
     const SHARES: Shares = Shares { test: 0.2, validation: 0.2, most: 100 };
 
+    fn pools(tasks: &Tasks<'_>, repeat: usize, seed: u64, shares: &Shares) -> Pools {
+        Pools::new(tasks, 0, repeat, seed, shares, &Budget::new(1 << 20)).unwrap()
+    }
+
     #[test]
     fn parts_are_apart_balanced_and_even() {
         let (labels, none) = (labels(&[50, 50, 50, 5]), Bits::empty(155));
         let tasks = Tasks::new(&labels, &none);
-        let pools = Pools::new(&tasks, 0, 3, 9, &SHARES);
+        let pools = pools(&tasks, 3, 9, &SHARES);
         let parts = [Part::Train, Part::Validation, Part::Test].map(|part| pools.draw(part, 0));
         assert_eq!(parts.each_ref().map(|drawn| drawn.rows.len()), [60, 20, 20]);
         let mut seen: Vec<usize> = parts.iter().flat_map(|drawn| &drawn.rows).copied().collect();
@@ -164,7 +184,7 @@ mod tests {
         assert!(small == 3 && (10..=17).contains(&second), "{small} {second}");
         assert_eq!(pools.draw(Part::Train, 0), parts[0]);
         assert_ne!(pools.draw(Part::Train, 1), parts[0]);
-        assert_ne!(Pools::new(&tasks, 0, 4, 9, &SHARES).draw(Part::Train, 0), parts[0]);
+        assert_ne!(self::pools(&tasks, 4, 9, &SHARES).draw(Part::Train, 0), parts[0]);
     }
 
     #[test]
@@ -172,12 +192,12 @@ mod tests {
         // More positives than negatives: the positives are cut. One row: nothing to draw.
         let (labels, none) = (labels(&[10, 5]), Bits::empty(15));
         let tasks = Tasks::new(&labels, &none);
-        let drawn = Pools::new(&tasks, 0, 0, 0, &SHARES).draw(Part::Train, 0);
+        let drawn = pools(&tasks, 0, 0, &SHARES).draw(Part::Train, 0);
         assert_eq!((drawn.rows.len(), drawn.has_both()), (6, true));
         let alone = self::labels(&[3]);
         let tasks = Tasks::new(&alone, &none);
-        assert_eq!(Pools::new(&tasks, 0, 0, 0, &SHARES).draw(Part::Train, 0), Drawn::default());
-        let capped = Pools::new(&tasks, 0, 0, 0, &Shares { most: 2, ..SHARES });
+        assert_eq!(pools(&tasks, 0, 0, &SHARES).draw(Part::Train, 0), Drawn::default());
+        let capped = pools(&tasks, 0, 0, &Shares { most: 2, ..SHARES });
         assert_eq!(capped.positives.iter().map(Vec::len).sum::<usize>(), 2);
     }
 }

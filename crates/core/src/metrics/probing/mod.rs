@@ -7,6 +7,8 @@ pub mod summary;
 pub mod tasks;
 
 use super::{Kind, Param};
+use crate::error::Result;
+use crate::run::Job;
 
 /// How often splits and negatives are redrawn.
 pub const REPEATS: Param = Param {
@@ -57,3 +59,12 @@ pub const C: Param = Param {
     default: "1",
     reference: None,
 };
+
+/// The whole numbers of a parameter, ascending, each once.
+pub fn ascending(job: &Job<'_>, name: &str) -> Result<Vec<usize>> {
+    let mut numbers: Vec<usize> =
+        job.several(name)?.iter().filter_map(serde_json::Value::as_u64).map(|number| number as usize).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(numbers)
+}

@@ -1,11 +1,11 @@
 //! What probes look at: latents or channels, as class means, as a few columns, or whole.
 
+use super::draw::Drawn;
 use crate::codes::Codes;
+use crate::context::{Budget, Reserved};
 use crate::error::Result;
 use crate::probe::design::Design;
 use crate::store::ActivationStore;
-
-use super::draw::Drawn;
 
 /// Codes or embeddings.
 #[derive(Clone, Copy)]
@@ -19,9 +19,9 @@ pub enum Space<'a> {
 /// A copy of some rows.
 pub enum Copied {
     /// Of codes.
-    Codes(Codes),
+    Codes(Box<Reserved<Codes>>),
     /// Of embeddings, with their width.
-    Embeddings(Vec<f32>, usize),
+    Embeddings(Reserved<Vec<f32>>, usize),
 }
 
 impl Copied {
@@ -52,34 +52,36 @@ impl Space<'_> {
         }
     }
 
-    /// Goes through the entries of some rows that are not zero, in order: place of the row, column, value.
+    /// Goes through the entries of some rows that are not zero, in order: index of the row, column, value.
     fn each(&self, rows: &[usize], mut visit: impl FnMut(usize, usize, f32)) -> Result<()> {
         match self {
             Space::Codes(codes) => {
                 let all = codes.all()?;
-                for (place, &row) in rows.iter().enumerate() {
+                for (index, &row) in rows.iter().enumerate() {
                     let (latents, values) = all.row(row);
-                    latents.iter().zip(values).for_each(|(&latent, &value)| visit(place, latent as usize, value));
+                    latents.iter().zip(values).for_each(|(&latent, &value)| visit(index, latent as usize, value));
                 }
             }
             Space::Embeddings(store) => {
-                for (place, &row) in rows.iter().enumerate() {
+                for (index, &row) in rows.iter().enumerate() {
                     let tile = store.tile(row..row + 1)?;
-                    tile.row(0).iter().enumerate().for_each(|(column, &value)| visit(place, column, value));
+                    tile.row(0).iter().enumerate().for_each(|(column, &value)| visit(index, column, value));
                 }
             }
         }
         Ok(())
     }
 
-    /// The mean of every column over the positive rows minus that over the negative ones.
-    pub fn differences(&self, drawn: &Drawn, measure: Measure) -> Result<Vec<f64>> {
+    /// The mean of every column over the positive rows minus that over the negative ones. The reservation covers a
+    /// selection of the [`largest`], too.
+    pub fn differences(&self, drawn: &Drawn, measure: Measure, budget: &Budget) -> Result<Reserved<Vec<f64>>> {
         let yes = drawn.positive.iter().filter(|yes| **yes).count() as f64;
         let no = drawn.positive.len() as f64 - yes;
         let width = self.width();
+        let memory = budget.reserve(48 * width as u64, "class means of every column")?;
         let (mut sums, mut filled) = (vec![[0.0f64; 2]; width], vec![0usize; width]);
-        self.each(&drawn.rows, |place, column, value| {
-            sums[column][usize::from(drawn.positive[place])] += f64::from(value);
+        self.each(&drawn.rows, |index, column, value| {
+            sums[column][usize::from(drawn.positive[index])] += f64::from(value);
             filled[column] += usize::from(value != 0.0);
         })?;
         let of = |(sums, &filled): (&[f64; 2], &usize)| {
@@ -90,36 +92,49 @@ impl Space<'_> {
                 _ => difference,
             }
         };
-        Ok(sums.iter().zip(&filled).map(of).collect())
+        Ok(Reserved::new(sums.iter().zip(&filled).map(of).collect(), memory))
     }
 
-    /// `rows × columns`: the chosen columns of some rows.
-    pub fn table(&self, rows: &[usize], columns: &[u32]) -> Result<Vec<f32>> {
-        let mut place_of = vec![u32::MAX; self.width()];
-        columns.iter().zip(0u32..).for_each(|(&column, place)| place_of[column as usize] = place);
+    /// `rows × columns`: the chosen columns of some rows. The reservation covers a fit on them, too.
+    pub fn table(&self, rows: &[usize], columns: &[u32], budget: &Budget) -> Result<Reserved<Vec<f32>>> {
+        let (cells, curvature) = (rows.len() as u64 * columns.len() as u64, (columns.len() as u64).pow(2));
+        let bytes = 8 * self.width() as u64 + 20 * cells + 16 * curvature;
+        let memory = budget.reserve(bytes, "the chosen columns of the rows of a task")?;
+        let mut position_of = vec![None; self.width()];
+        columns.iter().zip(0u32..).for_each(|(&column, position)| position_of[column as usize] = Some(position));
         let mut table = vec![0.0; rows.len() * columns.len()];
         self.each(rows, |row, column, value| {
-            let place = place_of[column];
-            if place != u32::MAX {
-                table[row * columns.len() + place as usize] = value;
+            if let Some(position) = position_of[column] {
+                table[row * columns.len() + position as usize] = value;
             }
         })?;
-        Ok(table)
+        Ok(Reserved::new(table, memory))
     }
 
     /// A copy of whole rows.
-    pub fn copy(&self, rows: &[usize]) -> Result<Copied> {
+    pub fn copy(&self, rows: &[usize], budget: &Budget) -> Result<Copied> {
         match self {
-            Space::Codes(codes) => codes.select(rows).map(Copied::Codes),
-            Space::Embeddings(store) => {
-                let mut values = Vec::with_capacity(rows.len() * store.width());
-                for &row in rows {
-                    values.extend_from_slice(store.tile(row..row + 1)?.row(0));
-                }
-                Ok(Copied::Embeddings(values, store.width()))
+            Space::Codes(codes) => {
+                let all = codes.all()?;
+                let entries: usize = rows.iter().map(|&row| all.entries(row).len()).sum();
+                let bytes = 8 * (rows.len() + 2 * entries) as u64;
+                let memory = budget.reserve(bytes, "a copy of the codes of a task")?;
+                Ok(Copied::Codes(Box::new(Reserved::new(codes.select(rows)?, memory))))
             }
+            Space::Embeddings(store) => Ok(Copied::Embeddings(whole_rows(store, rows, budget)?, store.width())),
         }
     }
+}
+
+/// A copy of some embeddings, row after row.
+pub fn whole_rows(store: &ActivationStore, rows: &[usize], budget: &Budget) -> Result<Reserved<Vec<f32>>> {
+    let bytes = 4 * rows.len() as u64 * store.width() as u64;
+    let memory = budget.reserve(bytes, "a copy of the embeddings of a task")?;
+    let mut values = Vec::with_capacity(rows.len() * store.width());
+    for &row in rows {
+        values.extend_from_slice(store.tile(row..row + 1)?.row(0));
+    }
+    Ok(Reserved::new(values, memory))
 }
 
 /// The columns with the largest scores, best first; equals go to the lower column.
@@ -146,12 +161,14 @@ mod tests {
         let (codes, store) =
             (Codes::from_dense(&values, 3).unwrap(), ActivationStore::from_rows(values.to_vec(), 3).unwrap());
         let drawn = Drawn { rows: vec![0, 1, 2], positive: vec![true, true, false] };
+        let budget = Budget::new(1 << 20);
         for space in [Space::Codes(&codes), Space::Embeddings(&store)] {
-            assert_eq!(space.differences(&drawn, Measure::Difference).unwrap(), [2.0, -2.0, 0.0]);
-            assert_eq!(space.differences(&drawn, Measure::Normalised).unwrap(), [1.0, -1.0, 0.0]);
-            assert_eq!(space.table(&[2, 0], &[2, 0]).unwrap(), [2.0, 0.0, 4.0, 1.0]);
-            assert_eq!(space.copy(&[1]).unwrap().design().unwrap().sum_of_squares(), 9.0);
+            assert_eq!(space.differences(&drawn, Measure::Difference, &budget).unwrap()[..], [2.0, -2.0, 0.0]);
+            assert_eq!(space.differences(&drawn, Measure::Normalised, &budget).unwrap()[..], [1.0, -1.0, 0.0]);
+            assert_eq!(space.table(&[2, 0], &[2, 0], &budget).unwrap()[..], [2.0, 0.0, 4.0, 1.0]);
+            assert_eq!(space.copy(&[1], &budget).unwrap().design().unwrap().sum_of_squares(), 9.0);
         }
+        assert_eq!(budget.left(), 1 << 20);
         assert_eq!(largest([2.0f64, -2.0, 0.0].iter().map(|d| d.abs()), 2), [0, 1]);
         assert_eq!(largest([1.0, 1.0, 3.0].into_iter(), 9), [2, 0, 1]);
         assert!(largest([1.0].into_iter(), 0).is_empty());

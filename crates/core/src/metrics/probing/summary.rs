@@ -1,8 +1,9 @@
 //! From scores by task and repeat to averages: tasks within a group first, then groups, then repeats.
 
+use etalon_kernel::statistics::mean;
+
 use super::tasks::Tasks;
-use crate::kernel::statistics::mean;
-use crate::results::{Interval, Repeats, Scores, Table, bootstrap_mean};
+use crate::results::{Cells, Interval, Repeats, Scores, Table, bootstrap_mean};
 
 /// Scores of one kind by repeat and task.
 pub struct Grid {
@@ -11,6 +12,12 @@ pub struct Grid {
 }
 
 impl Grid {
+    /// Scores by repeat and task.
+    pub fn new(repeats: usize, tasks: usize, cell: impl Fn(usize, usize) -> Option<f64>) -> Grid {
+        let row = |repeat: usize| (0..tasks).map(|task| cell(repeat, task)).collect();
+        Grid { cells: (0..repeats).map(row).collect() }
+    }
+
     /// The mean over the repeats in which a task is defined.
     pub fn task(&self, task: usize) -> Option<f64> {
         mean(&self.cells.iter().filter_map(|row| row[task]).collect::<Vec<_>>())
@@ -29,6 +36,12 @@ impl Grid {
             mean(&tasks.groups().iter().filter_map(|one| group(&one.tasks)).collect::<Vec<_>>())
         };
         Repeats { values: self.cells.iter().filter_map(of).collect(), ratio }
+    }
+
+    /// The means of the tasks under several grids, as a column of a table.
+    pub fn lists(grids: &[Grid], tasks: usize) -> Cells {
+        let of_task = |task: usize| grids.iter().map(|grid| grid.task(task)).collect();
+        Cells::NumberLists((0..tasks).map(of_task).collect())
     }
 
     /// How many tasks are defined in some repeat.
@@ -62,21 +75,11 @@ pub fn columns(table: Table, prefix: &str, repeats: &[Repeats], bounds: (f64, f6
         .numbers(&format!("{prefix}_detectable"), repeats.iter().map(Repeats::detectable))
 }
 
-/// A number as a tally keeps it, where undefined has to be a number too.
-pub fn pack(value: Option<f64>) -> f64 {
-    value.unwrap_or(f64::NAN)
-}
-
-/// The number back.
-pub fn unpack(value: f64) -> Option<f64> {
-    (!value.is_nan()).then_some(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::bits::Bits;
     use crate::labels::{Annotations, Label};
+    use etalon_kernel::bits::Bits;
 
     #[test]
     fn groups_weigh_the_same() {
@@ -90,6 +93,5 @@ mod tests {
         assert!((values[0] - 0.8).abs() < 1e-12 && values[1] == 0.5);
         assert_eq!((grid.task(1), grid.defined()), (Some(0.7), 3));
         assert!((grid.group(&tasks, 0).unwrap() - 0.6).abs() < 1e-12);
-        assert_eq!([Some(-1.0), None].map(|value| unpack(pack(value))), [Some(-1.0), None]);
     }
 }

@@ -1,15 +1,21 @@
 //! Concepts as yes-or-no tasks, in groups that are data sets.
 
+use std::collections::BTreeMap;
+
+use etalon_kernel::bits::Bits;
+
+use crate::context::Reserved;
 use crate::error::Result;
-use crate::kernel::bits::Bits;
 use crate::labels::{Annotations, Concept};
 use crate::results::Scores;
-use crate::run::Job;
+use crate::run::{CODES, EMBEDDINGS, Job, LABELS, List, Over, RowBatch, Work};
 
 /// Every concept is a task; what stands before the last `/` of its name is its group.
 pub struct Tasks<'a> {
-    labels: &'a Annotations,
-    absent: &'a Bits,
+    /// The annotations that they are made of.
+    pub labels: &'a Annotations,
+    /// Samples without rows.
+    pub absent: &'a Bits,
     groups: Vec<Group>,
     of_task: Vec<usize>,
 }
@@ -20,26 +26,21 @@ pub struct Group {
     pub name: String,
     /// Its concepts, ascending.
     pub tasks: Vec<usize>,
-    /// The lowest concept of the group that each row has, if it has one: negatives are drawn evenly from these.
-    class_of_row: Vec<Option<u32>>,
 }
 
 impl<'a> Tasks<'a> {
     /// Groups in the order of their first concept; some rows do not count.
     pub fn new(labels: &'a Annotations, absent: &'a Bits) -> Tasks<'a> {
-        let mut groups: Vec<Group> = Vec::new();
-        let mut of_task = Vec::new();
+        let (mut groups, mut of_task): (Vec<Group>, Vec<usize>) = (Vec::new(), Vec::new());
+        let mut index_of: BTreeMap<&str, usize> = BTreeMap::new();
         for (task, name) in labels.names().iter().enumerate() {
             let name = name.rsplit_once('/').map_or("", |(group, _)| group);
-            let place = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
-                groups.push(Group { name: name.into(), tasks: vec![], class_of_row: vec![None; labels.rows()] });
+            let index = *index_of.entry(name).or_insert_with(|| {
+                groups.push(Group { name: name.into(), tasks: vec![] });
                 groups.len() - 1
             });
-            groups[place].tasks.push(task);
-            of_task.push(place);
-            for row in labels.yes(Concept(task as u32)).rows() {
-                groups[place].class_of_row[row].get_or_insert(task as u32);
-            }
+            groups[index].tasks.push(task);
+            of_task.push(index);
         }
         Tasks { labels, absent, groups, of_task }
     }
@@ -50,8 +51,8 @@ impl<'a> Tasks<'a> {
     }
 
     /// The group of a task.
-    pub fn group_of(&self, task: usize) -> usize {
-        self.of_task[task]
+    pub fn group_of(&self, task: usize) -> &Group {
+        &self.groups[self.of_task[task]]
     }
 
     /// How many tasks there are.
@@ -64,16 +65,31 @@ impl<'a> Tasks<'a> {
         self.yes(task).rows().filter(|&row| !self.absent.contains(row)).collect()
     }
 
-    /// The rows without the concept, one list per other class of the group that they have, then those that have none.
+    /// How many rows have the concept.
+    pub fn positive_count(&self, task: usize) -> usize {
+        self.yes(task).count() - self.yes(task).count_and(self.absent)
+    }
+
+    /// How many rows have the concept or are known not to have it.
+    pub fn known_count(&self, task: usize) -> usize {
+        self.labels.known(Concept(task as u32)).count()
+    }
+
+    /// The rows without the concept, one list per other class of the group that they have (the lowest, if several), then
+    /// those that have none. Negatives are drawn evenly from these.
     pub fn negatives(&self, task: usize) -> Vec<Vec<usize>> {
-        let group = &self.groups[self.of_task[task]];
-        let mut lists = vec![Vec::new(); group.tasks.len() + 1];
-        let counts = |row: &usize| !self.yes(task).contains(*row) && !self.absent.contains(*row);
-        for row in self.labels.known(Concept(task as u32)).rows().filter(counts) {
-            let class = group.class_of_row[row].and_then(|class| group.tasks.binary_search(&(class as usize)).ok());
-            lists[class.unwrap_or(group.tasks.len())].push(row);
+        let mut left = self.labels.known(Concept(task as u32)).clone();
+        left.subtract(self.yes(task));
+        left.subtract(self.absent);
+        let mut lists = Vec::new();
+        for &class in &self.group_of(task).tasks {
+            let mut rows = left.clone();
+            rows.intersect(self.yes(class));
+            lists.push(rows.rows().collect());
+            left.subtract(&rows);
         }
-        lists.retain(|list| !list.is_empty());
+        lists.push(left.rows().collect());
+        lists.retain(|list: &Vec<usize>| !list.is_empty());
         lists
     }
 
@@ -83,16 +99,25 @@ impl<'a> Tasks<'a> {
 }
 
 /// Samples that had no rows to pool: nothing fires there, and the embedding is zero.
-pub fn absent(job: &Job<'_>) -> Result<Bits> {
-    let (labels, all) = (job.labels()?, job.codes()?.all()?);
-    let mut absent = Bits::empty(labels.rows());
-    let Some(store) = job.inputs.embeddings.as_deref() else { return Ok(absent) };
-    for row in (0..labels.rows()).filter(|&row| all.row(row).0.is_empty()) {
-        if store.tile(row..row + 1)?.row(0).iter().all(|&value| value == 0.0) {
-            absent.insert(row);
-        }
+pub fn absent(job: &Job<'_>, work: &mut Work<'_>) -> Result<Reserved<Bits>> {
+    let rows = job.get(&LABELS)?.rows();
+    let memory = job.budget().reserve(rows as u64 / 8, "samples without rows")?;
+    if !job.has(&EMBEDDINGS) {
+        return Ok(Reserved::new(Bits::empty(rows), memory));
     }
-    Ok(absent)
+    let found = work.pass("samples without rows", Over::ROWS, || List(Vec::new()), add_absent)?;
+    Ok(Reserved::new(Bits::of(rows, found.0.iter().copied()), memory))
+}
+
+fn add_absent(absent: &mut List<usize>, rows: &RowBatch<'_>) -> Result<()> {
+    let codes = rows.get(&CODES)?;
+    let silent: Vec<usize> = (0..codes.rows()).filter(|&index| codes.row(index).0.is_empty()).collect();
+    if !silent.is_empty() {
+        let tile = rows.get(&EMBEDDINGS)?;
+        let blank = |index: &usize| tile.row(*index).iter().all(|&value| value == 0.0);
+        absent.0.extend(silent.into_iter().filter(blank).map(|index| rows.range.start + index));
+    }
+    Ok(())
 }
 
 /// Says how many there are.
@@ -122,13 +147,25 @@ mod tests {
         let tasks = Tasks::new(&labels, &none);
         let groups: Vec<(&str, &[usize])> = tasks.groups().iter().map(|g| (g.name.as_str(), &g.tasks[..])).collect();
         assert_eq!(groups, [("a", &[0, 1, 3][..]), ("b/c", &[2][..])]);
-        assert_eq!(tasks.positives(0), [0, 1]);
+        assert_eq!((tasks.positives(0), tasks.positive_count(0), tasks.known_count(0)), (vec![0, 1], 2, 4));
         assert_eq!(tasks.negatives(0), [[2], [3]]);
         assert_eq!(tasks.negatives(1), [vec![0, 1], vec![3]]);
         assert_eq!(tasks.negatives(2), [[5]]);
-        assert_eq!((tasks.count(), tasks.group_of(2)), (4, 1));
+        assert_eq!((tasks.count(), tasks.group_of(2).name.as_str()), (4, "b/c"));
         let first = Bits::of(6, [0]);
         let without = Tasks::new(&labels, &first);
         assert_eq!((without.positives(0), without.negatives(1)), (vec![1], vec![vec![1], vec![3]]));
+        assert_eq!(without.positive_count(0), 1);
+    }
+
+    #[test]
+    fn a_row_of_several_classes_counts_for_the_lowest() {
+        // Row 0 has y and z, row 1 has z only, row 2 has none of them: negatives of x.
+        let names = ["x", "y", "z"].map(String::from).to_vec();
+        let yes = [[3].as_slice(), &[0], &[0, 1]];
+        let label = |row, concept: usize| if yes[concept].contains(&row) { Label::Yes } else { Label::No };
+        let labels = Annotations::new(names, 4, label).unwrap();
+        let none = Bits::empty(4);
+        assert_eq!(Tasks::new(&labels, &none).negatives(0), [[0], [1], [2]]);
     }
 }

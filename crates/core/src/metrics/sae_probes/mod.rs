@@ -1,19 +1,20 @@
 //! SAE probes: the stronger protocol of probing a few latents, with a searched penalty and AUC.
 
+mod report;
 mod search;
-mod work;
+mod task;
 
 #[cfg(test)]
 mod tests;
 
-use super::probing::dense;
-use super::probing::tasks::absent;
-use super::probing::{MOST_POSITIVES, REPEATS};
+use super::probing::tasks::{Tasks, absent};
+use super::probing::{MOST_POSITIVES, REPEATS, ascending, dense};
 use super::sparse_probing::SIZES;
-use super::{Better, Card, Kind, Metric, Need, Output, Param};
+use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::error::Result;
-use crate::probe::few::Penalty;
-use crate::run::{Job, Next};
+use crate::probe::newton::Penalty;
+use crate::results::Scores;
+use crate::run::{CODES, EMBEDDINGS, Job, LABELS, Work};
 
 /// The metric.
 pub struct SaeProbes;
@@ -49,8 +50,8 @@ static CARD: Card = Card {
         however few, so that 100 rows or fewer are undefined. Not bundled: its 113 data sets.",
     interval: "over repeats by Student's distribution, the error widened by test rows / training rows because splits overlap (Nadeau and Bengio 2003); with \
         one repeat 95 % percentile bootstrap over tasks",
-    needs: &[Need::Codes, Need::Labels],
-    uses: &[Need::Embeddings],
+    needs: &[&CODES, &LABELS],
+    uses: &[&EMBEDDINGS],
     headline: &[
         area("probes_1_auc", "AUC of probes on the best latent."),
         area("probes_5_auc", "AUC of probes on the best five latents."),
@@ -96,27 +97,39 @@ impl Metric for SaeProbes {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let mut sizes: Vec<usize> =
-            job.several("sizes")?.iter().filter_map(serde_json::Value::as_u64).map(|size| size as usize).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let protocol = Protocol::of(job)?;
+        let absent = absent(job, work)?;
+        let tasks = Tasks::new(job.get(&LABELS)?, &absent);
+        let spectrum = dense::spectrum(job, work, job.has(&EMBEDDINGS) && protocol.full_repeats > 0)?;
+        let probing = task::Probing { job, protocol: &protocol, tasks: &tasks, spectrum: spectrum.first() };
+        let found = work.blocks("tasks", tasks.count() * protocol.repeats, |block| probing.run(block))?;
+        Ok(report::report(&probing, &found))
+    }
+}
+
+/// What is done with every task.
+struct Protocol {
+    sizes: Vec<usize>,
+    repeats: usize,
+    /// In how many repeats there are probes on all channels.
+    full_repeats: usize,
+    most_positives: usize,
+    most_trained: usize,
+    /// What keeps the weights of small probes small.
+    penalty: Penalty,
+}
+
+impl Protocol {
+    fn of(job: &Job<'_>) -> Result<Protocol> {
         let repeats = job.whole("repeats")?;
-        let full = job.whole("full_repeats")?.min(repeats);
-        let spectrum = match job.inputs.embeddings.as_deref() {
-            Some(store) if full > 0 => Some(dense::spectrum(store)?),
-            _ => None,
-        };
-        Ok(Next::Blocks(Box::new(work::Work {
-            sizes,
+        Ok(Protocol {
+            sizes: ascending(job, "sizes")?,
             repeats,
-            full,
-            tasks: job.labels()?.concepts(),
-            most: job.whole("most_positives")?,
+            full_repeats: job.whole("full_repeats")?.min(repeats),
+            most_positives: job.whole("most_positives")?,
             most_trained: job.whole("most_trained")?,
             penalty: if job.word("penalty")? == "absolute" { Penalty::Absolute } else { Penalty::Squares },
-            spectrum,
-            absent: absent(job)?,
-        })))
+        })
     }
 }

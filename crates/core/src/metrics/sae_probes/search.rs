@@ -1,15 +1,14 @@
 //! The choice of a penalty: every strength is tried on rows that were held back, the best is fitted on all.
 
-use crate::error::Result;
-use crate::kernel::bits::Bits;
-use crate::kernel::statistics::{area_under_curve, mean};
-use crate::metrics::probing::draw::Drawn;
-use crate::metrics::probing::space::{Copied, Space};
+use etalon_kernel::bits::Bits;
+use etalon_kernel::monitor::{Cancelled, Monitor};
+use etalon_kernel::statistics::{area_under_curve, mean};
+
 use crate::probe::design::Design;
-use crate::probe::few::{Few, Penalty};
+use crate::probe::dual::Span;
 use crate::probe::logistic::{Logistic, Probe, Target};
-use crate::probe::span::Span;
-use crate::probe::spectrum::Spectrum;
+use crate::probe::newton::{Few, Penalty};
+use crate::probe::preconditioner::Spectrum;
 
 /// The strengths, from the strongest penalty to the weakest: 10^−5 to 10^5 in ten steps.
 pub fn strengths() -> Vec<f64> {
@@ -55,6 +54,9 @@ fn logistic(c: f64) -> Logistic {
     Logistic { c, tolerance: 1e-4 * c.max(1.0), steps: 50, ..Logistic::default() }
 }
 
+/// A probe, unless a class is missing.
+type Fitted = Result<Option<Probe>, Cancelled>;
+
 impl Table<'_> {
     fn stride(&self) -> usize {
         match self {
@@ -70,12 +72,19 @@ impl Table<'_> {
     }
 
     /// Probes of some strengths on some rows, one after the other, the first from given weights.
-    fn path(&self, rows: &[usize], truth: &[bool], cs: &[f64], start: Option<&Probe>) -> Vec<Option<Probe>> {
+    fn path(
+        &self,
+        rows: &[usize],
+        truth: &[bool],
+        cs: &[f64],
+        start: Option<&Probe>,
+        monitor: &dyn Monitor,
+    ) -> Result<Vec<Option<Probe>>, Cancelled> {
         let mut before = start.cloned();
-        let mut follow = |fit: &dyn Fn(Logistic, Option<&Probe>) -> Option<Probe>| {
+        let mut follow = |fit: &dyn Fn(Logistic, Option<&Probe>) -> Fitted| {
             let next = |&c: &f64| {
-                before = fit(logistic(c), before.as_ref());
-                before.clone()
+                before = fit(logistic(c), before.as_ref())?;
+                Ok(before.clone())
             };
             cs.iter().map(next).collect()
         };
@@ -83,23 +92,24 @@ impl Table<'_> {
             Table::Few { values, stride, width, penalty } => {
                 let few = Few { values, stride: *stride, width: *width, positive: truth };
                 let ready = few.ready(rows);
-                follow(&|logistic, start| logistic.fit_ready(&ready, *penalty, start))
+                follow(&|logistic, start| logistic.fit_ready(&ready, *penalty, start, monitor))
             }
             Table::Whole { values, width, spectrum } => {
                 let picked: Vec<f32> = rows.iter().flat_map(|&row| &values[row * width..][..*width]).copied().collect();
                 let design = Design::Dense { values: &picked, width: *width };
-                let yes = Bits::of(rows.len(), (0..rows.len()).filter(|&place| truth[rows[place]]));
+                let yes = Bits::of(rows.len(), (0..rows.len()).filter(|&index| truth[rows[index]]));
                 let known = Bits::full(rows.len());
                 let target = Target { yes: &yes, known: &known };
                 if rows.len() >= *width {
                     let spectrum = (*spectrum).clone().scaled(rows.len() as f64);
-                    return follow(&|logistic, start| logistic.fit_from(&design, &spectrum, &target, start));
+                    return follow(&|logistic, start| logistic.fit_from(&design, &spectrum, &target, start, monitor));
                 }
-                let span = Span::of(&picked, *width);
-                let spectrum = span.spectrum();
+                let span = Span::of(&picked, *width, monitor)?;
+                let spectrum = span.spectrum(monitor)?;
                 follow(&|logistic, start| {
                     let start = start.map(|start| span.narrow(start));
-                    Some(span.widen(&logistic.fit_from(&span.design(), &spectrum, &target, start.as_ref())?))
+                    let found = logistic.fit_from(&span.design(), &spectrum, &target, start.as_ref(), monitor)?;
+                    Ok(found.map(|found| span.widen(&found)))
                 })
             }
         }
@@ -115,7 +125,7 @@ impl Table<'_> {
     }
 
     /// Tries every strength and fits the best on all rows; among equals the strongest penalty, or the weakest.
-    pub fn search(&self, truth: &[bool], weakest: bool) -> Option<Chosen> {
+    pub fn search(&self, truth: &[bool], weakest: bool, monitor: &dyn Monitor) -> Result<Option<Chosen>, Cancelled> {
         let cs = strengths();
         let folds = folds(truth);
         let mut areas: Vec<Vec<f64>> = vec![Vec::new(); cs.len()];
@@ -125,19 +135,20 @@ impl Table<'_> {
             held.iter().for_each(|&row| kept[row] = false);
             let kept: Vec<usize> = (0..truth.len()).filter(|&row| kept[row]).collect();
             let answers: Vec<bool> = held.iter().map(|&row| truth[row]).collect();
-            last = self.path(&kept, truth, &cs, None);
+            last = self.path(&kept, truth, &cs, None, monitor)?;
             for (areas, probe) in areas.iter_mut().zip(&last) {
                 let probe = probe.as_ref();
                 areas.extend(probe.and_then(|probe| area_under_curve(&answers, &self.scores(held, probe))));
             }
         }
-        let means: Vec<f64> = areas.iter().map(|areas| mean(areas).unwrap_or(f64::NEG_INFINITY)).collect();
-        let better = |new: f64, old: f64| if weakest { new >= old } else { new > old };
-        let best = (1..cs.len()).fold(0, |best, place| if better(means[place], means[best]) { place } else { best });
+        // An undefined mean is below all others.
+        let means: Vec<Option<f64>> = areas.iter().map(|areas| mean(areas)).collect();
+        let better = |new: Option<f64>, old: Option<f64>| if weakest { new >= old } else { new > old };
+        let best = (1..cs.len()).fold(0, |best, index| if better(means[index], means[best]) { index } else { best });
         let all: Vec<usize> = (0..truth.len()).collect();
         let near = last.get(best).and_then(Option::as_ref);
-        let probe = self.path(&all, truth, &cs[best..=best], near).pop().flatten()?;
-        Some(Chosen { probe, c: cs[best], held_back: mean(&areas[best]) })
+        let probe = self.path(&all, truth, &cs[best..=best], near, monitor)?.pop().flatten();
+        Ok(probe.map(|probe| Chosen { probe, c: cs[best], held_back: means[best] }))
     }
 }
 
@@ -156,17 +167,10 @@ fn folds(truth: &[bool]) -> Vec<Vec<usize>> {
     }
 }
 
-/// A copy of some channels' rows as plain values.
-pub fn whole_rows(space: Space<'_>, drawn: &Drawn) -> Result<Vec<f32>> {
-    Ok(match space.copy(&drawn.rows)? {
-        Copied::Embeddings(values, _) => values,
-        Copied::Codes(_) => Vec::new(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use etalon_kernel::monitor::Silent;
 
     #[test]
     fn rows_are_held_back_by_size() {
@@ -196,10 +200,10 @@ mod tests {
             .collect();
         let truth: Vec<bool> = (0..60).map(|row| row % 2 == 0).collect();
         let table = Table::Few { values: &values, stride: 12, width: 12, penalty: Penalty::Absolute };
-        let strong = table.search(&truth, false).unwrap();
-        let weak = table.search(&truth, true).unwrap();
+        let strong = table.search(&truth, false, &Silent).unwrap().unwrap();
+        let weak = table.search(&truth, true, &Silent).unwrap().unwrap();
         assert_eq!((strong.held_back, weak.held_back), (Some(1.0), Some(1.0)));
         assert!(strong.c < weak.c && strong.probe.weights[0] > 0.0);
-        assert!(table.search(&[true; 60], false).is_none());
+        assert!(table.search(&[true; 60], false, &Silent).unwrap().is_none());
     }
 }

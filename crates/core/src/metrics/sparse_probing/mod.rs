@@ -1,16 +1,18 @@
 //! Sparse probing: how well do a few latents, picked by their class means, tell classes apart?
 
-mod work;
+mod report;
+mod task;
 
 #[cfg(test)]
 mod tests;
 
 use super::probing::draw::Shares;
-use super::probing::tasks::absent;
-use super::probing::{C, MOST_POSITIVES, REPEATS, TEST_SHARE, VALIDATION_SHARE, dense};
-use super::{Better, Card, Kind, Metric, Need, Output, Param};
+use super::probing::tasks::{Tasks, absent};
+use super::probing::{C, MOST_POSITIVES, REPEATS, TEST_SHARE, VALIDATION_SHARE, ascending, dense};
+use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::error::Result;
-use crate::run::{Job, Next};
+use crate::results::{Profile, Scores};
+use crate::run::{CODES, EMBEDDINGS, Job, LABELS, Work};
 
 /// The metric.
 pub struct SparseProbing;
@@ -65,8 +67,8 @@ static CARD: Card = Card {
         Not reproduced: its generator of random numbers, bf16, and its data sets (sentiment is there counted from both sides).",
     interval: "over repeats by Student's distribution, the error widened by test rows / training rows because splits overlap (Nadeau and Bengio 2003); with \
         one repeat 95 % percentile bootstrap over tasks",
-    needs: &[Need::Codes, Need::Labels],
-    uses: &[Need::Embeddings],
+    needs: &[&CODES, &LABELS],
+    uses: &[&EMBEDDINGS],
     headline: &[
         accuracy("top_1_accuracy", "Accuracy of probes on the best latent."),
         accuracy("top_2_accuracy", "Accuracy of probes on the best two latents."),
@@ -108,22 +110,44 @@ impl Metric for SparseProbing {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let numbers = |name: &str| -> Result<Vec<f64>> {
-            Ok(job.several(name)?.iter().filter_map(serde_json::Value::as_f64).collect())
-        };
-        let mut sizes: Vec<usize> = numbers("sizes")?.iter().map(|&size| size as usize).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        let mut cs = numbers("full_c")?;
-        cs.sort_by(f64::total_cmp);
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let protocol = Protocol::of(job)?;
+        let absent = absent(job, work)?;
+        let tasks = Tasks::new(job.get(&LABELS)?, &absent);
+        // Only the probes that converge use it.
+        let wanted = job.has(&EMBEDDINGS) && protocol.full_repeats > 0 && job.profile == Profile::Paper;
+        let spectrum = dense::spectrum(job, work, wanted)?;
+        let probing = task::Probing { job, protocol: &protocol, tasks: &tasks, spectrum: spectrum.first() };
+        let found = work.blocks("tasks", tasks.count() * protocol.repeats, |block| probing.run(block))?;
+        report::report(&probing, &found)
+    }
+}
+
+/// What is done with every task.
+struct Protocol {
+    sizes: Vec<usize>,
+    /// The inverse strength of the penalty of small probes.
+    c: f64,
+    /// The inverse strengths that probes on everything may choose from, ascending.
+    full_cs: Vec<f64>,
+    repeats: usize,
+    /// In how many repeats there are probes on everything.
+    full_repeats: usize,
+    shares: Shares,
+}
+
+impl Protocol {
+    fn of(job: &Job<'_>) -> Result<Protocol> {
+        let mut full_cs: Vec<f64> = job.several("full_c")?.iter().filter_map(serde_json::Value::as_f64).collect();
+        full_cs.sort_by(f64::total_cmp);
         let repeats = job.whole("repeats")?;
-        let full = job.whole("full_repeats")?.min(repeats);
-        let spectrum = match job.inputs.embeddings.as_deref() {
-            Some(store) if full > 0 => Some(dense::spectrum(store)?),
-            _ => None,
-        };
-        let (tasks, shares, absent) = (job.labels()?.concepts(), Shares::of(job)?, absent(job)?);
-        Ok(Next::Blocks(Box::new(work::Work { sizes, cs, repeats, full, tasks, spectrum, shares, absent })))
+        Ok(Protocol {
+            sizes: ascending(job, "sizes")?,
+            c: job.number("c")?,
+            full_cs,
+            repeats,
+            full_repeats: job.whole("full_repeats")?.min(repeats),
+            shares: Shares::of(job)?,
+        })
     }
 }

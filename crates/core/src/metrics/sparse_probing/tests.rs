@@ -1,25 +1,15 @@
 //! A world with one latent per class, hand-worked accuracies, both profiles, and bad input.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
-
 use super::*;
-use crate::budget::Budget;
 use crate::codes::Codes;
-use crate::kernel::random::{stream, unit};
 use crate::labels::{Annotations, Label};
-use crate::metrics::{evaluate, recipe};
-use crate::progress::Silent;
-use crate::results::{Profile, Scores};
-use crate::run::{Engine, Inputs};
+use crate::metrics::testing;
+use crate::run::Inputs;
 use crate::store::ActivationStore;
+use etalon_kernel::random::{stream, unit};
 
 fn run(inputs: &Inputs, profile: Profile, given: &[(&str, &str)], threads: usize) -> Scores {
-    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel).unwrap();
-    let recipe = recipe(&SparseProbing, inputs, &given, profile, 1).unwrap();
-    evaluate(&SparseProbing, inputs, recipe, &engine).unwrap().scores
+    testing::scores(&SparseProbing, inputs, given, profile, threads).unwrap()
 }
 
 /// Two data sets of two and three classes; latent `c` fires on class `c`, others at random; the embedding mixes them.
@@ -45,12 +35,10 @@ fn world(rows: usize) -> Inputs {
         true if class(row) == concept => Label::Yes,
         true => Label::No,
     };
-    Inputs {
-        codes: Some(Codes::from_dense(&codes, 8).unwrap().into()),
-        embeddings: Some(ActivationStore::from_rows(embeddings, 6).unwrap().into()),
-        labels: Some(Annotations::new(classes.map(String::from).to_vec(), rows, label).unwrap().into()),
-        ..Inputs::default()
-    }
+    Inputs::default()
+        .with(&CODES, Codes::from_dense(&codes, 8).unwrap())
+        .with(&EMBEDDINGS, ActivationStore::from_rows(embeddings, 6).unwrap())
+        .with(&LABELS, Annotations::new(classes.map(String::from).to_vec(), rows, label).unwrap())
 }
 
 #[test]
@@ -82,11 +70,9 @@ fn accuracies_by_hand() {
     // `fired` of the negatives in it, so that over many repeats it is 1 − 2/20 = 0.9 on average.
     let values: Vec<f32> = (0..40).map(|row| f32::from(u8::from(row < 24))).collect();
     let label = |row: usize, _: usize| if row < 20 { Label::Yes } else { Label::No };
-    let inputs = Inputs {
-        codes: Some(Codes::from_dense(&values, 1).unwrap().into()),
-        labels: Some(Annotations::new(vec!["a".into()], 40, label).unwrap().into()),
-        ..Inputs::default()
-    };
+    let inputs = Inputs::default()
+        .with(&CODES, Codes::from_dense(&values, 1).unwrap())
+        .with(&LABELS, Annotations::new(vec!["a".into()], 40, label).unwrap());
     let given =
         [("test_share", "0.5"), ("validation_share", "0"), ("repeats", "60"), ("sizes", "1"), ("full_repeats", "0")];
     let scores = run(&inputs, Profile::Paper, &given, 1);
@@ -112,25 +98,25 @@ fn threads_do_not_change_a_bit() {
 fn empty_classes_and_samples_without_rows() {
     let mut inputs = world(100);
     // Class `a/y` has no row any more: it is unknown everywhere but in one row, which no split can cover.
-    let labels = inputs.labels.clone().unwrap();
+    let labels = inputs.share(&LABELS).unwrap();
     let label = |row: usize, concept: usize| match labels.label(row, crate::labels::Concept(concept as u32)) {
         Label::Yes if concept == 1 && row > 1 => Label::Unknown,
         label => label,
     };
-    inputs.labels = Some(Annotations::new(labels.names().to_vec(), 100, label).unwrap().into());
+    inputs.put(&LABELS, Annotations::new(labels.names().to_vec(), 100, label).unwrap());
     // Samples 0, 5 and 10 are of class `a/x` and had no rows to pool.
     let empty = |row: usize| [0, 5, 10].contains(&row);
     let blank = |values: Vec<f32>, width: usize| -> Vec<f32> {
         values.iter().enumerate().map(|(i, &v)| if empty(i / width) { 0.0 } else { v }).collect()
     };
-    let all = inputs.codes.as_ref().unwrap();
+    let all = inputs.share(&CODES).unwrap();
     let mut dense = vec![0.0; 800];
     for (row, latents, values) in all.all().unwrap().iter() {
         latents.iter().zip(values).for_each(|(&l, &v)| dense[row * 8 + l as usize] = v);
     }
-    let store = inputs.embeddings.as_ref().unwrap().tile(0..100).unwrap().values.to_vec();
-    inputs.codes = Some(Codes::from_dense(&blank(dense, 8), 8).unwrap().into());
-    inputs.embeddings = Some(ActivationStore::from_rows(blank(store, 6), 6).unwrap().into());
+    let store = inputs.get(&EMBEDDINGS).unwrap().tile(0..100).unwrap().values.to_vec();
+    inputs.put(&CODES, Codes::from_dense(&blank(dense, 8), 8).unwrap());
+    inputs.put(&EMBEDDINGS, ActivationStore::from_rows(blank(store, 6), 6).unwrap());
     let scores = run(&inputs, Profile::Paper, &[("repeats", "2")], 1);
     let table = scores.table("concept").unwrap();
     assert_eq!(table.column("accuracy").unwrap().number(1), None);

@@ -8,7 +8,10 @@ mod ablation;
 mod quadrants;
 mod scr;
 mod scr_card;
+mod scr_report;
 mod tpp;
+mod tpp_card;
+mod tpp_report;
 
 #[cfg(test)]
 mod tests;
@@ -16,14 +19,20 @@ mod tests;
 pub use scr::Scr;
 pub use tpp::Tpp;
 
+use etalon_kernel::random::stream;
+
+use super::probing::ascending;
 use super::probing::dense::{self, Training};
+use super::probing::draw::{Drawn, Shares};
+use super::probing::space::Space;
 use super::{Kind, Param};
-use crate::error::{Complaint, Result};
-use crate::probe::adamw::AdamW;
-use crate::probe::spectrum::Spectrum;
+use crate::context::Reserved;
+use crate::error::Result;
+use crate::probe::logistic::Probe;
+use crate::probe::preconditioner::Spectrum;
+use crate::probe::saebench_probe::AdamW;
 use crate::results::Profile;
-use crate::run::Job;
-use crate::store::ActivationStore;
+use crate::run::{EMBEDDINGS, Job, Work};
 
 /// How many latents are taken away.
 const ABLATED: Param = Param {
@@ -39,40 +48,45 @@ const ABLATED: Param = Param {
 const RELEASED: AdamW =
     AdamW { learning_rate: 0.001, decay: 0.01, absolute: 0.001, batch: 16, epochs: 20, patience: 20 };
 
-/// The numbers of latents, ascending.
-fn counts(job: &Job<'_>) -> Result<Vec<usize>> {
-    let mut counts: Vec<usize> =
-        job.several("ablated")?.iter().filter_map(serde_json::Value::as_u64).map(|count| count as usize).collect();
-    counts.sort_unstable();
-    counts.dedup();
-    Ok(counts)
+/// What is done in either metric.
+struct Protocol {
+    /// How many latents are taken away, ascending.
+    counts: Vec<usize>,
+    repeats: usize,
+    shares: Shares,
+    training: Training,
 }
 
-fn training(job: &Job<'_>) -> Result<Training> {
-    Ok(match job.profile {
-        Profile::Paper => Training::Converged { cs: vec![job.number("c")?] },
-        Profile::Reference => Training::Released(RELEASED),
-    })
-}
-
-fn spectrum(job: &Job<'_>) -> Result<Option<Spectrum>> {
-    match job.profile {
-        Profile::Paper => dense::spectrum(job.embeddings()?).map(Some),
-        Profile::Reference => Ok(None),
+impl Protocol {
+    fn of(job: &Job<'_>) -> Result<Protocol> {
+        let training = match job.profile {
+            Profile::Paper => Training::Converged { cs: vec![job.number("c")?] },
+            Profile::Reference => Training::Released(RELEASED),
+        };
+        let shares = Shares { test: job.number("test_share")?, validation: 0.0, most: job.whole("most_positives")? };
+        Ok(Protocol { counts: ascending(job, "ablated")?, repeats: job.whole("repeats")?, shares, training })
     }
-}
 
-/// The directions, which must lie in the space of the embeddings.
-fn directions<'a>(job: &Job<'a>) -> Result<&'a ActivationStore> {
-    let embeddings = job.embeddings()?;
-    let missing = || Complaint::new("this metric needs `--directions`").advice("add --directions FILE");
-    let directions = job.inputs.directions.as_deref().ok_or_else(missing)?;
-    if directions.width() != embeddings.width() {
-        return Err(Complaint::new("directions and embeddings are of different widths")
-            .expected(format!("{} channels, as the embeddings have", embeddings.width()))
-            .found(directions.width())
-            .advice("take the decoder of the dictionary that made the codes, one row per latent")
-            .into());
+    /// The most latents that are taken away.
+    fn most(&self) -> usize {
+        self.counts.last().copied().unwrap_or(0)
     }
-    Ok(directions)
+
+    /// How the channels spread, for the probes that converge.
+    fn spectrum(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Reserved<Vec<Spectrum>>> {
+        dense::spectrum(job, work, matches!(self.training, Training::Converged { .. }))
+    }
+
+    /// A probe on the embeddings; `None` where a class is missing. `purpose` and `block` name its random numbers.
+    fn probe(
+        &self,
+        job: &Job<'_>,
+        (train, test): (&Drawn, &Drawn),
+        spectrum: Option<&Spectrum>,
+        (purpose, block): (&str, u64),
+    ) -> Result<Option<Probe>> {
+        let mut random = stream(job.seed, purpose, block);
+        let space = Space::Embeddings(job.get(&EMBEDDINGS)?);
+        self.training.fit(space, train, test, spectrum, &mut random, job.context)
+    }
 }

@@ -1,11 +1,13 @@
 //! Pairs of concepts, and rows by whether they have one, the other, both or none.
 
-use crate::error::{Complaint, Result};
-use crate::kernel::bits::Bits;
-use crate::kernel::random::stream;
+use etalon_kernel::bits::Bits;
+use etalon_kernel::random::stream;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{InputError, Result};
 use crate::labels::{Annotations, Concept};
 use crate::metrics::probing::draw::{Drawn, Shares};
-use crate::run::Job;
+use crate::run::{Job, LABELS, Work};
 
 /// A task and an attribute that goes along with it in biased data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,30 +31,47 @@ pub fn quadrants(labels: &Annotations, couple: Couple, absent: &Bits) -> [Vec<us
     lists
 }
 
+/// A couple with enough rows in every quadrant.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Candidate {
+    /// Rows of the smallest quadrant.
+    smallest: usize,
+    task: u32,
+    attribute: u32,
+}
+
 /// The couples that were named, or the fullest of all couples with enough rows in every quadrant.
-pub fn couples(job: &Job<'_>, absent: &Bits) -> Result<Vec<Couple>> {
-    let labels = job.labels()?;
+pub fn couples(job: &Job<'_>, work: &mut Work<'_>, absent: &Bits) -> Result<Vec<Couple>> {
+    let labels = job.get(&LABELS)?;
     let given = job.several("couples")?;
     let texts: Vec<&str> = given.iter().filter_map(serde_json::Value::as_str).collect();
     if texts != ["all"] {
         return texts.iter().map(|text| named(labels, text)).collect();
     }
-    let least = job.whole("quadrant_rows")?;
-    let mut found: Vec<(usize, u32, u32)> = Vec::new();
-    for task in 0..labels.concepts() as u32 {
-        for attribute in task + 1..labels.concepts() as u32 {
-            let couple = Couple { task: Concept(task), attribute: Concept(attribute) };
+    let (least, most) = (job.whole("quadrant_rows")?, job.whole("most_couples")?);
+    let found = work.blocks("concepts", labels.concepts(), |task| {
+        let mut found = Vec::new();
+        for attribute in task + 1..labels.concepts() {
+            job.check()?;
+            let couple = Couple { task: Concept(task as u32), attribute: Concept(attribute as u32) };
             let smallest = smallest(labels, couple, absent);
             if smallest >= least {
-                found.push((smallest, task, attribute));
+                found.push(Candidate { smallest, task: task as u32, attribute: attribute as u32 });
             }
         }
-    }
-    found.sort_unstable_by(|a, b| b.0.cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-    found.truncate(job.whole("most_couples")?);
-    found.sort_unstable_by_key(|&(_, task, attribute)| (task, attribute));
-    let couple = |(_, task, attribute)| Couple { task: Concept(task), attribute: Concept(attribute) };
+        Ok(fullest(found, most))
+    })?;
+    let mut found = fullest(found.iter().flatten().copied().collect(), most);
+    found.sort_unstable_by_key(|candidate| (candidate.task, candidate.attribute));
+    let couple = |found: Candidate| Couple { task: Concept(found.task), attribute: Concept(found.attribute) };
     Ok(found.into_iter().map(couple).collect())
+}
+
+/// The candidates with the fullest smallest quadrant; among equals those of lower concepts.
+fn fullest(mut candidates: Vec<Candidate>, most: usize) -> Vec<Candidate> {
+    candidates.sort_unstable_by_key(|one| (std::cmp::Reverse(one.smallest), one.task, one.attribute));
+    candidates.truncate(most);
+    candidates
 }
 
 /// The rows of the smallest quadrant, counted without listing them.
@@ -72,7 +91,7 @@ fn named(labels: &Annotations, text: &str) -> Result<Couple> {
     let find = |part: &str| -> Result<Concept> {
         let number = part.parse::<u32>().ok().filter(|&number| (number as usize) < labels.concepts());
         labels.find(part).or(number.map(Concept)).ok_or_else(|| {
-            Complaint::new("a couple names a concept that the labels do not have")
+            InputError::new("a couple names a concept that the labels do not have")
                 .expected("the name or the number of a concept")
                 .found(format!("`{part}`"))
                 .at(format!("couple `{text}`"))
@@ -80,13 +99,13 @@ fn named(labels: &Annotations, text: &str) -> Result<Couple> {
         })
     };
     let parts = text.split_once(':').ok_or_else(|| {
-        Complaint::new("this is not a couple of concepts")
+        InputError::new("this is not a couple of concepts")
             .expected("task:attribute, such as nurse:female, or all")
             .found(format!("`{text}`"))
     })?;
     let (task, attribute) = (find(parts.0.trim())?, find(parts.1.trim())?);
     if task == attribute {
-        let same = Complaint::new("a couple names the same concept twice").found(format!("`{text}`"));
+        let same = InputError::new("a couple names the same concept twice").found(format!("`{text}`"));
         return Err(same.expected("two different concepts").into());
     }
     Ok(Couple { task, attribute })
@@ -113,10 +132,10 @@ impl Questions {
             let [train, _, test] = shares.cut(rows, &mut random);
             [train, test]
         });
-        let part = |place: usize, random: &mut _| {
-            let cap = if place == 0 { 1.0 - shares.test } else { shares.test };
+        let part = |part: usize, random: &mut _| {
+            let cap = if part == 0 { 1.0 - shares.test } else { shares.test };
             let cap = ((most as f64 * cap).round() as usize).max(1);
-            let lists = [&both[place], &task[place], &attribute[place], &none[place]];
+            let lists = [&both[part], &task[part], &attribute[part], &none[part]];
             let q = lists.iter().map(|rows| rows.len()).min().unwrap_or(0).min(cap);
             let [both, task, attribute, none] = lists.map(|rows| &rows[..q]);
             // The biased rows may be twice as many, where there are that many.

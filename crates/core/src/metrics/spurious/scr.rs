@@ -1,23 +1,25 @@
-//! Spurious correlation removal: one couple in one repeat, and the averages of all.
+//! Spurious correlation removal: one couple in one repeat.
 
-use super::super::probing::dense::{Training, along, scores};
-use super::super::probing::draw::{Drawn, Shares};
-use super::super::probing::space::{Measure, Space, largest};
-use super::super::probing::summary::{Grid, columns, pack, unpack};
-use super::super::probing::tasks::{absent, note_absent};
-use super::super::{Card, Metric};
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::Protocol;
 use super::ablation::Ablation;
-use super::quadrants::{Couple, Questions, couples, quadrants};
+use super::quadrants::{Questions, couples, quadrants};
 use super::scr_card::CARD;
-use crate::error::{Error, Result};
-use crate::kernel::bits::Bits;
-use crate::kernel::random::stream;
-use crate::kernel::statistics::mean;
+use super::scr_report::report;
+use crate::error::Result;
+use crate::metrics::probing::dense::{along, scores};
+use crate::metrics::probing::draw::Drawn;
+use crate::metrics::probing::space::{Measure, Space, largest};
+use crate::metrics::probing::tasks::absent;
+use crate::metrics::{Card, Metric};
+use crate::probe::confusion::Verdict;
 use crate::probe::logistic::Probe;
-use crate::probe::spectrum::Spectrum;
-use crate::probe::verdict::Verdict;
-use crate::results::{Cells, Profile, Repeats, Scores, Table};
-use crate::run::{Blocks, Column, Job, Next, Tally};
+use crate::probe::preconditioner::Spectrum;
+use crate::results::{Profile, Scores};
+use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS, Work};
 
 /// The metric.
 pub struct Scr;
@@ -27,31 +29,62 @@ impl Metric for Scr {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        super::directions(job)?;
-        let absent = absent(job)?;
-        let couples = couples(job, &absent)?;
-        let shares = Shares { test: job.number("test_share")?, validation: 0.0, most: job.whole("most_positives")? };
-        Ok(Next::Blocks(Box::new(Work {
-            couples,
-            counts: super::counts(job)?,
-            repeats: job.whole("repeats")?,
-            shares,
-            training: super::training(job)?,
-            spectrum: super::spectrum(job)?,
-            absent,
-        })))
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let (labels, protocol) = (job.get(&LABELS)?, Protocol::of(job)?);
+        let absent = absent(job, work)?;
+        let couples = couples(job, work, &absent)?;
+        let spectrum = protocol.spectrum(job, work)?;
+        let removal = Removal { job, protocol: &protocol, spectrum: spectrum.first() };
+        let found = work.blocks("couples", couples.len() * protocol.repeats, |block| {
+            let couple = couples[block % couples.len()];
+            // Every row twice: by quadrant, and cut into parts in a random order.
+            let bytes = 32 * labels.known(couple.task).count() as u64;
+            let _memory = job.budget().reserve(bytes, "the rows of a couple")?;
+            let lists = quadrants(labels, couple, &absent);
+            match Questions::draw(&lists, &protocol.shares, job.seed, block as u64) {
+                Some(questions) => removal.run(&questions, block as u64),
+                None => Ok(None),
+            }
+        })?;
+        Ok(report(job, &protocol, labels, &couples, &absent, &found))
     }
 }
 
-struct Work {
-    couples: Vec<Couple>,
-    counts: Vec<usize>,
-    repeats: usize,
-    shares: Shares,
-    training: Training,
-    spectrum: Option<Spectrum>,
-    absent: Bits,
+/// A couple in one repeat.
+#[derive(Serialize, Deserialize)]
+pub struct CoupleResult {
+    /// Rows per quadrant that were trained on.
+    pub trained: usize,
+    /// Rows per quadrant that were tested on.
+    pub tested: usize,
+    /// The accuracy of the biased probe on the task.
+    pub biased_on_task: f64,
+    /// The accuracy of the task's own probe.
+    pub task_accuracy: f64,
+    /// The accuracy of the biased probe on the attribute.
+    pub biased_on_attribute: f64,
+    /// The accuracy of the attribute's own probe.
+    pub attribute_accuracy: f64,
+    /// By count, the score without latents of the attribute.
+    pub first: Vec<Option<f64>>,
+    /// By count, the score without latents of the task.
+    pub second: Vec<Option<f64>>,
+    /// By count, the score of the direction in which the biased probe is worse.
+    pub score: Vec<Option<f64>>,
+}
+
+/// What all couples share.
+struct Removal<'a> {
+    job: &'a Job<'a>,
+    protocol: &'a Protocol,
+    spectrum: Option<&'a Spectrum>,
+}
+
+/// A probe, and what a unit of every latent adds to its score.
+#[derive(Clone, Copy)]
+struct Aligned<'a> {
+    probe: &'a Probe,
+    along: &'a [f64],
 }
 
 /// A direction of a couple before and after.
@@ -74,152 +107,61 @@ impl Way {
     }
 }
 
-impl Work {
-    fn probe(&self, job: &Job<'_>, drawn: &[Drawn; 2], random_block: u64) -> Result<Option<Probe>> {
-        let mut random = stream(job.seed, "scr/probe", random_block);
-        let space = Space::Embeddings(job.embeddings()?);
-        self.training.fit(space, &drawn[0], &drawn[1], self.spectrum.as_ref(), &mut random)
+impl Removal<'_> {
+    /// Fits the three probes and takes latents away in both directions; `None` where a class is missing.
+    fn run(&self, questions: &Questions, block: u64) -> Result<Option<CoupleResult>> {
+        let job = self.job;
+        let fit = |drawn: &[Drawn; 2], number: u64| {
+            self.protocol.probe(job, (&drawn[0], &drawn[1]), self.spectrum, ("scr/probe", block * 3 + number))
+        };
+        let (task, attribute, biased) =
+            (fit(&questions.task, 0)?, fit(&questions.attribute, 1)?, fit(&questions.biased, 2)?);
+        let (Some(task), Some(attribute), Some(biased)) = (task, attribute, biased) else { return Ok(None) };
+        let all = along(job.get(&DIRECTIONS)?, &[&task, &attribute, &biased], job.context)?;
+        let latents = job.get(&CODES)?.latents();
+        let (of_task, rest) = all.split_at(latents);
+        let (of_attribute, of_biased) = rest.split_at(latents);
+        let task = Aligned { probe: &task, along: of_task };
+        let attribute = Aligned { probe: &attribute, along: of_attribute };
+        let biased = Aligned { probe: &biased, along: of_biased };
+        let one = self.way((&questions.attribute[0], attribute), (&questions.task[1], task), biased)?;
+        let other = self.way((&questions.task[0], task), (&questions.attribute[1], attribute), biased)?;
+        let (first, second) = (one.scores(job.profile), other.scores(job.profile));
+        let counts = |(&first, &second): (&Option<f64>, &Option<f64>)| match one.biased.total_cmp(&other.biased) {
+            Ordering::Less => first,
+            Ordering::Greater => second,
+            Ordering::Equal if job.profile == Profile::Reference => None,
+            Ordering::Equal => first.zip(second).map(|(first, second)| (first + second) / 2.0).or(first).or(second),
+        };
+        Ok(Some(CoupleResult {
+            trained: questions.rows[0],
+            tested: questions.rows[1],
+            biased_on_task: one.biased,
+            task_accuracy: one.oracle,
+            biased_on_attribute: other.biased,
+            attribute_accuracy: other.oracle,
+            score: first.iter().zip(&second).map(counts).collect(),
+            first,
+            second,
+        }))
     }
 
     /// Takes the latents of one probe away and asks the biased one about the other question.
-    fn way(&self, job: &Job<'_>, taken: (&Drawn, &[f64]), asked: (&Drawn, &Probe), s: (&Probe, &[f64])) -> Result<Way> {
-        let (codes, store) = (job.codes()?, job.embeddings()?);
-        let differences = Space::Codes(codes).differences(taken.0, Measure::Difference)?;
-        let effects: Vec<f64> = differences.iter().zip(taken.1).map(|(d, along)| (d * along).abs()).collect();
-        let alive = effects.iter().filter(|effect| **effect > 0.0).count();
-        let order = largest(effects.into_iter(), self.counts.last().copied().unwrap_or(0).min(alive));
+    fn way(&self, taken: (&Drawn, Aligned<'_>), asked: (&Drawn, Aligned<'_>), biased: Aligned<'_>) -> Result<Way> {
+        let (job, counts) = (self.job, &self.protocol.counts);
+        let codes = job.get(&CODES)?;
+        let differences = Space::Codes(codes).differences(taken.0, Measure::Difference, job.budget())?;
+        let effects = || differences.iter().zip(taken.1.along).map(|(d, along)| (d * along).abs());
+        let effective = effects().filter(|effect| *effect > 0.0).count();
+        let order = largest(effects(), self.protocol.most().min(effective));
+        drop(differences);
         let (rows, truth) = (&asked.0.rows, &asked.0.positive);
-        let both = scores(store, rows, &[s.0, asked.1])?;
-        let (biased, oracle) = both.split_at(rows.len());
+        let both = scores(job.get(&EMBEDDINGS)?, rows, &[biased.probe, asked.1.probe], job.context)?;
+        let (before, oracle) = both.split_at(rows.len());
         let accuracy = |scores: &[f64]| Verdict::of(truth, scores).accuracy().unwrap_or(0.0);
-        let after = Ablation::new(&order, &self.counts, codes.latents()).scores(codes.all()?, rows, biased, s.1);
+        let ablation = Ablation::new(&order, counts, codes.latents(), job.budget())?;
+        let after = ablation.scores(codes.all()?, rows, before, biased.along);
         let after = after.iter().map(|scores| accuracy(scores)).collect();
-        Ok(Way { biased: accuracy(biased), oracle: accuracy(oracle), after })
-    }
-
-    fn ways(&self, job: &Job<'_>, questions: &Questions, block: u64) -> Result<Option<[Way; 2]>> {
-        let probe = |drawn, number| self.probe(job, drawn, block * 3 + number);
-        let (task, attribute, biased) =
-            (probe(&questions.task, 0)?, probe(&questions.attribute, 1)?, probe(&questions.biased, 2)?);
-        let (Some(task), Some(attribute), Some(biased)) = (task, attribute, biased) else { return Ok(None) };
-        let all = along(super::directions(job)?, &[&task, &attribute, &biased])?;
-        let latents = job.codes()?.latents();
-        let (of_task, rest) = all.split_at(latents);
-        let (of_attribute, of_biased) = rest.split_at(latents);
-        let s = (&biased, of_biased);
-        Ok(Some([
-            self.way(job, (&questions.attribute[0], of_attribute), (&questions.task[1], &task), s)?,
-            self.way(job, (&questions.task[0], of_task), (&questions.attribute[1], &attribute), s)?,
-        ]))
-    }
-}
-
-impl Blocks for Work {
-    fn count(&self) -> usize {
-        self.couples.len() * self.repeats
-    }
-
-    fn unit(&self) -> &'static str {
-        "couples"
-    }
-
-    /// A list: rows per quadrant, the four accuracies before, scores of either direction and of both, by count; or nothing.
-    fn run(&self, block: usize, job: &Job<'_>) -> Result<Tally> {
-        let couple = self.couples[block % self.couples.len()];
-        let lists = quadrants(job.labels()?, couple, &self.absent);
-        let questions = Questions::draw(&lists, &self.shares, job.seed, block as u64);
-        let mut list = Vec::new();
-        if let Some(questions) = &questions
-            && let Some([one, other]) = self.ways(job, questions, block as u64)?
-        {
-            list.extend(questions.rows.map(|rows| rows as f64));
-            list.extend([one.biased, one.oracle, other.biased, other.oracle]);
-            let (first, second) = (one.scores(job.profile), other.scores(job.profile));
-            let both = first.iter().zip(&second).map(|(&first, &second)| match one.biased.total_cmp(&other.biased) {
-                std::cmp::Ordering::Less => first,
-                std::cmp::Ordering::Greater => second,
-                _ if job.profile == Profile::Reference => None,
-                _ => first.zip(second).map(|(first, second)| (first + second) / 2.0).or(first).or(second),
-            });
-            list.extend(first.iter().chain(&second).copied().chain(both).map(pack));
-        }
-        Ok(Tally { columns: vec![Column::Lists(vec![(block as u64, list)])] })
-    }
-
-    fn finish(&self, tally: Tally, job: &Job<'_>) -> Result<Next> {
-        let labels = job.labels()?;
-        let found: &[(u64, Vec<f64>)] = if self.count() == 0 { &[] } else { tally.lists(0)? };
-        if found.len() != self.count() {
-            return Err(Error::Bug("a couple was not measured".into()));
-        }
-        let (couples, counts) = (self.couples.len(), self.counts.len());
-        let grid = |place: usize| {
-            let cell = |block: usize| found[block].1.get(place).copied().and_then(unpack);
-            let row = |repeat: usize| (0..couples).map(|couple| cell(repeat * couples + couple)).collect();
-            Grid { cells: (0..self.repeats).map(row).collect() }
-        };
-        let grids = |kind: usize| (0..counts).map(|count| grid(6 + kind * counts + count)).collect::<Vec<Grid>>();
-        let [first, second, score] = [0, 1, 2].map(grids);
-        let repeats = |grid: &Grid| Repeats {
-            values: grid
-                .cells
-                .iter()
-                .filter_map(|row| mean(&row.iter().flatten().copied().collect::<Vec<_>>()))
-                .collect(),
-            ratio: self.shares.ratio(),
-        };
-        let bounds = (f64::NEG_INFINITY, f64::INFINITY);
-        let mut scores = Scores::default();
-        let at = |count: usize| self.counts.iter().position(|&other| other == count).map(|place| &score[place]);
-        for (key, count) in [("scr_10", 10), ("scr_20", 20)] {
-            match at(count) {
-                Some(grid) => grid.headline(&mut scores, key, &repeats(grid), bounds, job.seed),
-                None => scores.headline(key, None, None, 0),
-            }
-        }
-        let twenty = at(20).map(&repeats);
-        let defined = at(20).map_or(0, Grid::defined);
-        scores.headline("scr_noise", twenty.as_ref().and_then(Repeats::noise), None, defined);
-        scores.headline("scr_detectable", twenty.as_ref().and_then(Repeats::detectable), None, defined);
-        if at(10).is_none() || at(20).is_none() {
-            scores.note("`ablated` has no 10 or no 20: the headline for it is undefined");
-        }
-        if self.repeats < 2 {
-            scores.note("one repeat has no noise: `scr_noise` and `scr_detectable` are undefined");
-        }
-        let undefined = couples - defined;
-        if couples == 0 {
-            scores.note("no couple of concepts has enough rows in every quadrant (`quadrant_rows`)");
-        } else if undefined > 0 {
-            scores.note(format!(
-                "{undefined} of {couples} couples lack rows in a quadrant, or have no bias that could be removed: undefined"
-            ));
-        }
-        note_absent(&mut scores, &self.absent);
-        let each = |place: usize| (0..couples).map(|couple| grid(place).task(couple)).collect::<Vec<_>>();
-        let lists = |grids: &[Grid]| {
-            let of = |couple| grids.iter().map(|grid| grid.task(couple)).collect();
-            Cells::NumberLists((0..couples).map(of).collect())
-        };
-        let name = |couple: &Couple| format!("{}:{}", labels.name(couple.task), labels.name(couple.attribute));
-        scores.tables.push(
-            Table::new("couple")
-                .words("name", self.couples.iter().map(name))
-                .numbers("rows_trained", each(0))
-                .numbers("rows_tested", each(1))
-                .numbers("biased_on_task", each(2))
-                .numbers("task_accuracy", each(3))
-                .numbers("biased_on_attribute", each(4))
-                .numbers("attribute_accuracy", each(5))
-                .with("score_by_count", lists(&score))
-                .with("dir1_by_count", lists(&first))
-                .with("dir2_by_count", lists(&second)),
-        );
-        let mut table = Table::new("count").counts("count", self.counts.iter().copied());
-        for (name, grids) in [("score", &score), ("dir1", &first), ("dir2", &second)] {
-            table = columns(table, name, &grids.iter().map(&repeats).collect::<Vec<_>>(), bounds);
-        }
-        scores.tables.push(table);
-        Ok(Next::Done(scores))
+        Ok(Way { biased: accuracy(before), oracle: accuracy(oracle), after })
     }
 }

@@ -1,8 +1,9 @@
 //! What spurious correlation removal is.
 
-use super::super::probing::{C, MOST_POSITIVES, REPEATS, TEST_SHARE};
-use super::super::{Better, Card, Kind, Need, Output, Param};
 use super::ABLATED;
+use crate::metrics::probing::{C, MOST_POSITIVES, REPEATS, TEST_SHARE};
+use crate::metrics::{Better, Card, Kind, Output, Param};
+use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, LABELS};
 
 const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 
@@ -37,7 +38,7 @@ pub static CARD: Card = Card {
         Chanin (arXiv 2605.18229) finds that this score falls with quality at large n.",
     interval: "over repeats by Student's distribution, the error widened by test rows / training rows because splits overlap (Nadeau and Bengio 2003); with \
         one repeat 95 % percentile bootstrap over couples",
-    needs: &[Need::Codes, Need::Embeddings, Need::Labels, Need::Directions],
+    needs: &[&CODES, &EMBEDDINGS, &LABELS, &DIRECTIONS],
     uses: &[],
     headline: &[
         Output { key: "scr_10", doc: "Mean score after taking 10 latents away.", range: ANY, better: Better::Higher },

@@ -1,25 +1,20 @@
 //! Closed form against explicit ablation, hand-worked couples, and bad input.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
-
 use super::ablation::Ablation;
 use super::*;
-use crate::budget::Budget;
 use crate::codes::Codes;
-use crate::kernel::random::{stream, unit};
+use crate::context::{Budget, Context};
 use crate::labels::{Annotations, Label};
 use crate::metrics::{Metric, evaluate, recipe};
-use crate::progress::Silent;
 use crate::results::Scores;
-use crate::run::{Engine, Inputs};
+use crate::run::{CODES, DIRECTIONS, Inputs, LABELS};
+use crate::store::ActivationStore;
+use etalon_kernel::random::unit;
 
 fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile, given: &[(&str, &str)]) -> Result<Scores> {
-    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(2, Budget::new(1 << 30), &Silent, &cancel)?;
+    let given = given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let recipe = recipe(metric, inputs, &given, profile, 1)?;
-    Ok(evaluate(metric, inputs, recipe, &engine)?.scores)
+    Ok(evaluate(metric, inputs, &recipe, &Context::silent(2, 1 << 30)?)?.scores)
 }
 
 /// Concepts that are read off single channels with noise; one latent per channel is the channel itself, so that taking
@@ -39,13 +34,11 @@ fn world(rows: usize, concepts: usize, names: &dyn Fn(usize) -> String, one_hot:
     }
     let label = |row: usize, concept: usize| if labels[row][concept] { Label::Yes } else { Label::No };
     let identity = (0..width * width).map(|i| f32::from(u8::from(i / width == i % width))).collect();
-    Inputs {
-        codes: Some(Codes::from_dense(&values, width).unwrap().into()),
-        embeddings: Some(ActivationStore::from_rows(values, width).unwrap().into()),
-        labels: Some(Annotations::new((0..concepts).map(names).collect(), rows, label).unwrap().into()),
-        directions: Some(ActivationStore::from_rows(identity, width).unwrap().into()),
-        ..Inputs::default()
-    }
+    Inputs::default()
+        .with(&CODES, Codes::from_dense(&values, width).unwrap())
+        .with(&EMBEDDINGS, ActivationStore::from_rows(values, width).unwrap())
+        .with(&LABELS, Annotations::new((0..concepts).map(names).collect(), rows, label).unwrap())
+        .with(&DIRECTIONS, ActivationStore::from_rows(identity, width).unwrap())
 }
 
 fn plain(concept: usize) -> String {
@@ -66,10 +59,10 @@ fn the_closed_form_is_ablation() {
     let (order, counts) = ([7u32, 2, 11, 0, 4], [1usize, 2, 4, 100]);
     let rows: Vec<usize> = (0..30).rev().collect();
     let backwards: Vec<f64> = rows.iter().map(|&row| scores[row]).collect();
-    let ablation = Ablation::new(&order, &counts, 12);
+    let ablation = Ablation::new(&order, &counts, 12, &Budget::new(1 << 20)).unwrap();
     let found = ablation.scores(codes.all().unwrap(), &rows, &backwards, &along);
     for (count, found) in counts.iter().zip(&found) {
-        for (place, &row) in rows.iter().enumerate() {
+        for (index, &row) in rows.iter().enumerate() {
             let mut left: Vec<f64> = x[row * 8..][..8].iter().map(|&v| f64::from(v)).collect();
             for &latent in order.iter().take(*count) {
                 let latent = latent as usize;
@@ -78,7 +71,7 @@ fn the_closed_form_is_ablation() {
                 }
             }
             let explicit = left.iter().zip(&w).map(|(x, &w)| x * f64::from(w)).sum::<f64>() + 0.25;
-            assert!((found[place] - explicit).abs() < 1e-9, "{} {explicit}", found[place]);
+            assert!((found[index] - explicit).abs() < 1e-9, "{} {explicit}", found[index]);
         }
     }
 }
@@ -137,12 +130,12 @@ fn a_planted_dictionary_removes_the_bias_and_a_random_one_does_not() {
         axes[latent * width + channel] = way;
     }
     let anywhere: Vec<f32> = (0..latents * width).map(|_| unit(&mut random) as f32 - 0.5).collect();
-    let inputs = |codes: &[f32], latents: usize, directions: Vec<f32>| Inputs {
-        codes: Some(Codes::from_dense(codes, latents).unwrap().into()),
-        embeddings: Some(ActivationStore::from_rows(values.clone(), width).unwrap().into()),
-        labels: Some(labels.clone().into()),
-        directions: Some(ActivationStore::from_rows(directions, width).unwrap().into()),
-        ..Inputs::default()
+    let inputs = |codes: &[f32], latents: usize, directions: Vec<f32>| {
+        Inputs::default()
+            .with(&CODES, Codes::from_dense(codes, latents).unwrap())
+            .with(&EMBEDDINGS, ActivationStore::from_rows(values.clone(), width).unwrap())
+            .with(&LABELS, labels.clone())
+            .with(&DIRECTIONS, ActivationStore::from_rows(directions, width).unwrap())
     };
     let score = |inputs: &Inputs| {
         let given = [("ablated", "2,10,20"), ("repeats", "3"), ("couples", "task:attribute")];
@@ -185,10 +178,10 @@ fn edges_are_undefined_with_a_reason() {
     let scores = run(&Scr, &exclusive, Profile::Paper, &[("couples", "0:1")]).unwrap();
     assert!(scores.value("scr_20").is_none() && scores.notes[0].contains("1 of 1 couples"), "{:?}", scores.notes);
     // Directions of another space.
-    let mut wrong = world(60, 2, &plain, false);
-    wrong.directions = Some(ActivationStore::from_rows(vec![0.0; 8], 2).unwrap().into());
+    let other = ActivationStore::from_rows(vec![0.0; 8], 2).unwrap();
+    let wrong = world(60, 2, &plain, false).with(&DIRECTIONS, other);
     for metric in [&Scr as &dyn Metric, &Tpp] {
         let error = run(metric, &wrong, Profile::Paper, &[]).unwrap_err().to_string();
-        assert!(error.contains("different widths"), "{error}");
+        assert!(error.contains("`embeddings` and `directions` differ in values per row"), "{error}");
     }
 }

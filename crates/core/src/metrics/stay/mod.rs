@@ -1,16 +1,17 @@
 //! Δstay: do the latents of concepts that were not touched stay as they are?
 
-use rayon::prelude::*;
+use etalon_kernel::random::{index, stream};
+use serde::{Deserialize, Serialize};
 
-use super::matching::{BETA, K, MATCHER, Matching, REFERENCE_BATCH, Strategy, THRESHOLD, match_concepts};
+use super::matching::{BETA, K, MATCHER, REFERENCE_BATCH, Strategy, THRESHOLD, match_concepts};
 use super::tapa::{fires, threshold_of_pairs};
-use super::{Better, Card, Metric, Need, Output};
+use super::{Better, Card, Metric, Output};
 use crate::codes::{CodesView, Latent};
-use crate::error::{Complaint, Error, Result};
-use crate::kernel::random::{index, stream};
-use crate::labels::{Annotations, Concept, Label, Pair, PairSet};
+use crate::error::{Error, Result};
+use crate::labels::{Annotations, Concept, Label, Pair};
 use crate::results::{Interval, Profile, RESAMPLES, Scores, Table, percentile_interval};
-use crate::run::{Job, Next};
+use crate::run::{CODES, Count, Job, LABELS, List, PAIR_CODES, PAIR_LABELS, PAIRS, Work};
+use crate::state;
 
 /// How often an untouched concept flips.
 pub struct Stay;
@@ -35,7 +36,7 @@ static CARD: Card = Card {
         S3. The text speaks of every annotated attribute outside the intervention; the released program restricts itself \
         to those present in the original, which flip more easily because they are on.",
     interval: "percentile bootstrap over pairs, 1000 resamples, with the matching held fixed",
-    needs: &[Need::Codes, Need::Labels, Need::Pairs, Need::PairLabels],
+    needs: &[&CODES, &LABELS, &PAIRS, &PAIR_LABELS],
     uses: &[],
     headline: &[Output {
         key: "delta_stay",
@@ -46,72 +47,78 @@ static CARD: Card = Card {
     params: &[MATCHER, BETA, K, THRESHOLD, REFERENCE_BATCH],
 };
 
+/// Pairs that are looked at together.
+const BLOCK_PAIRS: usize = 256;
+
 impl Metric for Stay {
     fn card(&self) -> &'static Card {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let (names, pairs) = (job.labels()?.names(), job.pairs()?);
-        let codes = job.inputs.codes_of_pairs().ok_or_else(|| Error::Bug("pairs without codes".into()))?;
-        let labels = job.inputs.labels_of_pairs().ok_or_else(|| Error::Bug("pairs without labels".into()))?;
-        if labels.rows() != codes.rows() {
-            return Err(Complaint::new("labels and codes of the pairs differ in rows")
-                .expected(format!("{} rows", codes.rows()))
-                .found(format!("{} rows", labels.rows()))
-                .advice("take both from the same images, in the same order")
-                .into());
-        }
-        let untouched =
-            Untouched { codes: codes.all()?, labels, above: threshold_of_pairs(job)?, profile: job.profile };
-        let judge = |matching: Matching| untouched.judge(&matching, pairs, job.seed);
-        let matchings = match_concepts(job, &Strategy::from_params(job)?)?;
-        let judged: Vec<Judged> = matchings.into_par_iter().map(judge).collect();
-        let first = judged.first().ok_or_else(|| Error::Bug("no strategy".into()))?;
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let (names, pairs) = (job.get(&LABELS)?.names(), &job.get(&PAIRS)?.pairs);
+        let strategies = Strategy::from_params(job)?;
+        let matchings = match_concepts(job, work, &strategies)?;
+        let sets: Vec<Vec<Vec<Latent>>> = matchings.iter().map(|matching| matching.matched_sets(job.profile)).collect();
+        let untouched = Untouched {
+            codes: job.get(&PAIR_CODES)?.all()?,
+            labels: job.get(&PAIR_LABELS)?,
+            above: threshold_of_pairs(job)?,
+            profile: job.profile,
+        };
+        let empty = || AllFlips::new(strategies.len(), names.len());
+        let found = work.fold("groups of pairs", pairs.len().div_ceil(BLOCK_PAIRS), empty, |all, block| {
+            pairs[block * BLOCK_PAIRS..].iter().take(BLOCK_PAIRS).try_for_each(|pair| {
+                job.check()?;
+                untouched.add(all, pair, &sets);
+                Ok(())
+            })
+        })?;
+        let intervals =
+            work.blocks("strategies", strategies.len(), |strategy| interval(job, &found.strategies[strategy].pairs.0))?;
+        let totals: Vec<Flips> = found.strategies.iter().map(StrategyFlips::total).collect();
+        let (first, first_interval) =
+            totals.first().zip(intervals.first()).ok_or_else(|| Error::Bug("no strategy".into()))?;
 
         let mut scores = Scores::default();
-        scores.headline("delta_stay", first.total.share(), first.interval, first.total.instances);
-        if first.without > 0 {
-            scores.note(format!(
-                "concepts without latents, which are no instances: {} of {}",
-                first.without,
-                names.len()
-            ));
+        scores.headline("delta_stay", first.share(), *first_interval, first.instances);
+        let without = sets.first().map_or(0, |sets| sets.iter().filter(|set| set.is_empty()).count());
+        if without > 0 {
+            scores.note(format!("concepts without latents, which are no instances: {without} of {}", names.len()));
         }
-        let relabelled = untouched.relabelled(pairs);
+        let relabelled = found.relabelled[0];
         if relabelled > 0 {
             scores.note(format!(
                 "left out because labels differ within a pair that does not say so: {relabelled} instances"
             ));
         }
-        if first.total.instances == 0 {
+        if first.instances == 0 {
             scores.note("no untouched concept to look at: undefined");
         }
-        let all = || judged.iter().flat_map(|one| one.concepts.iter());
-        let strategies = || judged.iter().flat_map(|one| names.iter().map(|_| one.strategy.to_string()));
+        let concepts: Vec<Flips> = found.strategies.iter().flat_map(StrategyFlips::by_concept).collect();
         scores.tables.push(
             Table::new("strategy")
-                .words("strategy", judged.iter().map(|one| one.strategy.to_string()))
-                .numbers("delta_stay", judged.iter().map(|one| one.total.share()))
-                .numbers("low", judged.iter().map(|one| one.interval.map(|interval| interval.low)))
-                .numbers("high", judged.iter().map(|one| one.interval.map(|interval| interval.high)))
-                .counts("instances", judged.iter().map(|one| one.total.instances))
-                .counts("flips", judged.iter().map(|one| one.total.flips)),
+                .words("strategy", strategies.iter().map(Strategy::to_string))
+                .numbers("delta_stay", totals.iter().map(Flips::share))
+                .numbers("low", intervals.iter().map(|interval| interval.map(|interval| interval.low)))
+                .numbers("high", intervals.iter().map(|interval| interval.map(|interval| interval.high)))
+                .counts("instances", totals.iter().map(|of| of.instances))
+                .counts("flips", totals.iter().map(|of| of.flips)),
         );
         scores.tables.push(
             Table::new("concept")
-                .words("strategy", strategies())
-                .words("name", judged.iter().flat_map(|_| names.iter().cloned()))
-                .counts("instances", all().map(|of| of.instances))
-                .counts("flips", all().map(|of| of.flips))
-                .numbers("delta_stay", all().map(Flips::share)),
+                .words("strategy", strategies.iter().flat_map(|strategy| names.iter().map(|_| strategy.to_string())))
+                .words("name", strategies.iter().flat_map(|_| names.iter().cloned()))
+                .counts("instances", concepts.iter().map(|of| of.instances))
+                .counts("flips", concepts.iter().map(|of| of.flips))
+                .numbers("delta_stay", concepts.iter().map(Flips::share)),
         );
-        Ok(Next::Done(scores))
+        Ok(scores)
     }
 }
 
 /// How many instances there are and how many of them flip.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Flips {
     instances: usize,
     flips: usize,
@@ -128,13 +135,46 @@ impl Flips {
     }
 }
 
-/// What one strategy found.
-struct Judged {
-    strategy: Strategy,
-    total: Flips,
-    interval: Option<Interval>,
-    concepts: Vec<Flips>,
-    without: usize,
+/// What happens to untouched concepts under one strategy.
+#[derive(Serialize, Deserialize)]
+struct StrategyFlips {
+    /// Instances by concept.
+    instances: Count,
+    /// Flips by concept.
+    flips: Count,
+    /// Both by pair.
+    pairs: List<Flips>,
+}
+
+state!(StrategyFlips { instances, flips, pairs });
+
+impl StrategyFlips {
+    fn by_concept(&self) -> impl Iterator<Item = Flips> {
+        let flips = |(&instances, &flips): (&u64, &u64)| Flips { instances: instances as usize, flips: flips as usize };
+        self.instances.iter().zip(self.flips.iter()).map(flips)
+    }
+
+    fn total(&self) -> Flips {
+        sum(self.pairs.0.iter())
+    }
+}
+
+/// What happens under all strategies.
+#[derive(Serialize, Deserialize)]
+struct AllFlips {
+    strategies: Vec<StrategyFlips>,
+    /// How many labels change within a pair that does not list them.
+    relabelled: Count,
+}
+
+state!(AllFlips { strategies, relabelled });
+
+impl AllFlips {
+    fn new(strategies: usize, concepts: usize) -> AllFlips {
+        let empty =
+            |_| StrategyFlips { instances: Count::new(concepts), flips: Count::new(concepts), pairs: List(Vec::new()) };
+        AllFlips { strategies: (0..strategies).map(empty).collect(), relabelled: Count::new(1) }
+    }
 }
 
 /// The images of the pairs, and which concepts of them count as untouched.
@@ -146,26 +186,20 @@ struct Untouched<'a> {
 }
 
 impl Untouched<'_> {
-    fn judge(&self, matching: &Matching, pairs: &PairSet, seed: u64) -> Judged {
-        let sets = matching.matched_sets(self.profile);
-        let (mut concepts, mut by_pair) = (vec![Flips::default(); sets.len()], Vec::with_capacity(pairs.pairs.len()));
-        for pair in &pairs.pairs {
+    /// Adds a pair. `sets` has the latents of every concept, by strategy.
+    fn add(&self, all: &mut AllFlips, pair: &Pair, sets: &[Vec<Vec<Latent>>]) {
+        for (of_strategy, sets) in all.strategies.iter_mut().zip(sets) {
             let mut of_pair = Flips::default();
             for (concept, set) in sets.iter().enumerate() {
                 if let Some(flips) = self.instance(pair, Concept(concept as u32), set) {
-                    concepts[concept].add(flips);
+                    of_strategy.instances.add(concept, flips.instances as u64);
+                    of_strategy.flips.add(concept, flips.flips as u64);
                     of_pair.add(flips);
                 }
             }
-            by_pair.push(of_pair);
+            of_strategy.pairs.0.push(of_pair);
         }
-        Judged {
-            strategy: matching.strategy,
-            total: sum(by_pair.iter()),
-            interval: interval(&by_pair, seed),
-            concepts,
-            without: sets.iter().filter(|set| set.is_empty()).count(),
-        }
+        all.relabelled.add(0, self.relabelled(pair));
     }
 
     fn instance(&self, pair: &Pair, concept: Concept, set: &[Latent]) -> Option<Flips> {
@@ -187,11 +221,10 @@ impl Untouched<'_> {
     }
 
     /// How many labels change within a pair that does not list them.
-    fn relabelled(&self, pairs: &PairSet) -> usize {
-        let concepts = || (0..self.labels.concepts()).map(|concept| Concept(concept as u32));
-        let of_pair = |pair: &Pair| concepts().filter(|&c| !is_target(pair, c) && self.differs(pair, c)).count();
+    fn relabelled(&self, pair: &Pair) -> u64 {
+        let concepts = (0..self.labels.concepts()).map(|concept| Concept(concept as u32));
         match self.profile {
-            Profile::Paper => pairs.pairs.iter().map(of_pair).sum(),
+            Profile::Paper => concepts.filter(|&c| !is_target(pair, c) && self.differs(pair, c)).count() as u64,
             Profile::Reference => 0,
         }
     }
@@ -209,13 +242,17 @@ fn sum<'a>(flips: impl Iterator<Item = &'a Flips>) -> Flips {
 }
 
 /// Instances of one pair are not independent, so whole pairs are drawn.
-fn interval(by_pair: &[Flips], seed: u64) -> Option<Interval> {
-    if by_pair.len() < 2 {
-        return None;
+fn interval(job: &Job<'_>, pairs: &[Flips]) -> Result<Option<Interval>> {
+    if pairs.len() < 2 {
+        return Ok(None);
     }
-    let mut random = stream(seed, "stay/pairs", 0);
-    let mut draw = || sum((0..by_pair.len()).map(|_| &by_pair[index(by_pair.len(), &mut random)])).share();
-    percentile_interval((0..RESAMPLES).filter_map(|_| draw()).collect())
+    let mut random = stream(job.seed, "stay/pairs", 0);
+    let mut shares = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        job.check()?;
+        shares.extend(sum((0..pairs.len()).map(|_| &pairs[index(pairs.len(), &mut random)])).share());
+    }
+    Ok(percentile_interval(shares))
 }
 
 #[cfg(test)]

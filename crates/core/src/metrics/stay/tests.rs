@@ -1,4 +1,5 @@
 use super::*;
+use crate::labels::PairSet;
 use crate::metrics::tapa::tests::{NAMES, codes_of, matched_rows, noisy, pairs_of, run};
 use crate::run::Inputs;
 
@@ -14,12 +15,10 @@ fn labels_of(rows: &[&str]) -> Annotations {
 
 /// Striped has latent 0, solid 1, red 2, spotted 3 and 2, absent none (see `matched_rows`).
 fn inputs() -> Inputs {
-    Inputs {
-        pairs: Some(pairs_of(&[(Some(1), Some(0)), (Some(2), Some(1)), (Some(1), None)]).into()),
-        pair_codes: Some(codes_of(&[&[0, 2], &[1, 3], &[1], &[2], &[2], &[1]]).into()),
-        pair_labels: Some(labels_of(&["yny?n", "nyy?n", "nynnn", "nnynn", "nny?n", "nyn?n"]).into()),
-        ..matched_rows()
-    }
+    matched_rows()
+        .with(&PAIRS, pairs_of(&[(Some(1), Some(0)), (Some(2), Some(1)), (Some(1), None)]))
+        .with(&PAIR_CODES, codes_of(&[&[0, 2], &[1, 3], &[1], &[2], &[2], &[1]]))
+        .with(&PAIR_LABELS, labels_of(&["yny?n", "nyy?n", "nynnn", "nnynn", "nny?n", "nyn?n"]))
 }
 
 fn whole(scores: &Scores, name: &str) -> Vec<f64> {
@@ -58,10 +57,10 @@ fn the_reference_profile_looks_at_present_concepts_only() {
 
 #[test]
 fn nothing_to_look_at_is_undefined() {
-    let none = Inputs { pairs: Some(PairSet::default().into()), ..matched_rows() };
+    let none = matched_rows().with(&PAIRS, PairSet::default());
     let scores = run(&Stay, &none, &[], Profile::Paper, 1);
     assert_eq!((scores.value("delta_stay"), scores.headline[0].interval), (None, None));
-    let unknown = Inputs { pair_labels: Some(labels_of(&["?????"; 6]).into()), ..inputs() };
+    let unknown = inputs().with(&PAIR_LABELS, labels_of(&["?????"; 6]));
     let scores = run(&Stay, &unknown, &[], Profile::Paper, 1);
     assert_eq!(scores.value("delta_stay"), None);
     assert!(scores.notes.contains(&"no untouched concept to look at: undefined".to_string()));
@@ -69,13 +68,8 @@ fn nothing_to_look_at_is_undefined() {
 
 #[test]
 fn labels_must_cover_the_images() {
-    let short = Inputs { pair_labels: Some(labels_of(&["nnnnn"]).into()), ..inputs() };
-    let cancel = std::sync::atomic::AtomicBool::new(false);
-    let budget = crate::budget::Budget::new(1 << 30);
-    let engine = crate::run::Engine::new(1, budget, &crate::progress::Silent, &cancel).unwrap();
-    let error = crate::metrics::recipe(&Stay, &short, &Default::default(), Profile::Paper, 0)
-        .and_then(|recipe| crate::metrics::evaluate(&Stay, &short, recipe, &engine))
-        .unwrap_err();
+    let short = inputs().with(&PAIR_LABELS, labels_of(&["nnnnn"]));
+    let error = crate::metrics::testing::scores(&Stay, &short, &[], Profile::Paper, 1).unwrap_err();
     assert!(error.is_input() && error.to_string().contains("6 rows"), "{error}");
 }
 

@@ -3,19 +3,18 @@
 mod response;
 mod summary;
 
-use rayon::prelude::*;
-
 pub(super) use response::fires;
+use serde::{Deserialize, Serialize};
 
-use super::matching::{BETA, K, MATCHER, Matching, REFERENCE_BATCH, Strategy, THRESHOLD, match_concepts};
-use super::{Better, Card, Metric, Need, Output};
+use super::matching::{BETA, K, MATCHER, REFERENCE_BATCH, Strategy, THRESHOLD, match_concepts};
+use super::{Better, Card, Metric, Output};
 use crate::codes::Latent;
 use crate::error::{Error, Result};
 use crate::labels::Concept;
 use crate::results::{Cells, Profile, Scores, Table};
-use crate::run::{Job, Next};
+use crate::run::{CODES, Job, LABELS, PAIRS, Work};
 use response::{Change, Response, responses};
-use summary::{KEYS, Summary, summarise};
+use summary::{Summary, summarise};
 
 /// Targeted attribute perturbation alignment.
 pub struct Tapa;
@@ -45,7 +44,7 @@ static CARD: Card = Card {
         `strategy` counts such pairs in both profiles. The program also reports variants on continuous values; the \
         published score is the binary one.",
     interval: "percentile bootstrap over pairs, 1000 resamples, with the matching held fixed",
-    needs: &[Need::Codes, Need::Labels, Need::Pairs],
+    needs: &[&CODES, &LABELS, &PAIRS],
     uses: &[],
     headline: &[
         Output {
@@ -81,29 +80,26 @@ impl Metric for Tapa {
         &CARD
     }
 
-    fn start(&self, job: &Job<'_>) -> Result<Next> {
-        let (labels, pairs) = (job.labels()?, job.pairs()?);
-        let codes = job.inputs.codes_of_pairs().ok_or_else(|| Error::Bug("pairs without codes".into()))?;
-        let above = threshold_of_pairs(job)?;
-        let matchings = match_concepts(job, &Strategy::from_params(job)?)?;
-        let judge = |matching: Matching| {
-            let sets = matching.matched_sets(job.profile);
-            let responses = responses(codes, pairs, &sets, above, job.profile)?;
-            let summary = summarise(&responses, labels.concepts(), job.profile, job.seed);
-            Ok(Judged { strategy: matching.strategy, sets, responses, summary })
-        };
-        let judged: Vec<Judged> = matchings.into_par_iter().map(judge).collect::<Result<_>>()?;
-        let first = judged.first().ok_or_else(|| Error::Bug("no strategy".into()))?;
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let (labels, above) = (job.get(&LABELS)?, threshold_of_pairs(job)?);
+        let strategies = Strategy::from_params(job)?;
+        let matchings = match_concepts(job, work, &strategies)?;
+        let sets: Vec<Vec<Vec<Latent>>> = matchings.iter().map(|matching| matching.matched_sets(job.profile)).collect();
+        let results = work.blocks("strategies", strategies.len(), |strategy| {
+            let responses = responses(job, &sets[strategy], above)?;
+            let summary = summarise(job, &responses, labels.concepts())?;
+            Ok(StrategyResult { responses, summary })
+        })?;
+        let first = results.first().ok_or_else(|| Error::Bug("no strategy".into()))?;
         let mut scores = Scores::default();
-        let summary = &first.summary;
-        for (place, key) in KEYS.iter().enumerate() {
-            scores.headline(key, summary.values[place], summary.intervals[place], summary.counts[place]);
+        for (key, estimate) in first.summary.named() {
+            scores.headline(key, estimate.value, estimate.interval, estimate.n);
         }
         first.notes(&mut scores, job.profile);
-        scores.tables.push(strategy_table(&judged));
-        scores.tables.push(concept_table(&judged, labels.names(), job.profile));
+        scores.tables.push(strategy_table(&strategies, &results));
+        scores.tables.push(concept_table(&strategies, &sets, &results, labels.names(), job.profile));
         scores.tables.push(pair_table(first, job)?);
-        Ok(Next::Done(scores))
+        Ok(scores)
     }
 }
 
@@ -115,15 +111,14 @@ pub(super) fn threshold_of_pairs(job: &Job<'_>) -> Result<f32> {
     }
 }
 
-/// Everything about one strategy.
-struct Judged {
-    strategy: Strategy,
-    sets: Vec<Vec<Latent>>,
+/// What the pairs do under one strategy.
+#[derive(Serialize, Deserialize)]
+struct StrategyResult {
     responses: Vec<Response>,
     summary: Summary,
 }
 
-impl Judged {
+impl StrategyResult {
     fn count(&self, test: impl Fn(&Response) -> bool) -> usize {
         self.responses.iter().filter(|response| test(response)).count()
     }
@@ -153,8 +148,7 @@ impl Judged {
                 "left out, as the released program does, for want of latents to add: {lost} of {pairs} pairs"
             ));
         }
-        let [_, add, remove, _] = self.summary.values;
-        match (add, remove) {
+        match (self.summary.added.value, self.summary.removed.value) {
             (None, None) => scores.note("no pair is left: every score is undefined"),
             (None, _) => {
                 scores.note("no pair adds a concept: `delta_add` is undefined and counts as 0 in `tapa_score`")
@@ -167,21 +161,20 @@ impl Judged {
     }
 }
 
-fn strategy_table(judged: &[Judged]) -> Table {
-    let mut table = Table::new("strategy").words("strategy", judged.iter().map(|one| one.strategy.to_string()));
-    for (place, key) in KEYS.iter().enumerate() {
-        table = table.numbers(key, judged.iter().map(|one| one.summary.values[place]));
-        if place == 0 {
-            let interval = |one: &Judged| one.summary.intervals[0];
-            table = table.numbers("low", judged.iter().map(|one| interval(one).map(|interval| interval.low)));
-            table = table.numbers("high", judged.iter().map(|one| interval(one).map(|interval| interval.high)));
-        }
-    }
-    table
-        .counts("pairs", judged.iter().map(|one| one.summary.counts[0]))
-        .counts("empty_add", judged.iter().map(Judged::empty_added))
-        .counts("empty_rem", judged.iter().map(Judged::empty_removed))
-        .counts("shared", judged.iter().map(Judged::shared))
+fn strategy_table(strategies: &[Strategy], results: &[StrategyResult]) -> Table {
+    let summaries = || results.iter().map(|result| &result.summary);
+    Table::new("strategy")
+        .words("strategy", strategies.iter().map(Strategy::to_string))
+        .numbers("tapa_score", summaries().map(|summary| summary.score.value))
+        .numbers("low", summaries().map(|summary| summary.score.interval.map(|interval| interval.low)))
+        .numbers("high", summaries().map(|summary| summary.score.interval.map(|interval| interval.high)))
+        .numbers("delta_add", summaries().map(|summary| summary.added.value))
+        .numbers("delta_rem", summaries().map(|summary| summary.removed.value))
+        .numbers("tapa_score_macro", summaries().map(|summary| summary.macro_score.value))
+        .counts("pairs", summaries().map(|summary| summary.score.n))
+        .counts("empty_add", results.iter().map(StrategyResult::empty_added))
+        .counts("empty_rem", results.iter().map(StrategyResult::empty_removed))
+        .counts("shared", results.iter().map(StrategyResult::shared))
 }
 
 /// How often the latents of one concept stayed on, stayed off, were switched on, were switched off.
@@ -192,13 +185,13 @@ const OUTCOMES: [&str; 4] = ["stay_on", "stay_off", "on", "off"];
 
 impl Outcomes {
     fn add(&mut self, change: &Change) {
-        let place = match (change.before, change.after) {
+        let outcome = match (change.before, change.after) {
             (true, true) => 0,
             (false, false) => 1,
             (false, true) => 2,
             (true, false) => 3,
         };
-        self.0[place] += 1;
+        self.0[outcome] += 1;
     }
 
     fn pairs(&self) -> usize {
@@ -211,37 +204,44 @@ impl Outcomes {
     }
 }
 
-fn concept_table(judged: &[Judged], names: &[String], profile: Profile) -> Table {
-    let (mut outcomes, mut sets) = ([Vec::new(), Vec::new()], Vec::new());
-    for one in judged {
+fn concept_table(
+    strategies: &[Strategy],
+    sets: &[Vec<Vec<Latent>>],
+    results: &[StrategyResult],
+    names: &[String],
+    profile: Profile,
+) -> Table {
+    let (mut added, mut removed) = (Vec::new(), Vec::new());
+    for result in results {
         let mut roles = [vec![Outcomes::default(); names.len()], vec![Outcomes::default(); names.len()]];
-        for response in one.responses.iter().filter(|response| !response.is_lost(profile)) {
+        for response in result.responses.iter().filter(|response| !response.is_lost(profile)) {
             for (role, change) in roles.iter_mut().zip([response.added, response.removed]) {
                 if let Some(change) = change {
-                    role[change.concept.0 as usize].add(&change);
+                    role[change.concept].add(&change);
                 }
             }
         }
-        outcomes.iter_mut().zip(roles).for_each(|(all, role)| all.extend(role));
-        sets.extend(one.sets.iter().map(|set| set.iter().map(|latent| i64::from(latent.0)).collect()));
+        let [of_added, of_removed] = roles;
+        added.extend(of_added);
+        removed.extend(of_removed);
     }
-    let strategies = judged.iter().flat_map(|one| names.iter().map(|_| one.strategy.to_string()));
+    let whole = |set: &Vec<Latent>| set.iter().map(|latent| i64::from(latent.0)).collect();
     let mut table = Table::new("concept")
-        .words("strategy", strategies)
-        .words("name", judged.iter().flat_map(|_| names.iter().cloned()))
-        .with("coalition", Cells::WholeLists(sets));
-    for (role, delta, outcomes) in [("added", "delta_add", &outcomes[0]), ("removed", "delta_rem", &outcomes[1])] {
+        .words("strategy", strategies.iter().flat_map(|strategy| names.iter().map(|_| strategy.to_string())))
+        .words("name", strategies.iter().flat_map(|_| names.iter().cloned()))
+        .with("coalition", Cells::WholeLists(sets.iter().flatten().map(whole).collect()));
+    for (role, delta, outcomes) in [("added", "delta_add", &added), ("removed", "delta_rem", &removed)] {
         table = table.counts(&format!("pairs_{role}"), outcomes.iter().map(Outcomes::pairs));
         table = table.numbers(delta, outcomes.iter().map(Outcomes::delta));
-        for (place, outcome) in OUTCOMES.iter().enumerate() {
-            table = table.counts(&format!("{role}_{outcome}"), outcomes.iter().map(|of| of.0[place]));
+        for (index, outcome) in OUTCOMES.iter().enumerate() {
+            table = table.counts(&format!("{role}_{outcome}"), outcomes.iter().map(|of| of.0[index]));
         }
     }
     table
 }
 
-fn pair_table(first: &Judged, job: &Job<'_>) -> Result<Table> {
-    let pairs = &job.pairs()?.pairs;
+fn pair_table(first: &StrategyResult, job: &Job<'_>) -> Result<Table> {
+    let pairs = &job.get(&PAIRS)?.pairs;
     let concepts = |of: &dyn Fn(usize) -> Option<Concept>| {
         Cells::Whole((0..pairs.len()).map(|pair| of(pair).map(|concept| i64::from(concept.0))).collect())
     };

@@ -1,21 +1,27 @@
 //! What the latents of a concept do when an image is changed.
 
-use crate::codes::{Codes, CodesView, Latent};
+use serde::{Deserialize, Serialize};
+
+use crate::codes::{CodesView, Latent};
 use crate::error::{Error, Result};
-use crate::labels::{Concept, Pair, PairSet};
+use crate::labels::{Concept, Pair};
 use crate::results::Profile;
+use crate::run::{Job, PAIR_CODES, PAIRS};
+
+/// Pairs between two looks at cancellation.
+const CHECK_PAIRS: usize = 4096;
 
 /// Does any latent of a set fire in a row? An empty set never fires.
 pub(in crate::metrics) fn fires(codes: &CodesView<'_>, row: usize, set: &[Latent], above: f32) -> bool {
     let (latents, values) = codes.row(row);
-    set.iter().any(|latent| latents.binary_search(&latent.0).is_ok_and(|place| values[place] > above))
+    set.iter().any(|latent| latents.binary_search(&latent.0).is_ok_and(|index| values[index] > above))
 }
 
 /// A set of latents before and after the change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Change {
-    /// The concept that the set stands for.
-    pub concept: Concept,
+    /// The index of the concept that the set stands for.
+    pub concept: usize,
     /// Did the set fire before?
     pub before: bool,
     /// Does it fire after?
@@ -32,7 +38,7 @@ impl Change {
 }
 
 /// What one pair does to the latents of the concepts that it adds and removes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Response {
     /// The latents of the added concept, if there is one.
     pub added: Option<Change>,
@@ -50,15 +56,12 @@ impl Response {
 }
 
 /// The responses of all pairs, in order. `sets` has the latents of every concept.
-pub(super) fn responses(
-    codes: &Codes,
-    pairs: &PairSet,
-    sets: &[Vec<Latent>],
-    above: f32,
-    profile: Profile,
-) -> Result<Vec<Response>> {
-    let all = codes.all()?;
-    let one = |pair: &Pair| {
+pub(super) fn responses(job: &Job<'_>, sets: &[Vec<Latent>], above: f32) -> Result<Vec<Response>> {
+    let all = job.get(&PAIR_CODES)?.all()?;
+    let one = |(index, pair): (usize, &Pair)| {
+        if index % CHECK_PAIRS == 0 {
+            job.check()?;
+        }
         let set = |concept: Option<Concept>| match concept {
             Some(concept) => sets
                 .get(concept.0 as usize)
@@ -69,12 +72,12 @@ pub(super) fn responses(
         let (adding, removing) = (set(pair.added)?, set(pair.removed)?);
         let change = |concept: Option<Concept>, own: &[Latent], other: &[Latent]| {
             let mut own = own.to_vec();
-            if profile == Profile::Reference {
+            if job.profile == Profile::Reference {
                 own.retain(|latent| !other.contains(latent));
             }
             let fires = |row: usize| fires(&all, row, &own, above);
             concept.map(|concept| Change {
-                concept,
+                concept: concept.0 as usize,
                 before: fires(pair.before),
                 after: fires(pair.after),
                 empty: own.is_empty(),
@@ -86,5 +89,5 @@ pub(super) fn responses(
             shared: adding.iter().any(|latent| removing.contains(latent)),
         })
     };
-    pairs.pairs.iter().map(one).collect()
+    job.get(&PAIRS)?.pairs.iter().enumerate().map(one).collect()
 }

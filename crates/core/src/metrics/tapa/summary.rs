@@ -1,22 +1,48 @@
 //! Means over pairs and over concepts, and their bootstrap over pairs.
 
+use etalon_kernel::random::{index, stream};
+use etalon_kernel::statistics::mean;
+use serde::{Deserialize, Serialize};
+
 use super::response::Response;
-use crate::kernel::random::{index, stream};
-use crate::kernel::statistics::mean;
-use crate::results::{Interval, Profile, RESAMPLES, percentile_interval};
+use crate::error::Result;
+use crate::results::{Interval, RESAMPLES, percentile_interval};
+use crate::run::Job;
 
-/// A value of each kind: score, Δ_add, Δ_rem, score with every concept counted alike.
-pub(super) const KEYS: [&str; 4] = ["tapa_score", "delta_add", "delta_rem", "tapa_score_macro"];
+/// One number of a strategy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Estimate {
+    /// The value, if it is defined.
+    pub value: Option<f64>,
+    /// Its interval.
+    pub interval: Option<Interval>,
+    /// Pairs, or concepts, behind it.
+    pub n: usize,
+}
 
-/// The numbers of one strategy, in the order of [`KEYS`].
-#[derive(Clone, Debug, PartialEq)]
+/// The numbers of one strategy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Summary {
-    /// The values.
-    pub values: [Option<f64>; 4],
-    /// Their intervals.
-    pub intervals: [Option<Interval>; 4],
-    /// Pairs (or, for the last, concepts) behind each.
-    pub counts: [usize; 4],
+    /// Δ_add − Δ_rem.
+    pub score: Estimate,
+    /// Δ_add.
+    pub added: Estimate,
+    /// Δ_rem.
+    pub removed: Estimate,
+    /// The score with every concept counted alike.
+    pub macro_score: Estimate,
+}
+
+impl Summary {
+    /// All numbers with their keys.
+    pub fn named(&self) -> [(&'static str, Estimate); 4] {
+        [
+            ("tapa_score", self.score),
+            ("delta_add", self.added),
+            ("delta_rem", self.removed),
+            ("tapa_score_macro", self.macro_score),
+        ]
+    }
 }
 
 /// A sum and how many terms it has.
@@ -50,13 +76,14 @@ impl Totals {
             for (role, change) in [response.added, response.removed].into_iter().enumerate() {
                 if let Some(change) = change {
                     totals.all[role].add(change.delta());
-                    totals.concepts[change.concept.0 as usize][role].add(change.delta());
+                    totals.concepts[change.concept][role].add(change.delta());
                 }
             }
         }
         totals
     }
 
+    /// The values in the order of [`Summary`].
     fn values(&self) -> [Option<f64>; 4] {
         let by_concept = |role: usize| {
             let means: Vec<f64> = self.concepts.iter().filter_map(|totals| totals[role].mean()).collect();
@@ -73,23 +100,27 @@ fn difference(add: Option<f64>, remove: Option<f64>) -> Option<f64> {
 }
 
 /// The summary of the pairs that are not lost.
-pub(super) fn summarise(responses: &[Response], concepts: usize, profile: Profile, seed: u64) -> Summary {
-    let kept: Vec<&Response> = responses.iter().filter(|response| !response.is_lost(profile)).collect();
+pub(super) fn summarise(job: &Job<'_>, responses: &[Response], concepts: usize) -> Result<Summary> {
+    let kept: Vec<&Response> = responses.iter().filter(|response| !response.is_lost(job.profile)).collect();
     let totals = Totals::of(kept.iter().copied(), concepts);
     let touched = totals.concepts.iter().filter(|roles| roles.iter().any(|role| role.terms > 0)).count();
-    let counts = [kept.len(), totals.all[0].terms, totals.all[1].terms, touched];
+    let [adding, removing] = totals.all.map(|total| total.terms);
     let mut replicates: [Vec<f64>; 4] = Default::default();
     if kept.len() >= 2 {
-        let mut random = stream(seed, "tapa/pairs", 0);
+        let mut random = stream(job.seed, "tapa/pairs", 0);
         for _ in 0..RESAMPLES {
+            job.check()?;
             let draw = (0..kept.len()).map(|_| kept[index(kept.len(), &mut random)]);
             let values = Totals::of(draw, concepts).values();
             replicates.iter_mut().zip(values).for_each(|(list, value)| list.extend(value));
         }
     }
-    let mut intervals = replicates.map(percentile_interval);
-    for (interval, _) in intervals.iter_mut().zip(counts).skip(1).take(2).filter(|(_, pairs)| *pairs < 2) {
-        *interval = None;
-    }
-    Summary { values: totals.values(), intervals, counts }
+    let [score, added, removed, macro_score] = totals.values();
+    let [of_score, of_added, of_removed, of_macro] = replicates.map(percentile_interval);
+    Ok(Summary {
+        score: Estimate { value: score, interval: of_score, n: kept.len() },
+        added: Estimate { value: added, interval: of_added.filter(|_| adding >= 2), n: adding },
+        removed: Estimate { value: removed, interval: of_removed.filter(|_| removing >= 2), n: removing },
+        macro_score: Estimate { value: macro_score, interval: of_macro, n: touched },
+    })
 }

@@ -1,14 +1,10 @@
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use etalon_kernel::random::{index, stream};
 
 use super::*;
-use crate::budget::Budget;
 use crate::codes::Codes;
-use crate::kernel::random::{index, stream};
 use crate::labels::{Annotations, Label, Pair, PairSet};
-use crate::metrics::{evaluate, recipe};
-use crate::progress::Silent;
-use crate::run::{Engine, Inputs};
+use crate::metrics::testing;
+use crate::run::{Inputs, PAIR_CODES};
 
 pub(in crate::metrics) fn run(
     metric: &dyn Metric,
@@ -17,11 +13,7 @@ pub(in crate::metrics) fn run(
     profile: Profile,
     threads: usize,
 ) -> Scores {
-    let cancel = AtomicBool::new(false);
-    let engine = Engine::new(threads, Budget::new(1 << 30), &Silent, &cancel).unwrap();
-    let given: BTreeMap<String, String> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let recipe = recipe(metric, inputs, &given, profile, 5).unwrap();
-    evaluate(metric, inputs, recipe, &engine).unwrap().scores
+    testing::scores(metric, inputs, given, profile, threads).unwrap()
 }
 
 pub(in crate::metrics) fn codes_of(rows: &[&[usize]]) -> Codes {
@@ -42,18 +34,16 @@ pub(in crate::metrics) fn matched_rows() -> Inputs {
     let rows: [&[usize]; 7] = [&[0], &[1], &[2], &[], &[3], &[3], &[2]];
     let concept = [Some(0), Some(1), Some(2), None, Some(3), Some(3), Some(3)];
     let label = |row: usize, c: usize| if concept[row] == Some(c) { Label::Yes } else { Label::No };
-    Inputs {
-        codes: Some(codes_of(&rows).into()),
-        labels: Some(Annotations::new(NAMES.map(String::from).to_vec(), 7, label).unwrap().into()),
-        ..Inputs::default()
-    }
+    Inputs::default()
+        .with(&CODES, codes_of(&rows))
+        .with(&LABELS, Annotations::new(NAMES.map(String::from).to_vec(), 7, label).unwrap())
 }
 
 /// Pairs of rows 2p and 2p + 1.
 pub(in crate::metrics) fn pairs_of(changes: &[(Option<u32>, Option<u32>)]) -> PairSet {
-    let pair = |(place, &(added, removed)): (usize, &(Option<u32>, Option<u32>))| Pair {
-        before: 2 * place,
-        after: 2 * place + 1,
+    let pair = |(index, &(added, removed)): (usize, &(Option<u32>, Option<u32>))| Pair {
+        before: 2 * index,
+        after: 2 * index + 1,
         added: added.map(Concept),
         removed: removed.map(Concept),
     };
@@ -61,20 +51,10 @@ pub(in crate::metrics) fn pairs_of(changes: &[(Option<u32>, Option<u32>)]) -> Pa
 }
 
 fn inputs() -> Inputs {
-    Inputs {
-        pairs: Some(
-            pairs_of(&[
-                (Some(0), Some(1)),
-                (Some(0), Some(1)),
-                (Some(3), Some(2)),
-                (Some(2), Some(3)),
-                (Some(4), Some(1)),
-            ])
-            .into(),
-        ),
-        pair_codes: Some(codes_of(&[&[1], &[0], &[0, 1], &[0, 1], &[2], &[3], &[3], &[2], &[1], &[1]]).into()),
-        ..matched_rows()
-    }
+    let changes = [(Some(0), Some(1)), (Some(0), Some(1)), (Some(3), Some(2)), (Some(2), Some(3)), (Some(4), Some(1))];
+    matched_rows()
+        .with(&PAIRS, pairs_of(&changes))
+        .with(&PAIR_CODES, codes_of(&[&[1], &[0], &[0, 1], &[0, 1], &[2], &[3], &[3], &[2], &[1], &[1]]))
 }
 
 fn close(scores: &Scores, key: &str, expected: f64) {
@@ -143,11 +123,9 @@ fn the_reference_profile_changes_the_pairs_that_share_a_latent_and_no_other() {
 
 #[test]
 fn removals_alone_have_no_delta_add() {
-    let inputs = Inputs {
-        pairs: Some(pairs_of(&[(None, Some(1)), (None, Some(2))]).into()),
-        pair_codes: Some(codes_of(&[&[1], &[], &[2], &[2]]).into()),
-        ..matched_rows()
-    };
+    let inputs = matched_rows()
+        .with(&PAIRS, pairs_of(&[(None, Some(1)), (None, Some(2))]))
+        .with(&PAIR_CODES, codes_of(&[&[1], &[], &[2], &[2]]));
     for profile in [Profile::Paper, Profile::Reference] {
         let scores = run(&Tapa, &inputs, &[], profile, 1);
         assert_eq!(scores.value("delta_add"), None);
@@ -160,13 +138,13 @@ fn removals_alone_have_no_delta_add() {
 
 #[test]
 fn no_pairs_have_no_score_and_one_has_no_interval() {
-    let none = Inputs { pairs: Some(PairSet::default().into()), ..matched_rows() };
+    let none = matched_rows().with(&PAIRS, PairSet::default());
     let scores = run(&Tapa, &none, &[], Profile::Paper, 1);
     assert!(scores.headline.iter().all(|headline| headline.value.is_none() && headline.n == 0));
     assert!(scores.notes.iter().any(|note| note.starts_with("no pair is left")));
     // Without codes of their own, pairs speak of the rows of the codes: row 1 (solid) becomes row 0 (striped).
     let pair = Pair { before: 1, after: 0, added: Some(Concept(0)), removed: Some(Concept(1)) };
-    let one = Inputs { pairs: Some(PairSet { pairs: vec![pair] }.into()), ..matched_rows() };
+    let one = matched_rows().with(&PAIRS, PairSet { pairs: vec![pair] });
     let scores = run(&Tapa, &one, &[], Profile::Paper, 1);
     close(&scores, "tapa_score", 2.0);
     assert!(scores.headline.iter().all(|headline| headline.interval.is_none()));
@@ -196,14 +174,11 @@ pub(in crate::metrics) fn noisy() -> Inputs {
         added: Some(Concept(concepts[row + 1] as u32)),
         removed: (!row.is_multiple_of(3)).then(|| Concept(concepts[row] as u32)),
     };
-    Inputs {
-        codes: Some(Codes::from_dense(&values, 12).unwrap().into()),
-        labels: Some(Annotations::new((0..6).map(|c| format!("c{c}")).collect(), 300, label).unwrap().into()),
-        pairs: Some(
-            PairSet { pairs: (0..299).filter(|&row| concepts[row] != concepts[row + 1]).map(pair).collect() }.into(),
-        ),
-        ..Inputs::default()
-    }
+    let pairs = (0..299).filter(|&row| concepts[row] != concepts[row + 1]).map(pair).collect();
+    Inputs::default()
+        .with(&CODES, Codes::from_dense(&values, 12).unwrap())
+        .with(&LABELS, Annotations::new((0..6).map(|c| format!("c{c}")).collect(), 300, label).unwrap())
+        .with(&PAIRS, PairSet { pairs })
 }
 
 #[test]

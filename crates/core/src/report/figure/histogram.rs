@@ -52,7 +52,7 @@ impl Histogram {
         let middle = |(label, _, values): &(String, usize, Vec<f64>)| {
             let mut sorted = values.clone();
             sorted.sort_by(f64::total_cmp);
-            let median = crate::kernel::statistics::quantile(&sorted, 0.5).map_or("undefined".into(), brief);
+            let median = etalon_kernel::statistics::quantile(&sorted, 0.5).map_or("undefined".into(), brief);
             format!("{label}: {} latents, median {median}", values.len())
         };
         let description = self.series.iter().map(middle).collect::<Vec<_>>().join("; ");

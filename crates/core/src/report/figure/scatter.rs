@@ -3,8 +3,8 @@
 use super::Figure;
 use super::axis::{Frame, Scale, span, widen};
 use super::canvas::{Anchor, Canvas, Ink, text_width};
-use crate::kernel::statistics::pearson;
 use crate::report::words::{brief, shorten};
+use etalon_kernel::statistics::pearson;
 
 /// A figure of named points.
 pub struct Scatter {
@@ -21,7 +21,7 @@ pub struct Scatter {
 }
 
 /// A box that must stay free: left, top, right, bottom.
-type Taken = (f64, f64, f64, f64);
+type Reservation = (f64, f64, f64, f64);
 
 impl Scatter {
     /// Draws it.
@@ -45,7 +45,7 @@ impl Scatter {
         };
         canvas.text((frame.right, 14.0), Anchor::End, 12.0, Ink::Text, &correlation);
         let places: Vec<(f64, f64)> = self.points.iter().map(|p| (across.place(p.2), up.place(p.3))).collect();
-        let mut taken: Vec<Taken> = places.iter().map(|&(x, y)| (x - 5.0, y - 5.0, x + 5.0, y + 5.0)).collect();
+        let mut taken: Vec<Reservation> = places.iter().map(|&(x, y)| (x - 5.0, y - 5.0, x + 5.0, y + 5.0)).collect();
         for (point, &place) in self.points.iter().zip(&places) {
             let hint = format!("{}: {}, {}", point.0, brief(point.2), brief(point.3));
             canvas.mark(place, point.1, 4.5, &hint);
@@ -57,7 +57,7 @@ impl Scatter {
 }
 
 /// Writes a name beside its point where there is room; the pointer reads those that found none.
-fn label(canvas: &mut Canvas, frame: &Frame, taken: &mut Vec<Taken>, (x, y): (f64, f64), text: &str) {
+fn label(canvas: &mut Canvas, frame: &Frame, taken: &mut Vec<Reservation>, (x, y): (f64, f64), text: &str) {
     let width = text_width(text, 11.0);
     let tries = [
         (x + 8.0, y + 4.0, Anchor::Start, x + 8.0),

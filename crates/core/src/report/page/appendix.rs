@@ -50,6 +50,7 @@ impl Content<'_> {
                         }
                     }
                 }))
+                @if !gathered.superseded.is_empty() { (self.superseded()) }
                 details {
                     summary { "Inputs by hash" }
                     @for (measure, set, stored) in &runs {
@@ -60,6 +61,28 @@ impl Content<'_> {
                                 dt { (tidy(role)) } dd { code { (tidy(hash)) } }
                             }
                             @for (name, value) in &stored.about { dt { (tidy(name)) } dd { (tidy(&setting(value))) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Results that no number of this report comes from.
+    fn superseded(&self) -> Markup {
+        let gathered = &self.gathered;
+        html! {
+            details {
+                summary { "Superseded results (" (gathered.superseded.len()) ")" }
+                p {
+                    "Their name and measure have newer results from other inputs. No number, figure or mean of this report "
+                    "uses them."
+                }
+                ul {
+                    @for (measure, set, stored) in &gathered.superseded {
+                        li {
+                            (gathered.measures[*measure].title) ", " (gathered.sets[*set].label)
+                            ", seed " (stored.result.recipe.seed) ": " code { (tidy(&stored.id)) }
                         }
                     }
                 }

@@ -46,8 +46,8 @@ impl Content<'_> {
                 p {
                     "A measure is worth as much as the differences that it can show. Read each number beside the numbers of the "
                     "untrained and random input sets, if there are any: a measure that does not tell them from trained ones says "
-                    "little. Behind every number stands its 95 % interval; two numbers whose intervals overlap may differ by "
-                    "chance."
+                    "little. Behind every number stands its 95 % interval. Two numbers may differ by chance if the 95 % "
+                    "interval of their difference contains 0; it is taken unit by unit where both are about the same units."
                 }
                 @if !known.is_empty() {
                     dl.sets {

@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 
 use super::super::figure::COLOURS;
-use super::super::gather::{Cell, headline};
-use super::super::plots::{concept_table, label, label_column, main_rows, score_column};
-use super::super::standing::{Standing, detectable};
+use super::super::gather::headline;
+use super::super::plots::{concept_table, label, label_column, score_column};
+use super::super::significance::{Significance, detectable};
 use super::super::words::{UNDEFINED, plain, short, tidy};
 use super::{Content, scrolling};
 use crate::metrics::Card;
-use crate::results::{Cells, Stored, Table};
+use crate::results::{Aggregate, Cells, Stored, Table, main_rows};
 
 /// How many concepts are shown at each end.
 const EXTREMES: usize = 5;
@@ -47,13 +47,12 @@ impl Content<'_> {
     /// Every headline number of every run.
     fn runs(&self, measure: usize) -> Markup {
         let about = &self.gathered.measures[measure];
-        let main: Vec<Option<Cell>> =
-            (0..self.gathered.sets.len()).map(|set| self.gathered.main(measure, set)).collect();
+        let smallest = about.keys.first().zip(self.gathered.comparison(measure)).and_then(|(key, column)| {
+            detectable(column, about.better(key), self.pinned).map(|smallest| (key, smallest))
+        });
         let label = format!("{}: every number by input set and seed", about.title);
         let cell = |stored: &Stored, key: &str, set: usize| {
-            let found = headline(stored, key);
-            let cell = found.map(|h| Cell { value: h.value, interval: h.interval, n: h.n, runs: 1 });
-            self.cell(cell, Standing::Apart, measure, set)
+            self.cell(headline(stored, key).map(Aggregate::of_run), Significance::Apart, measure, set)
         };
         html! {
             (scrolling(&label, html! {
@@ -79,10 +78,10 @@ impl Content<'_> {
                     }
                 }
             }))
-            @if let (Some(key), Some(width)) = (about.keys.first(), detectable(&main)) {
+            @if let Some((key, smallest)) = smallest {
                 p.quiet {
-                    "Differences of " code { (tidy(key)) } " below about " (short(width))
-                    " (the usual width of an interval) cannot be told from noise here."
+                    "Differences of " code { (tidy(key)) } " below about " (short(smallest))
+                    " (half of the usual 95 % interval of a difference) cannot be told from noise here."
                 }
             }
         }

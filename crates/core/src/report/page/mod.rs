@@ -14,7 +14,7 @@ use super::figure::Figure;
 use super::gather::Gathered;
 use super::plots::Album;
 use super::words::tidy;
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 use crate::results::Stored;
 
 /// How a page is made.
@@ -57,7 +57,7 @@ pub fn page(title: &str, results: &[Stored], options: &Options) -> Result<String
             let place = sets.iter().position(|set| set.label == *name || set.name == *name);
             Some(place.ok_or_else(|| {
                 let known: Vec<&str> = sets.iter().map(|set| set.label.as_str()).collect();
-                Complaint::new("there is no input set of the name that others shall be compared with")
+                InputError::new("there is no input set of the name that others shall be compared with")
                     .expected(if known.is_empty() { "no results, so no names".into() } else { known.join(", ") })
                     .found(format!("`{}`", tidy(name)))
             })?)

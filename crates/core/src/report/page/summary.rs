@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::super::gather::Cell;
-use super::super::standing::{Standing, standings};
+use super::super::significance::{Significance, significances};
 use super::super::words::{UNDEFINED, interval, plain, short, tidy};
 use super::{Content, scrolling};
 use crate::metrics::Better;
+use crate::results::Aggregate;
 
 /// How many measures stand side by side before a second table begins, so that the page can be printed.
 const COLUMNS: usize = 6;
@@ -40,15 +40,13 @@ impl Content<'_> {
             .into_iter()
             .filter(|name| gathered.sets.iter().any(|set| set.numbers.contains_key(*name)))
             .collect();
-        let columns: Vec<(Vec<Option<Cell>>, Vec<Standing>)> = measures
+        let columns: Vec<Vec<Significance>> = measures
             .iter()
             .map(|&measure| {
-                let cells: Vec<Option<Cell>> =
-                    (0..gathered.sets.len()).map(|set| gathered.main(measure, set)).collect();
                 let about = &gathered.measures[measure];
                 let better = about.keys.first().map_or(Better::Neither, |key| about.better(key));
-                let standings = standings(&cells, better, self.pinned);
-                (cells, standings)
+                let column = gathered.comparison(measure);
+                column.map_or_else(Vec::new, |column| significances(column, better, self.pinned))
             })
             .collect();
         let groups = gathered.sets.iter().any(|set| set.group.is_some());
@@ -79,8 +77,9 @@ impl Content<'_> {
                             @for name in &known {
                                 td.number { (about.numbers.get(*name).map_or(String::new(), |value| plain(*value))) }
                             }
-                            @for ((cells, standings), &measure) in columns.iter().zip(measures) {
-                                (self.cell(cells[set], standings[set], measure, set))
+                            @for (significances, &measure) in columns.iter().zip(measures) {
+                                @let significance = significances.get(set).copied().unwrap_or(Significance::Apart);
+                                (self.cell(gathered.main(measure, set), significance, measure, set))
                             }
                         }
                     }
@@ -90,13 +89,19 @@ impl Content<'_> {
     }
 
     /// A value with its mark, interval and count.
-    pub(super) fn cell(&self, cell: Option<Cell>, standing: Standing, measure: usize, set: usize) -> Markup {
+    pub(super) fn cell(
+        &self,
+        cell: Option<Aggregate>,
+        significance: Significance,
+        measure: usize,
+        set: usize,
+    ) -> Markup {
         let Some(cell) = cell else { return html! { td.number.missing { span.hidden { "not measured" } } } };
         let Some(value) = cell.value else { return html! { td.number { (self.undefined(measure, set)) } } };
-        let (class, mark, spoken) = match standing {
-            Standing::Best => ("best", "★", "best"),
-            Standing::Unclear => ("unclear", "≈", "within noise"),
-            Standing::Apart => ("", "", ""),
+        let (class, mark, spoken) = match significance {
+            Significance::Best => ("best", "★", "best"),
+            Significance::WithinNoise => ("unclear", "≈", "within noise"),
+            Significance::Apart => ("", "", ""),
         };
         html! {
             td.number.(class) {
@@ -130,12 +135,12 @@ impl Content<'_> {
                 li { span.best { span.mark aria-hidden="true" { "★" } "best" } " of its column" }
                 li {
                     span.unclear { span.mark aria-hidden="true" { "≈" } "grey" }
-                    ": its interval overlaps that of " (against) ", so these data cannot tell the two apart"
+                    ": the 95 % interval of its difference to " (against) " contains 0, so these data cannot tell the two apart"
                 }
                 li { (UNDEFINED) " undefined; the small number leads to the note that says why" }
                 li { "empty: not measured" }
                 li { "low–high: 95 % interval; n: how many things the number is an average of" }
-                li { "several runs: the mean, and an interval from the lowest lower end to the highest upper end" }
+                li { "several runs: the mean over seeds; the interval holds the noise of units and, by Student's t, of seeds" }
                 @if self.beside { li { "All numbers: " a href="results.csv" { "results.csv" } } }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::super::figure::{Figure, Heat, Scatter};
 use super::super::gather::Gathered;
-use crate::kernel::statistics::pearson;
+use etalon_kernel::statistics::pearson;
 
 /// How many pairs of measures get a figure of their own, beside those with the truth.
 const PAIRS: usize = 6;

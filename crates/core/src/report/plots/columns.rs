@@ -41,19 +41,10 @@ pub fn label(table: &Table, row: usize) -> String {
     named.map_or_else(|| format!("{} {row}", tidy(&table.axis)), |name| tidy(name))
 }
 
-/// The rows of the headline: all, or those of the first strategy where a table repeats its rows by strategy.
-pub fn main_rows(table: &Table) -> Vec<usize> {
-    match table.column("strategy") {
-        Some(Cells::Text(names)) if table.axis != "strategy" => {
-            (0..table.rows()).filter(|&row| names.get(row) == names.first()).collect()
-        }
-        _ => (0..table.rows()).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::main_rows;
 
     #[test]
     fn only_the_first_strategy_is_shown() {

@@ -2,7 +2,8 @@
 
 use super::super::figure::{Dots, Figure, Lines, Point, Series};
 use super::super::gather::Gathered;
-use super::columns::{concept_table, label, main_rows, score_column};
+use super::columns::{concept_table, label, score_column};
+use crate::results::main_rows;
 
 /// How many concepts are shown by name.
 const NAMED: usize = 40;

@@ -9,7 +9,7 @@ mod steps;
 mod strategies;
 mod trends;
 
-pub use columns::{concept_table, label, label_column, main_rows, score_column};
+pub use columns::{concept_table, label, label_column, score_column};
 
 use std::collections::BTreeSet;
 

@@ -23,7 +23,7 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
         let group = |&measure: &usize| {
             let about = &gathered.measures[measure];
             let bar = |(_, sets): &(String, Vec<usize>)| {
-                let cell = gathered.cell(measure, sets, about.keys.first()?)?;
+                let cell = gathered.mean(measure, sets, about.keys.first()?)?;
                 Some(Bar { value: cell.value, interval: cell.interval })
             };
             (about.title.clone(), conditions.iter().map(bar).collect())
@@ -47,7 +47,7 @@ pub fn caption(gathered: &Gathered<'_>) -> String {
     let (sets, shown) = (gathered.sets.len(), conditions(gathered));
     let bars = match () {
         () if shown.iter().any(|(_, members)| members.len() > 1) => {
-            "Bars are the means of groups of input sets, the thin lines span the intervals of all their members".into()
+            "Bars are the means of groups of input sets, the thin lines the 95 % intervals of these means".into()
         }
         () if shown.len() < sets => {
             format!("Bars are the first {} of {sets} input sets, the thin lines their 95 % intervals", shown.len())

@@ -46,7 +46,7 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
             }
         }
         let point = |(x, sets): &(f64, Vec<usize>)| {
-            let cell = gathered.cell(measure, sets, key)?;
+            let cell = gathered.mean(measure, sets, key)?;
             Some(Point { x: *x, y: cell.value?, interval: cell.interval })
         };
         let mut points: Vec<Point> = places.values().filter_map(point).collect();

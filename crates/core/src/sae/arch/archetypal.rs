@@ -1,14 +1,60 @@
 //! Relaxed archetypal dictionaries: directions that stay close to mixtures of real activations.
 
-use super::{Arch, ArchCard, Form, Objective, Rules, jumprelu, refuse, topk};
+use super::l1::SPARSITY_WARMUP;
+use super::threshold::THRESHOLD;
+use super::topk::K_ANNEAL;
+use super::{Arch, ArchCard, jumprelu, refuse, topk};
 use crate::error::Result;
-use crate::sae::train::{Constraint, Preset, Settings};
+use crate::sae::param::{Param, ParamValue};
+use crate::sae::preset::Preset;
+use crate::sae::train::{Constraint, Form, Mixtures, Objective, Radius, Rules, Settings};
 
 /// TopK with archetypal directions.
 pub struct ArchetypalTopK;
 
 /// JumpReLU with archetypal directions.
 pub struct ArchetypalJumpRelu;
+
+/// How many candidate points there are.
+pub static CANDIDATES: Param<usize> =
+    Param::new(["candidates", "candidates", "N", "Candidate points of directions; 0 for one per latent"], |_| 0);
+
+/// How many candidates a direction mixes.
+pub static NEIGHBOURS: Param<usize> =
+    Param::new(["neighbours", "neighbours", "N", "Candidates that one direction may mix"], |_| 32);
+
+/// How far directions may leave the hull of their candidates.
+pub static RADIUS: Param<Radius> = Param::new(
+    ["radius", "radius", "SHARE", "How far a direction may leave the hull, in mean lengths of the candidates"],
+    |preset| match preset {
+        Preset::Blindspots => Radius::Absolute(1.0),
+        _ => Radius::Relative(0.1),
+    },
+);
+
+/// Whether directions share a factor.
+pub static MULTIPLIER: Param<bool> =
+    Param::of_presets(["multiplier", "All directions are multiplied by one number that is learnt"], |preset| {
+        preset == Preset::Blindspots
+    });
+
+/// Users give it in mean lengths of the candidates.
+impl ParamValue for Radius {
+    fn describe() -> &'static str {
+        "a number from 0"
+    }
+
+    fn parse(text: &str) -> Option<Radius> {
+        text.parse().ok().map(Radius::Relative)
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            Radius::Relative(share) => share.to_string(),
+            Radius::Absolute(radius) => format!("{radius} in units of the data"),
+        }
+    }
+}
 
 static TOPK: ArchCard = ArchCard {
     name: "ra_topk",
@@ -27,6 +73,7 @@ static TOPK: ArchCard = ArchCard {
     defaults: "k 32, one candidate per latent, 32 neighbours per direction, radius 0.1 of the mean ‖C‖, m fixed at 0; the rest \
                as topk. (The radius of overcomplete, 1, is in units of the data: 3.6 % of the length of standardised rows of \
                width 768, all of the length of unit rows)",
+    params: &[&CANDIDATES, &NEIGHBOURS, &RADIUS, &MULTIPLIER, &K_ANNEAL, &THRESHOLD],
     presets: "blindspots: k 5, radius 1 in units of the data, m learnt, encoder Xavier-uniform, AdamW (0.9, 0.999) with decay \
               1e-5 of all weights, linear warm-up over 5 % of the steps, then a cosine from 5e-4 to 1e-6, errors averaged over \
               features too, no auxiliary loss; instead − 1e-5 · mean over rows and latents of the pre-activations of latents \
@@ -45,6 +92,18 @@ static JUMPRELU: ArchCard = ArchCard {
     initialisation: "as ra_topk; θ = 0.001",
     constraint: "as ra_topk",
     defaults: "directions as ra_topk, the rest as jumprelu",
+    params: &[
+        &CANDIDATES,
+        &NEIGHBOURS,
+        &RADIUS,
+        &MULTIPLIER,
+        &jumprelu::PENALTY,
+        &SPARSITY_WARMUP,
+        &jumprelu::TARGET_L0,
+        &jumprelu::BANDWIDTH,
+        &jumprelu::JUMP,
+        &jumprelu::INITIAL_THRESHOLD,
+    ],
     presets: "blindspots: directions, optimiser and reanimation as ra_topk. overcomplete divides the pseudo-derivative of θ by \
               the bandwidth twice (a thousand times too large at 0.001) and learns log θ; here it is divided once, and θ is \
               learnt itself\n\
@@ -53,15 +112,21 @@ static JUMPRELU: ArchCard = ArchCard {
 };
 
 /// Archetypal directions have their own constraint, and no bias to start from.
-fn settings(settings: Settings) -> Settings {
+fn free(settings: Settings) -> Settings {
     Settings { constraint: Constraint::Free, median: false, ..settings }
 }
 
 fn rules(settings: &Settings, rules: Rules) -> Result<Rules> {
-    if settings.neighbours == 0 {
-        refuse("archetypal directions need candidates to mix", "1 neighbour or more", settings.neighbours)?;
+    let (neighbours, radius) = (settings.get(&NEIGHBOURS)?, settings.get(&RADIUS)?);
+    if neighbours == 0 {
+        refuse("archetypal directions need candidates to mix", "1 neighbour or more", neighbours)?;
     }
-    Ok(Rules { form: Form::Archetypal, biased: false, centred: false, ..rules })
+    if !radius.number().is_finite() || radius.number() < 0.0 {
+        refuse("the relaxation of archetypal directions is out of range", "a number from 0", radius.number())?;
+    }
+    let (candidates, multiplier) = (settings.get(&CANDIDATES)?, settings.get(&MULTIPLIER)?);
+    let form = Form::Archetypal(Mixtures { candidates, neighbours, radius, multiplier });
+    Ok(Rules { form, biased: false, centred: false, ..rules })
 }
 
 impl Arch for ArchetypalTopK {
@@ -70,13 +135,10 @@ impl Arch for ArchetypalTopK {
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        settings(topk::settings(TOPK.name, preset, width, latents))
-    }
-
-    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
-        topk::check(settings)?;
-        let rules = rules(settings, topk::rules(settings))?;
-        Ok(Box::new(topk::Live::new(rules, settings)))
+        let objective = |settings: &Settings| -> Result<Box<dyn Objective>> {
+            Ok(Box::new(topk::TopKObjective::new(rules(settings, topk::rules(settings))?, settings)?))
+        };
+        free(topk::settings(&TOPK, objective, preset, width, latents))
     }
 }
 
@@ -86,12 +148,9 @@ impl Arch for ArchetypalJumpRelu {
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        settings(jumprelu::settings(JUMPRELU.name, preset, width, latents))
-    }
-
-    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
-        jumprelu::check(settings)?;
-        let rules = rules(settings, jumprelu::rules(settings))?;
-        Ok(Box::new(jumprelu::Live::new(rules, settings)))
+        let objective = |settings: &Settings| -> Result<Box<dyn Objective>> {
+            Ok(Box::new(jumprelu::JumpReluObjective::new(rules(settings, jumprelu::rules(settings)?)?, settings)?))
+        };
+        free(jumprelu::settings(&JUMPRELU, objective, preset, width, latents))
     }
 }

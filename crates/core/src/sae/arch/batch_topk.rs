@@ -1,10 +1,12 @@
 //! BatchTopK: k latents per row on average, over the batch.
 
-use super::threshold::Running;
-use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Selection, Terms, scaled, topk};
+use super::threshold::{Running, THRESHOLD};
+use super::topk::{K_ANNEAL, Kept};
+use super::{Arch, ArchCard, scaled, topk};
 use crate::error::Result;
-use crate::sae::Activation;
-use crate::sae::train::{Preset, Settings};
+use crate::sae::activation::Activation;
+use crate::sae::preset::Preset;
+use crate::sae::train::{Batch, Column, Objective, Row, Rules, Selection, Settings, Terms};
 
 /// BatchTopK.
 pub struct BatchTopK;
@@ -17,6 +19,7 @@ static CARD: ArchCard = ArchCard {
     initialisation: "as topk",
     constraint: "as topk",
     defaults: "as topk; θ is a running mean (0.999) of the smallest code kept, its start corrected",
+    params: &[&K_ANNEAL, &THRESHOLD],
     presets: "dictionary-learning: θ from step 1001, first value assigned\n\
               sae-concept-eval: θ starts at 0 with 0.99 and is biased towards it (validation does not move it here); the rest as \
               topk\n\
@@ -31,36 +34,36 @@ impl Arch for BatchTopK {
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        topk::settings(CARD.name, preset, width, latents)
-    }
-
-    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
-        topk::check(settings)?;
-        let rules = Rules { auxiliary: true, ..Rules::plain(settings.latents) };
-        Ok(Box::new(Live::new(rules, settings)))
+        topk::settings(&CARD, objective, preset, width, latents)
     }
 }
 
-/// Also the live part of nested dictionaries, which differ in their groups only.
-pub(super) struct Live {
+fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+    Ok(Box::new(BatchTopKObjective::new(topk::rules(settings), settings)?))
+}
+
+/// Also the objective of nested dictionaries, which differ in their groups only.
+pub(super) struct BatchTopKObjective {
     rules: Rules,
-    settings: Settings,
+    kept: Kept,
+    auxiliary: f64,
     threshold: Running,
 }
 
-impl Live {
-    pub fn new(rules: Rules, settings: &Settings) -> Live {
-        Live { rules, settings: settings.clone(), threshold: Running::new(settings.threshold) }
+impl BatchTopKObjective {
+    pub fn new(rules: Rules, settings: &Settings) -> Result<BatchTopKObjective> {
+        let threshold = Running::new(settings.get(&THRESHOLD)?);
+        Ok(BatchTopKObjective { rules, kept: Kept::of(settings)?, auxiliary: settings.auxiliary, threshold })
     }
 }
 
-impl Objective for Live {
+impl Objective for BatchTopKObjective {
     fn rules(&self) -> &Rules {
         &self.rules
     }
 
     fn selection(&self, step: u64) -> Selection {
-        Selection::PerBatch(self.settings.k_at(step).min(self.settings.latents))
+        Selection::PerBatch(self.kept.at(step).min(self.kept.latents))
     }
 
     /// The smallest code of the row.
@@ -74,7 +77,7 @@ impl Objective for Live {
         self.threshold.add(batch.step, smallest.is_finite().then_some(smallest));
         let weighted: Vec<f64> =
             batch.squared_errors.iter().zip(&self.rules.group_weights).map(|(e, &w)| e * f64::from(w)).collect();
-        topk::terms(batch, weighted.iter().sum(), self.settings.auxiliary)
+        topk::terms(batch, weighted.iter().sum(), self.auxiliary)
     }
 
     fn backward(&self, column: &mut Column<'_>) {
@@ -92,6 +95,6 @@ impl Objective for Live {
     fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation) {
         // Without a step that counts there is no threshold yet: every positive value stays.
         let threshold = self.threshold.value().unwrap_or(0.0).max(0.0) * unit;
-        (scaled(scalars, 0, 1, unit), Activation::Threshold(vec![threshold; self.settings.latents]))
+        (scaled(scalars, 0, 1, unit), Activation::Threshold(vec![threshold; self.kept.latents]))
     }
 }

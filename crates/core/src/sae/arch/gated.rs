@@ -1,9 +1,11 @@
 //! Gated: one half decides whether a latent fires, the other how strongly.
 
-use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Scalar, Selection, Terms, scaled};
+use super::l1::{PENALTY, Penalty, SPARSITY_WARMUP};
+use super::{Arch, ArchCard, follow, scaled};
 use crate::error::Result;
-use crate::sae::Activation;
-use crate::sae::train::{Preset, Settings};
+use crate::sae::activation::Activation;
+use crate::sae::preset::Preset;
+use crate::sae::train::{Batch, Column, Objective, Row, Rules, Scalar, Selection, Settings, Terms};
 
 /// Gated.
 pub struct Gated;
@@ -17,6 +19,7 @@ static CARD: ArchCard = ArchCard {
     initialisation: "random unit directions, encoder their copy, biases and r 0",
     constraint: "unit directions: gradient projected, directions renormalised",
     defaults: "l1 0.1, lr 0.00005, Adam's first decay 0, warmup 1000, sparsity warmup 2000, no clipping",
+    params: &[&PENALTY, &SPARSITY_WARMUP],
     presets: "saelens: directions start with length 0.1 and are not constrained. Not reproduced: the penalty times the length of \
               directions, and the decoder of the last term, which learns there\n\
               sae-concept-eval: it has no such dictionary; its optimiser, start and standardised rows\n\
@@ -36,19 +39,19 @@ impl Arch for Gated {
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        let settings = Settings::new(CARD.name, width, latents).follow(preset);
+        let settings = follow(Settings::new(CARD.name, objective, width, latents), preset, &CARD);
         Settings { rate: 5e-5, betas: (0.0, 0.999), ..settings }
-    }
-
-    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
-        let rules = Rules { scalars: &SCALARS, gates: true, ..Rules::plain(settings.latents) };
-        Ok(Box::new(Live { rules, penalty: settings.penalty, pull: 0.0 }))
     }
 }
 
-struct Live {
+fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+    let rules = Rules { scalars: SCALARS.to_vec(), gates: true, ..Rules::plain(settings.latents) };
+    Ok(Box::new(GatedObjective { rules, penalty: Penalty::of(settings)?, pull: 0.0 }))
+}
+
+struct GatedObjective {
     rules: Rules,
-    penalty: f64,
+    penalty: Penalty,
     /// The penalty's derivative by a gate, in this step.
     pull: f32,
 }
@@ -58,7 +61,7 @@ fn magnitude(scalars: &[f32], value: f32) -> f32 {
     scalars[2].exp() * (value - scalars[0]) + scalars[1]
 }
 
-impl Objective for Live {
+impl Objective for GatedObjective {
     fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -77,7 +80,7 @@ impl Objective for Live {
 
     fn settle(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, sparsity) = (batch.squared_errors[0], batch.mean(0));
-        let weight = self.penalty * batch.sparsity;
+        let weight = self.penalty.at(batch.step);
         self.pull = (weight / batch.rows.len() as f64) as f32;
         let total = error + weight * sparsity + batch.gate_error;
         vec![("loss", total), ("squared_error", error), ("sparsity", sparsity), ("gate_error", batch.gate_error)]

@@ -1,12 +1,82 @@
 //! JumpReLU: a learnt threshold per latent, with pseudo-derivatives in a window around it.
 
-use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Scalar, Selection, Terms, refuse, scaled};
+use serde::{Deserialize, Serialize};
+
+use super::l1::{Penalty, SPARSITY_WARMUP};
+use super::{Arch, ArchCard, follow, refuse, scaled};
 use crate::error::Result;
-use crate::sae::Activation;
-use crate::sae::train::{Jump, Preset, Settings};
+use crate::sae::activation::Activation;
+use crate::sae::param::{Param, ParamValue};
+use crate::sae::preset::Preset;
+use crate::sae::train::{Batch, Column, NewObjective, Objective, Row, Rules, Scalar, Selection, Settings, Terms};
 
 /// JumpReLU.
 pub struct JumpRelu;
+
+/// What the penalty weighs here.
+pub(super) static PENALTY: Param<f64> =
+    Param::new(["penalty", "l1", "WEIGHT", "Weight of the sparsity penalty"], |preset| match preset {
+        Preset::SaeConceptEval | Preset::Saelens => 0.001,
+        _ => 1.0,
+    });
+
+/// What the penalty aims at.
+pub static TARGET_L0: Param<f64> =
+    Param::new(["target_l0", "target-l0", "N", "Active latents per row to aim at"], |_| 20.0);
+
+/// Where thresholds learn.
+pub static BANDWIDTH: Param<f32> =
+    Param::new(["bandwidth", "bandwidth", "WIDTH", "Width of the window around thresholds"], |preset| match preset {
+        Preset::Saelens => 0.05,
+        _ => 0.001,
+    });
+
+/// How thresholds learn.
+pub static JUMP: Param<Jump> =
+    Param::of_presets(["jump", "How thresholds learn, and what is penalised"], |preset| match preset {
+        Preset::SaeConceptEval => Jump::Logarithm,
+        Preset::Saelens => Jump::Step,
+        _ => Jump::Target,
+    });
+
+/// Where thresholds start.
+pub static INITIAL_THRESHOLD: Param<f32> =
+    Param::of_presets(["initial_threshold", "Threshold before training"], |preset| match preset {
+        Preset::SaeConceptEval => 1.0,
+        Preset::Saelens => 0.01,
+        _ => 0.001,
+    });
+
+/// How JumpReLU learns its thresholds, and what it penalises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Jump {
+    /// The threshold itself; the squared relative distance of L0 from its target.
+    Target,
+    /// The logarithm of the threshold, by the pseudo-derivatives of the threshold; the mean L0.
+    Logarithm,
+    /// The threshold itself; the mean L0, whose pseudo-derivative looks at pre-activations instead of codes.
+    Step,
+}
+
+impl ParamValue for Jump {
+    fn describe() -> &'static str {
+        "target, logarithm or step"
+    }
+
+    fn parse(text: &str) -> Option<Jump> {
+        [Jump::Target, Jump::Logarithm, Jump::Step].into_iter().find(|jump| jump.to_text() == text)
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            Jump::Target => "target",
+            Jump::Logarithm => "logarithm",
+            Jump::Step => "step",
+        }
+        .into()
+    }
+}
 
 static CARD: ArchCard = ArchCard {
     name: "jumprelu",
@@ -17,6 +87,7 @@ static CARD: ArchCard = ArchCard {
     initialisation: "random unit directions, encoder their copy, biases 0, θ = 0.001",
     constraint: "unit directions: gradient projected, gradients cut to global length 1, directions renormalised",
     defaults: "target-l0 20, λ 1, bandwidth ε 0.001, lr 0.00007, Adam's first decay 0, warmup 1000, sparsity warmup 2000",
+    params: &[&PENALTY, &SPARSITY_WARMUP, &TARGET_L0, &BANDWIDTH, &JUMP, &INITIAL_THRESHOLD],
     presets: "sae-concept-eval: θ = e^τ with τ = 0 at the start; τ learns by the pseudo-derivatives of θ, without the factor θ that \
               the chain rule would add, as there; the penalty is λ = 0.001 times the mean L0, at once; rows are standardised, \
               b_e is used; start, lr 0.0005, ε 6.25e-10 and unit directions before the step as topk\n\
@@ -27,33 +98,30 @@ static CARD: ArchCard = ArchCard {
     source: "Rajamanoharan et al. 2024, Jumping ahead; dictionary_learning for the target L0",
 };
 
-/// The number before training is a setting.
-const SCALARS: [Scalar; 2] =
-    [Scalar { name: "encoder_bias", initial: 0.0 }, Scalar { name: "threshold", initial: 0.0 }];
-
-const LOGARITHMS: [Scalar; 2] =
-    [Scalar { name: "encoder_bias", initial: 0.0 }, Scalar { name: "log_threshold", initial: 0.0 }];
-
 impl Arch for JumpRelu {
     fn card(&self) -> &'static ArchCard {
         &CARD
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        settings(CARD.name, preset, width, latents)
-    }
-
-    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
-        check(settings)?;
-        Ok(Box::new(Live::new(rules(settings), settings)))
+        settings(&CARD, objective, preset, width, latents)
     }
 }
 
+fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+    Ok(Box::new(JumpReluObjective::new(rules(settings)?, settings)?))
+}
+
 /// Settings of architectures with a learnt threshold.
-pub(super) fn settings(arch: &str, preset: Preset, width: usize, latents: usize) -> Settings {
-    let settings = Settings::top_family(arch, width, latents).follow(preset);
-    let penalty = if settings.jump == Jump::Target { 1.0 } else { 0.001 };
-    let settings = Settings { penalty, median: false, ..settings };
+pub(super) fn settings(
+    card: &ArchCard,
+    new_objective: NewObjective,
+    preset: Preset,
+    width: usize,
+    latents: usize,
+) -> Settings {
+    let settings = follow(Settings::top_family(card.name, new_objective, width, latents), preset, card);
+    let settings = Settings { median: false, ..settings };
     match preset {
         Preset::Etalon | Preset::DictionaryLearning => Settings { rate: 7e-5, betas: (0.0, 0.999), ..settings },
         Preset::Saelens => Settings { rate: 3e-4, ..settings },
@@ -61,49 +129,55 @@ pub(super) fn settings(arch: &str, preset: Preset, width: usize, latents: usize)
     }
 }
 
-pub(super) fn check(settings: &Settings) -> Result<()> {
-    if settings.bandwidth.is_nan() || settings.bandwidth <= 0.0 {
-        refuse("the bandwidth of JumpReLU makes no sense", "a number above 0", settings.bandwidth)?;
+pub(super) fn rules(settings: &Settings) -> Result<Rules> {
+    let initial = settings.get(&INITIAL_THRESHOLD)?;
+    if initial.is_nan() || initial <= 0.0 {
+        refuse("the first threshold of JumpReLU is out of range", "a number above 0", initial)?;
     }
-    if settings.target_l0.is_nan() || settings.target_l0 <= 0.0 {
-        refuse("the target L0 makes no sense", "a number above 0", settings.target_l0)?;
-    }
-    if settings.initial_threshold.is_nan() || settings.initial_threshold <= 0.0 {
-        refuse("the first threshold of JumpReLU makes no sense", "a number above 0", settings.initial_threshold)?;
-    }
-    Ok(())
+    let threshold = match settings.get(&JUMP)? {
+        Jump::Logarithm => Scalar { name: "log_threshold", initial: initial.ln() },
+        Jump::Target | Jump::Step => Scalar { name: "threshold", initial },
+    };
+    let scalars = vec![Scalar { name: "encoder_bias", initial: 0.0 }, threshold];
+    Ok(Rules { centred: false, scalars, ..Rules::plain(settings.latents) })
 }
 
-pub(super) fn rules(settings: &Settings) -> Rules {
-    let scalars = if settings.jump == Jump::Logarithm { &LOGARITHMS } else { &SCALARS };
-    Rules { centred: false, scalars, ..Rules::plain(settings.latents) }
-}
-
-/// Also the live part of archetypal dictionaries, which differ in their directions only.
-pub(super) struct Live {
+/// Also the objective of archetypal dictionaries, which differ in their directions only.
+pub(super) struct JumpReluObjective {
     rules: Rules,
-    settings: Settings,
+    penalty: Penalty,
+    target: f64,
+    bandwidth: f32,
+    jump: Jump,
     /// The penalty's derivative by whether one latent fires in one row, in this step.
     pull: f64,
 }
 
-impl Live {
-    pub fn new(rules: Rules, settings: &Settings) -> Live {
-        Live { rules, settings: settings.clone(), pull: 0.0 }
+impl JumpReluObjective {
+    pub fn new(rules: Rules, settings: &Settings) -> Result<JumpReluObjective> {
+        let (bandwidth, target) = (settings.get(&BANDWIDTH)?, settings.get(&TARGET_L0)?);
+        if bandwidth.is_nan() || bandwidth <= 0.0 {
+            refuse("the bandwidth of JumpReLU is out of range", "a number above 0", bandwidth)?;
+        }
+        if target.is_nan() || target <= 0.0 {
+            refuse("the target L0 is out of range", "a number above 0", target)?;
+        }
+        let (penalty, jump) = (Penalty::of(settings)?, settings.get(&JUMP)?);
+        Ok(JumpReluObjective { rules, penalty, target, bandwidth, jump, pull: 0.0 })
     }
 
     /// The threshold of a latent.
     fn threshold(&self, scalars: &[f32]) -> f32 {
-        if self.settings.jump == Jump::Logarithm { scalars[1].exp() } else { scalars[1] }
+        if self.jump == Jump::Logarithm { scalars[1].exp() } else { scalars[1] }
     }
 
     /// Whether something lies in the window around a threshold.
     fn near(&self, value: f32, threshold: f32) -> bool {
-        ((value - threshold) / self.settings.bandwidth).abs() < 0.5
+        ((value - threshold) / self.bandwidth).abs() < 0.5
     }
 }
 
-impl Objective for Live {
+impl Objective for JumpReluObjective {
     fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -113,7 +187,7 @@ impl Objective for Live {
     }
 
     fn floor(&self, scalars: &[f32]) -> f32 {
-        self.threshold(scalars) - self.settings.bandwidth / 2.0
+        self.threshold(scalars) - self.bandwidth / 2.0
     }
 
     fn code(&self, scalars: &[f32], value: f32) -> f32 {
@@ -127,8 +201,8 @@ impl Objective for Live {
 
     fn settle(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, l0) = (batch.squared_errors[0], batch.mean(0));
-        let (weight, target) = (self.settings.penalty * batch.sparsity, self.settings.target_l0);
-        if self.settings.jump != Jump::Target {
+        let (weight, target) = (self.penalty.at(batch.step), self.target);
+        if self.jump != Jump::Target {
             self.pull = weight / batch.rows.len() as f64;
             return vec![("loss", error + weight * l0), ("squared_error", error), ("sparsity", l0)];
         }
@@ -138,8 +212,8 @@ impl Objective for Live {
     }
 
     fn backward(&self, column: &mut Column<'_>) {
-        let (threshold, bandwidth) = (self.threshold(column.scalars), f64::from(self.settings.bandwidth));
-        let codes_only = self.settings.jump != Jump::Step;
+        let (threshold, bandwidth) = (self.threshold(column.scalars), f64::from(self.bandwidth));
+        let codes_only = self.jump != Jump::Step;
         let (mut jump, mut fires, mut near) = (0.0f64, 0, 0);
         for (slope, &value) in column.slopes.iter_mut().zip(column.values) {
             let inside = self.near(value, threshold);

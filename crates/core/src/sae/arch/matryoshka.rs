@@ -1,11 +1,31 @@
 //! Matryoshka: nested dictionaries, each a prefix of the next, trained together with BatchTopK.
 
-use super::{Arch, ArchCard, Objective, Rules, batch_topk, refuse, topk};
+use super::batch_topk::BatchTopKObjective;
+use super::threshold::THRESHOLD;
+use super::topk::K_ANNEAL;
+use super::{Arch, ArchCard, refuse, topk};
 use crate::error::Result;
-use crate::sae::train::{Preset, Settings};
+use crate::sae::param::Param;
+use crate::sae::preset::Preset;
+use crate::sae::train::{Objective, Rules, Settings};
 
 /// Matryoshka BatchTopK.
 pub struct Matryoshka;
+
+/// How large the nested groups are.
+pub static GROUPS: Param<Vec<f64>> =
+    Param::new(["groups", "groups", "SHARE[,SHARE..]", "Shares of the latents in the nested groups"], |preset| {
+        match preset {
+            Preset::SaeConceptEval => [1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(|size| size / 63.0).to_vec(),
+            _ => vec![1.0 / 32.0, 1.0 / 16.0, 1.0 / 8.0, 1.0 / 4.0, 17.0 / 32.0],
+        }
+    });
+
+/// Whether there is a reconstruction without latents.
+pub static BARE: Param<bool> = Param::of_presets(
+    ["bare", "The bias alone is the first of the nested reconstructions, and all weigh the same"],
+    |preset| preset == Preset::SaeConceptEval,
+);
 
 static CARD: ArchCard = ArchCard {
     name: "matryoshka",
@@ -17,6 +37,7 @@ static CARD: ArchCard = ArchCard {
     initialisation: "as topk",
     constraint: "as topk",
     defaults: "groups 1/32, 1/16, 1/8, 1/4, 17/32 of the latents; the rest as batch_topk",
+    params: &[&GROUPS, &BARE, &K_ANNEAL, &THRESHOLD],
     presets: "sae-concept-eval: groups 1, 2, 4, 8, 16, 32 of 63 parts (its dictionary of nominal size D has 63 D / 32 latents: \
               give --latents that number), the bias alone is one more reconstruction, and all weigh 1/7; the rest as batch_topk\n\
               saelens: w_g = 1 / groups² here, where it sums inner errors and the whole one; the rest as batch_topk\n\
@@ -28,7 +49,7 @@ static CARD: ArchCard = ArchCard {
 fn ends(shares: &[f64], latents: usize) -> Result<Vec<usize>> {
     let whole = shares.iter().sum::<f64>();
     if shares.is_empty() || shares.iter().any(|share| share.is_nan() || *share <= 0.0) || (whole - 1.0).abs() > 1e-6 {
-        refuse("shares of groups make no sense", "positive numbers whose sum is 1", format!("{shares:?}"))?;
+        refuse("the shares of groups are out of range", "positive numbers whose sum is 1", format!("{shares:?}"))?;
     }
     let mut ends = Vec::with_capacity(shares.len());
     let mut end = 0;
@@ -51,21 +72,20 @@ impl Arch for Matryoshka {
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        topk::settings(CARD.name, preset, width, latents)
+        topk::settings(&CARD, objective, preset, width, latents)
     }
+}
 
-    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
-        topk::check(settings)?;
-        let mut groups = ends(&settings.groups, settings.latents)?;
-        let mut weight = 1.0 / (groups.len() * groups.len()) as f32;
-        if settings.bare {
-            groups.insert(0, 0);
-            weight = 1.0 / groups.len() as f32;
-        }
-        let group_weights = vec![weight; groups.len()];
-        let rules = Rules { auxiliary: true, groups, group_weights, ..Rules::plain(settings.latents) };
-        Ok(Box::new(batch_topk::Live::new(rules, settings)))
+fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+    let mut groups = ends(&settings.get(&GROUPS)?, settings.latents)?;
+    let mut weight = 1.0 / (groups.len() * groups.len()) as f32;
+    if settings.get(&BARE)? {
+        groups.insert(0, 0);
+        weight = 1.0 / groups.len() as f32;
     }
+    let group_weights = vec![weight; groups.len()];
+    let rules = Rules { auxiliary: true, groups, group_weights, ..Rules::plain(settings.latents) };
+    Ok(Box::new(BatchTopKObjective::new(rules, settings)?))
 }
 
 #[cfg(test)]

@@ -1,28 +1,45 @@
 //! Architectures: what a dictionary keeps of its pre-activations, and what its training asks for. One file each.
 //!
-//! The engine ([`super::train`]) does everything that costs time: the encoder product, the sparse reconstruction, the
-//! gradients per latent, Adam. An [`Objective`] only says what happens to single numbers, so that every architecture is
-//! as sparse and as fast as the engine.
+//! To add one: write its file, its `mod` line and its entry in [`ARCHS`]. Options of the command line, stored settings and
+//! `etalon archs` follow from its card.
 
 mod archetypal;
 mod batch_topk;
-mod card;
 mod gated;
 mod jumprelu;
+mod l1;
+mod matching_pursuit;
 mod matryoshka;
 mod p_anneal;
-mod pursuit;
 mod relu;
 mod relu_april;
+#[cfg(test)]
+mod tests;
 mod threshold;
 mod topk;
 
-pub use card::ArchCard;
+pub use super::card::ArchCard;
+pub use super::param::{AnyParam, Param, ParamCard, ParamValue};
+pub use jumprelu::Jump;
+pub use threshold::ThresholdRule;
 
-use super::Activation;
 use super::baseline::BASELINES;
-use super::train::{Preset, Settings};
-use crate::error::{Complaint, Result};
+use super::preset::Preset;
+use super::train::Settings;
+use crate::error::{InputError, Result};
+
+/// The parameters of all architectures.
+pub mod params {
+    pub use super::archetypal::{CANDIDATES, MULTIPLIER, NEIGHBOURS, RADIUS};
+    pub use super::jumprelu::{BANDWIDTH, INITIAL_THRESHOLD, JUMP, TARGET_L0};
+    pub use super::l1::{PENALTY, SPARSITY_WARMUP};
+    pub use super::matching_pursuit::SIGNED;
+    pub use super::matryoshka::{BARE, GROUPS};
+    pub use super::p_anneal::{ANNEAL_START, EXPONENT_UPDATES, EXPONENTS, QUEUE, ROOTED};
+    pub use super::relu::PENALISE_LENGTHS;
+    pub use super::threshold::THRESHOLD;
+    pub use super::topk::K_ANNEAL;
+}
 
 /// One architecture.
 pub trait Arch: Send + Sync {
@@ -30,8 +47,6 @@ pub trait Arch: Send + Sync {
     fn card(&self) -> &'static ArchCard;
     /// The settings that a preset means for this architecture, for a dictionary of this size.
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings;
-    /// The live part of one training; refuses settings that make no sense.
-    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>>;
 }
 
 /// Every architecture that can be trained.
@@ -46,7 +61,33 @@ pub const ARCHS: &[&dyn Arch] = &[
     &p_anneal::PAnneal,
     &archetypal::ArchetypalTopK,
     &archetypal::ArchetypalJumpRelu,
-    &pursuit::Pursuit,
+    &matching_pursuit::MpSae,
+];
+
+/// Parameters that version 0.1.0 stored for every architecture: their defaults stay part of all settings, so that recipes
+/// stay the same. A new parameter belongs on the card of its architecture only.
+static FIRST_EDITION: &[&dyn AnyParam] = &[
+    &params::K_ANNEAL,
+    &params::PENALTY,
+    &params::SPARSITY_WARMUP,
+    &params::TARGET_L0,
+    &params::BANDWIDTH,
+    &params::JUMP,
+    &params::INITIAL_THRESHOLD,
+    &params::PENALISE_LENGTHS,
+    &params::GROUPS,
+    &params::BARE,
+    &params::ANNEAL_START,
+    &params::EXPONENTS,
+    &params::EXPONENT_UPDATES,
+    &params::QUEUE,
+    &params::ROOTED,
+    &params::THRESHOLD,
+    &params::CANDIDATES,
+    &params::NEIGHBOURS,
+    &params::RADIUS,
+    &params::MULTIPLIER,
+    &params::SIGNED,
 ];
 
 /// Finds an architecture by its name.
@@ -54,185 +95,41 @@ pub fn find(name: &str) -> Result<&'static dyn Arch> {
     ARCHS.iter().copied().find(|arch| arch.card().name == name).ok_or_else(|| {
         let made = BASELINES.iter().map(|baseline| baseline.card().name);
         let names: Vec<&str> = ARCHS.iter().map(|arch| arch.card().name).chain(made).collect();
-        Complaint::new(format!("there is no architecture `{name}`"))
+        InputError::new(format!("there is no architecture `{name}`"))
             .expected(names.join(", "))
             .advice("`etalon archs` describes them")
             .into()
     })
 }
 
-/// A number that every latent has beside its two directions. The first one is always added to the pre-activation.
-#[derive(Clone, Copy, Debug)]
-pub struct Scalar {
-    /// Its name in a file of tensors.
-    pub name: &'static str,
-    /// What it is before training.
-    pub initial: f32,
+/// A parameter that users may change.
+pub struct ArchOption {
+    /// The parameter, as the first architecture has it.
+    pub param: &'static dyn AnyParam,
+    /// The architectures that have it, each with its own defaults.
+    pub users: Vec<(&'static str, &'static dyn AnyParam)>,
 }
 
-/// What the directions of a dictionary are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// Every direction and every row of the encoder is learnt by itself.
-    Free,
-    /// Directions are convex mixtures of candidate points, and a little beside them; the encoder is free.
-    Archetypal,
-    /// The directions are the encoder too.
-    Tied,
-}
-
-/// What does not change during a training.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    /// What the directions are made of.
-    pub form: Form,
-    /// Whether the decoder's bias is learnt; else it stays 0.
-    pub biased: bool,
-    /// Whether the decoder's bias is taken from the input.
-    pub centred: bool,
-    /// The numbers per latent.
-    pub scalars: &'static [Scalar],
-    /// Where each group of latents ends: one group unless reconstructions are nested.
-    pub groups: Vec<usize>,
-    /// What the error of each nested reconstruction weighs.
-    pub group_weights: Vec<f32>,
-    /// Whether the gates are decoded too, by a decoder that does not learn from it.
-    pub gates: bool,
-    /// Whether dead latents are trained to reconstruct the error.
-    pub auxiliary: bool,
-}
-
-impl Rules {
-    /// One group, a bias per latent, input centred.
-    fn plain(latents: usize) -> Rules {
-        Rules {
-            form: Form::Free,
-            biased: true,
-            centred: true,
-            scalars: &[Scalar { name: "encoder_bias", initial: 0.0 }],
-            groups: vec![latents],
-            group_weights: vec![1.0],
-            gates: false,
-            auxiliary: false,
+/// Every parameter that users may change. A name that several architectures share means the same in all of them.
+pub fn options() -> Vec<ArchOption> {
+    let mut options: Vec<ArchOption> = Vec::new();
+    for card in ARCHS.iter().map(|arch| arch.card()) {
+        for &param in card.params.iter().filter(|param| param.card().option.is_some()) {
+            match options.iter_mut().find(|option| option.param.card().name == param.card().name) {
+                Some(option) => option.users.push((card.name, param)),
+                None => options.push(ArchOption { param, users: vec![(card.name, param)] }),
+            }
         }
     }
+    options
 }
 
-/// Which pre-activations of a batch are kept.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Selection {
-    /// All above the floor of their latent.
-    Above,
-    /// The `k` largest of every row, if they are above the floor.
-    PerRow(usize),
-    /// The `k` largest per row on average, over the batch, if they are above the floor.
-    PerBatch(usize),
-    /// One after the other: the largest product with what the ones before left over.
-    Pursuit(crate::sae::Pursuit),
-}
-
-/// The kept pre-activations of one row, latents ascending.
-#[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
-    /// Pre-activation and latent.
-    pub entries: &'a [(f32, u32)],
-    /// The numbers per latent, one latent after the other.
-    pub scalars: &'a [f32],
-    /// The length of every latent's decoder direction; empty unless [`Objective::wants_norms`].
-    pub norms: &'a [f32],
-}
-
-/// What a forward pass found.
-#[derive(Clone, Copy, Debug)]
-pub struct Batch<'a> {
-    /// The step, from 0.
-    pub step: u64,
-    /// The share of the sparsity penalty that is in force (warm-up).
-    pub sparsity: f64,
-    /// What [`Objective::measure`] said of each row.
-    pub rows: &'a [[f64; 2]],
-    /// The mean squared error of each nested reconstruction, unweighted.
-    pub squared_errors: &'a [f64],
-    /// The mean squared error of the decoded gates.
-    pub gate_error: f64,
-    /// The auxiliary loss, unweighted.
-    pub auxiliary: f64,
-}
-
-impl Batch<'_> {
-    /// The mean of a measurement over the rows.
-    fn mean(&self, which: usize) -> f64 {
-        self.rows.iter().map(|row| row[which]).sum::<f64>() / self.rows.len().max(1) as f64
-    }
-}
-
-/// Named parts of a loss; the whole one is called `loss`.
-pub type Terms = Vec<(&'static str, f64)>;
-
-/// One latent's share of the backward pass.
-#[derive(Debug)]
-pub struct Column<'a> {
-    /// Rows of the batch.
-    pub batch: usize,
-    /// The rows in which the latent was kept.
-    pub rows: &'a [u32],
-    /// Its pre-activations there.
-    pub values: &'a [f32],
-    /// In: the derivative of the error by the code. Out: of the whole loss by the product of encoder and input.
-    pub slopes: &'a mut [f32],
-    /// The derivative of the gates' error by the gate; empty unless gates are decoded.
-    pub gate_slopes: &'a [f32],
-    /// The latent's numbers.
-    pub scalars: &'a [f32],
-    /// Their gradient, to be written; zero before.
-    pub gradient: &'a mut [f32],
-    /// The length of the decoder direction.
-    pub norm: f32,
-    /// The derivative of the loss by that length, to be written; zero before.
-    pub norm_gradient: f32,
-}
-
-impl Column<'_> {
-    /// The sum of the slopes, which is the gradient of a bias added to the product.
-    fn bias_gradient(&self) -> f32 {
-        self.slopes.iter().map(|&slope| f64::from(slope)).sum::<f64>() as f32
-    }
-}
-
-/// The live part of one training.
-pub trait Objective: Send + Sync {
-    /// What does not change.
-    fn rules(&self) -> &Rules;
-    /// Which pre-activations are kept at a step.
-    fn selection(&self, step: u64) -> Selection;
-    /// A pre-activation must exceed this to matter.
-    fn floor(&self, _scalars: &[f32]) -> f32 {
-        0.0
-    }
-    /// The code of a kept pre-activation.
-    fn code(&self, _scalars: &[f32], value: f32) -> f32 {
-        value
-    }
-    /// Whether lengths of decoder directions are needed.
-    fn wants_norms(&self) -> bool {
-        false
-    }
-    /// What the loss needs to know of a row.
-    fn measure(&self, _row: Row<'_>) -> [f64; 2] {
-        [0.0; 2]
-    }
-    /// The terms of the loss; also the place to prepare the backward pass and to move schedules on.
-    fn settle(&mut self, batch: &Batch<'_>) -> Terms;
-    /// Turns the slopes of one latent from codes to pre-activations and adds what the penalty asks for.
-    fn backward(&self, column: &mut Column<'_>);
-    /// The numbers that a resumed training needs.
-    fn save(&self) -> Vec<f64> {
-        Vec::new()
-    }
-    /// Takes them back.
-    fn load(&mut self, _saved: &[f64]) {}
-    /// The encoder's biases and the activation of the finished dictionary, when inputs were divided by `unit`.
-    fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation);
+/// Changes that a preset makes, and the parameters of an architecture with their defaults.
+fn follow(settings: Settings, preset: Preset, card: &ArchCard) -> Settings {
+    let mut settings = settings.follow(preset);
+    settings.params.complete(card.params, preset);
+    settings.params.complete(FIRST_EDITION, preset);
+    settings
 }
 
 /// Biases in the unit of the data.
@@ -242,5 +139,5 @@ fn scaled(scalars: &[f32], which: usize, of: usize, unit: f32) -> Vec<f32> {
 
 /// A complaint about a setting.
 fn refuse(what: &str, expected: &str, found: impl std::fmt::Display) -> Result<()> {
-    Err(Complaint::new(what).expected(expected).found(found).into())
+    Err(InputError::new(what).expected(expected).found(found).into())
 }

@@ -1,12 +1,37 @@
 //! P-anneal: a ReLU whose penalty moves from L1 towards L0.
 
-use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Selection, Terms, refuse, relu, scaled};
+use super::l1::{PENALTY, Penalty, SPARSITY_WARMUP};
+use super::{Arch, ArchCard, refuse, relu, scaled};
 use crate::error::Result;
-use crate::sae::Activation;
-use crate::sae::train::{Preset, Settings};
+use crate::sae::activation::Activation;
+use crate::sae::param::Param;
+use crate::sae::preset::Preset;
+use crate::sae::train::{Batch, Column, Objective, Row, Rules, Selection, Settings, Terms};
 
 /// P-anneal.
 pub struct PAnneal;
+
+/// When the exponent begins to fall.
+pub static ANNEAL_START: Param<u64> =
+    Param::new(["anneal_start", "anneal-start", "N", "Step at which the exponent begins to fall"], |_| 15_000);
+
+/// Where the exponent starts and ends.
+pub static EXPONENTS: Param<(f64, f64)> =
+    Param::new(["exponents", "exponents", "START,END", "First and last exponent"], |_| (1.0, 0.0));
+
+/// How often the exponent moves.
+pub static EXPONENT_UPDATES: Param<usize> =
+    Param::of_presets(["exponent_updates", "How often the exponent moves"], |_| 10);
+
+/// What keeps the penalty's size when the exponent moves.
+pub static QUEUE: Param<usize> = Param::new(
+    ["queue", "queue", "N", "Losses remembered to keep the size of the penalty when the exponent moves"],
+    |_| 10,
+);
+
+/// Whether the penalty has a root.
+pub static ROOTED: Param<bool> =
+    Param::of_presets(["rooted", "Penalise (Σ fᵖ)^(1/p) instead of Σ fᵖ"], |_| false);
 
 static CARD: ArchCard = ArchCard {
     name: "p_anneal",
@@ -17,6 +42,7 @@ static CARD: ArchCard = ArchCard {
     initialisation: "as relu",
     constraint: "as relu",
     defaults: "α 0.1 (--l1), p from 1 to 0, anneal-start 15,000; the rest as relu",
+    params: &[&PENALTY, &SPARSITY_WARMUP, &ANNEAL_START, &EXPONENTS, &EXPONENT_UPDATES, &QUEUE, &ROOTED],
     presets: "dictionary-learning: b_e starts uniform in ±1/√width",
     source: "Karvonen et al. 2024, Measuring progress in dictionary learning",
 };
@@ -27,36 +53,71 @@ impl Arch for PAnneal {
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        relu::settings(CARD.name, preset, width, latents)
-    }
-
-    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
-        let (start, end) = settings.exponents;
-        let fine = |p: f64| (0.0..=2.0).contains(&p);
-        if !fine(start) || !fine(end) || (settings.rooted && (start == 0.0 || end == 0.0)) {
-            refuse("the exponents of p-annealing make no sense", "numbers from 0 to 2", format!("{start} to {end}"))?;
-        }
-        if settings.exponent_updates < 2 || settings.queue == 0 {
-            refuse("p-annealing needs updates and a memory", "at least 2 updates and 1 loss", settings.queue)?;
-        }
-        Ok(Box::new(Live {
-            rules: Rules::plain(settings.latents),
-            weight: settings.penalty,
-            exponent: start,
-            penalised: start,
-            next: None,
-            updates: 0,
-            losses: Vec::new(),
-            pull: 0.0,
-            roots: Vec::new(),
-            settings: settings.clone(),
-        }))
+        relu::settings(&CARD, objective, preset, width, latents)
     }
 }
 
-struct Live {
+fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+    let exponents = settings.get(&EXPONENTS)?;
+    let (start, end) = exponents;
+    let (rooted, updates, queue) = (settings.get(&ROOTED)?, settings.get(&EXPONENT_UPDATES)?, settings.get(&QUEUE)?);
+    let fine = |p: f64| (0.0..=2.0).contains(&p);
+    if !fine(start) || !fine(end) || (rooted && (start == 0.0 || end == 0.0)) {
+        refuse("the exponents of p-annealing are out of range", "numbers from 0 to 2", format!("{start} to {end}"))?;
+    }
+    if updates < 2 || queue == 0 {
+        refuse("p-annealing needs updates and a memory", "at least 2 updates and 1 loss", queue)?;
+    }
+    let penalty = Penalty::of(settings)?;
+    Ok(Box::new(PAnnealObjective {
+        rules: Rules::plain(settings.latents),
+        schedule: Schedule { first: settings.get(&ANNEAL_START)?, last: settings.steps, exponents, updates },
+        penalty,
+        queue,
+        rooted,
+        weight: penalty.weight,
+        exponent: start,
+        penalised: start,
+        next: None,
+        updates: 0,
+        losses: Vec::new(),
+        pull: 0.0,
+        roots: Vec::new(),
+    }))
+}
+
+/// When the exponent moves, and where to.
+struct Schedule {
+    first: u64,
+    last: u64,
+    exponents: (f64, f64),
+    updates: usize,
+}
+
+impl Schedule {
+    fn point(&self, from: f64, to: f64, index: usize) -> f64 {
+        from + (to - from) * index as f64 / (self.updates - 1) as f64
+    }
+
+    /// The step of a move.
+    fn step(&self, index: usize) -> u64 {
+        self.point(self.first as f64, self.last as f64, index) as u64
+    }
+
+    /// The exponent after a move.
+    fn exponent(&self, index: usize) -> f64 {
+        let (start, end) = self.exponents;
+        if index < self.updates { self.point(start, end, index) } else { end }
+    }
+}
+
+struct PAnnealObjective {
     rules: Rules,
-    settings: Settings,
+    schedule: Schedule,
+    penalty: Penalty,
+    /// Losses remembered at most.
+    queue: usize,
+    rooted: bool,
     /// What the penalty weighs now.
     weight: f64,
     /// The exponent of the coming step.
@@ -73,23 +134,14 @@ struct Live {
     roots: Vec<f32>,
 }
 
-impl Live {
+impl PAnnealObjective {
     fn size(&self, sum: f64, exponent: f64) -> f64 {
-        if self.settings.rooted { sum.powf(1.0 / exponent) } else { sum }
-    }
-
-    fn point(&self, from: f64, to: f64, place: usize) -> f64 {
-        from + (to - from) * place as f64 / (self.settings.exponent_updates - 1) as f64
+        if self.rooted { sum.powf(1.0 / exponent) } else { sum }
     }
 
     /// Moves the exponent on when its step has come; the penalty keeps its size.
     fn anneal(&mut self, step: u64) {
-        let (count, (start, end)) = (self.settings.exponent_updates, self.settings.exponents);
-        if self.updates >= count {
-            return;
-        }
-        let due = self.point(self.settings.anneal_start as f64, self.settings.steps as f64, self.updates) as u64;
-        if step != due {
+        if self.updates >= self.schedule.updates || step != self.schedule.step(self.updates) {
             return;
         }
         if self.next.is_some() {
@@ -98,8 +150,8 @@ impl Live {
                 self.weight *= sum(0) / sum(1);
             }
         }
-        self.exponent = self.point(start, end, self.updates);
-        self.next = Some(if self.updates + 1 < count { self.point(start, end, self.updates + 1) } else { end });
+        self.exponent = self.schedule.exponent(self.updates);
+        self.next = Some(self.schedule.exponent(self.updates + 1));
         self.updates += 1;
     }
 }
@@ -109,7 +161,7 @@ fn power(value: f32, exponent: f64) -> f64 {
     if exponent == 1.0 { f64::from(value) } else { f64::from(value).powf(exponent) }
 }
 
-impl Objective for Live {
+impl Objective for PAnnealObjective {
     fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -126,22 +178,22 @@ impl Objective for Live {
 
     fn settle(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, exponent, rows) = (batch.squared_errors[0], self.exponent, batch.rows.len() as f64);
-        let mean = |live: &Live, which: usize, exponent: f64| {
-            batch.rows.iter().map(|row| live.size(row[which], exponent)).sum::<f64>() / rows
+        let mean = |objective: &PAnnealObjective, which: usize, exponent: f64| {
+            batch.rows.iter().map(|row| objective.size(row[which], exponent)).sum::<f64>() / rows
         };
         let sparsity = mean(self, 0, exponent);
-        let weight = self.weight * batch.sparsity;
-        self.pull = (weight * if self.settings.rooted { 1.0 } else { exponent } / rows) as f32;
+        let weight = self.weight * self.penalty.share(batch.step);
+        self.pull = (weight * if self.rooted { 1.0 } else { exponent } / rows) as f32;
         self.penalised = exponent;
         self.roots.clear();
-        if self.settings.rooted {
+        if self.rooted {
             let root = |row: &[f64; 2]| if row[0] > 0.0 { row[0].powf(1.0 / exponent - 1.0) as f32 } else { 0.0 };
             self.roots.extend(batch.rows.iter().map(root));
         }
         if let Some(next) = self.next {
             let pair = [sparsity, mean(self, 1, next)];
             self.losses.push(pair);
-            let old = self.losses.len().saturating_sub(self.settings.queue);
+            let old = self.losses.len().saturating_sub(self.queue);
             self.losses.drain(..old);
         }
         self.anneal(batch.step);

@@ -1,6 +1,54 @@
 //! A running mean of the smallest code that a batch kept: what replaces the selection when rows come one by one.
 
-use crate::sae::train::ThresholdRule;
+use serde::{Deserialize, Serialize};
+
+use crate::sae::param::{Param, ParamValue};
+use crate::sae::preset::Preset;
+
+/// How the threshold is learnt.
+pub static THRESHOLD: Param<ThresholdRule> =
+    Param::of_presets(["threshold", "How the threshold is learnt that replaces the selection of a batch"], |preset| {
+        match preset {
+            Preset::Etalon | Preset::Blindspots => {
+                ThresholdRule { start: 0, decay: 0.999, initial: None, assign_first: false }
+            }
+            Preset::DictionaryLearning => {
+                ThresholdRule { start: 1001, decay: 0.999, initial: None, assign_first: true }
+            }
+            Preset::SaeConceptEval | Preset::Saelens => {
+                ThresholdRule { start: 0, decay: 0.99, initial: Some(0.0), assign_first: false }
+            }
+        }
+    });
+
+/// How the threshold that replaces a batch's selection after training is learnt: a running mean of the smallest code kept.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThresholdRule {
+    /// Steps before this one do not count.
+    pub start: u64,
+    /// How much of the old mean stays.
+    pub decay: f64,
+    /// What the mean starts from, which then biases it; without, the bias of the start is corrected.
+    pub initial: Option<f64>,
+    /// The first value is taken as the mean.
+    pub assign_first: bool,
+}
+
+impl ParamValue for ThresholdRule {
+    fn describe() -> &'static str {
+        "a rule as JSON"
+    }
+
+    fn parse(text: &str) -> Option<ThresholdRule> {
+        serde_json::from_str(text).ok()
+    }
+
+    fn to_text(&self) -> String {
+        let start = self.initial.map_or("start corrected".into(), |initial| format!("starts at {initial}"));
+        let start = if self.assign_first { "first value assigned".into() } else { start };
+        format!("running mean, decay {}, from step {}, {start}", self.decay, self.start)
+    }
+}
 
 /// The mean, as a weighted sum and the sum of its weights, so that the bias of its start cancels.
 #[derive(Clone, Debug)]

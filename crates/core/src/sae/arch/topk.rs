@@ -1,13 +1,19 @@
 //! TopK: a fixed number of latents per row.
 
-use super::threshold::Running;
-use super::{Arch, ArchCard, Batch, Column, Objective, Row, Rules, Selection, Terms, refuse, scaled};
+use super::threshold::{Running, THRESHOLD};
+use super::{Arch, ArchCard, follow, refuse, scaled};
 use crate::error::Result;
-use crate::sae::Activation;
-use crate::sae::train::{Preset, Settings};
+use crate::sae::activation::Activation;
+use crate::sae::param::Param;
+use crate::sae::preset::Preset;
+use crate::sae::train::{Batch, Column, NewObjective, Objective, Row, Rules, Selection, Settings, Terms};
 
 /// TopK.
 pub struct TopK;
+
+/// How long the number of active latents falls.
+pub static K_ANNEAL: Param<u64> =
+    Param::new(["k_anneal", "k-anneal", "N", "Steps over which k falls from the width"], |_| 0);
 
 static CARD: ArchCard = ArchCard {
     name: "topk",
@@ -19,6 +25,7 @@ static CARD: ArchCard = ArchCard {
     constraint: "unit directions: gradient projected, gradients cut to global length 1, directions renormalised",
     defaults: "k 32, lr 0.0002 / √(latents / 16384), warmup 1000, dead after 10,000,000 rows; the mean smallest code kept \
                is tracked as a threshold, its start corrected",
+    params: &[&K_ANNEAL, &THRESHOLD],
     presets: "dictionary-learning: threshold from step 1001, first value assigned\n\
               sae-concept-eval: every row is standardised, here and in the dictionary; encoder uniform within √(6 / latents), \
               directions its unit copies, no b_e, b = 0; lr 0.0005 without warmup, ε 6.25e-10, errors averaged over features \
@@ -34,17 +41,47 @@ static CARD: ArchCard = ArchCard {
 };
 
 /// Settings of the top-k family.
-pub(super) fn settings(arch: &str, preset: Preset, width: usize, latents: usize) -> Settings {
-    let settings = Settings::top_family(arch, width, latents).follow(preset);
+pub(super) fn settings(
+    card: &ArchCard,
+    new_objective: NewObjective,
+    preset: Preset,
+    width: usize,
+    latents: usize,
+) -> Settings {
+    let settings = follow(Settings::top_family(card.name, new_objective, width, latents), preset, card);
     // Encoders of the concept-annotation program have biases that are not used.
     Settings { encoder_bias: preset != Preset::SaeConceptEval, ..settings }
 }
 
-pub(super) fn check(settings: &Settings) -> Result<()> {
-    if settings.k == 0 || settings.k > settings.latents {
-        refuse("a dictionary cannot keep that many latents per row", "1 to the number of latents", settings.k)?;
+/// How many latents a row keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub k: usize,
+    /// Steps over which it falls from the width.
+    anneal: u64,
+    width: usize,
+    pub latents: usize,
+}
+
+impl Kept {
+    pub fn of(settings: &Settings) -> Result<Kept> {
+        let Settings { k, width, latents, .. } = *settings;
+        if k == 0 || k > latents {
+            refuse("a dictionary cannot keep that many latents per row", "1 to the number of latents", k)?;
+        }
+        Ok(Kept { k, anneal: settings.get(&K_ANNEAL)?, width, latents })
     }
-    Ok(())
+
+    /// The number at a step.
+    pub fn at(&self, step: u64) -> usize {
+        if self.anneal == 0 || self.width <= self.k || step == 0 {
+            // The first step of an annealed training keeps the final number, as in dictionary_learning, which moves k
+            // after an update.
+            return self.k;
+        }
+        let part = (step - 1).min(self.anneal) as f64 / self.anneal as f64;
+        (self.width as f64 * (1.0 - part) + self.k as f64 * part) as usize
+    }
 }
 
 pub(super) fn rules(settings: &Settings) -> Rules {
@@ -63,35 +100,36 @@ impl Arch for TopK {
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        settings(CARD.name, preset, width, latents)
-    }
-
-    fn objective(&self, settings: &Settings) -> Result<Box<dyn Objective>> {
-        check(settings)?;
-        Ok(Box::new(Live::new(rules(settings), settings)))
+        settings(&CARD, objective, preset, width, latents)
     }
 }
 
-/// Also the live part of archetypal dictionaries, which differ in their directions only.
-pub(super) struct Live {
+fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+    Ok(Box::new(TopKObjective::new(rules(settings), settings)?))
+}
+
+/// Also the objective of archetypal dictionaries, which differ in their directions only.
+pub(super) struct TopKObjective {
     rules: Rules,
-    settings: Settings,
+    kept: Kept,
+    auxiliary: f64,
     threshold: Running,
 }
 
-impl Live {
-    pub fn new(rules: Rules, settings: &Settings) -> Live {
-        Live { rules, settings: settings.clone(), threshold: Running::new(settings.threshold) }
+impl TopKObjective {
+    pub fn new(rules: Rules, settings: &Settings) -> Result<TopKObjective> {
+        let threshold = Running::new(settings.get(&THRESHOLD)?);
+        Ok(TopKObjective { rules, kept: Kept::of(settings)?, auxiliary: settings.auxiliary, threshold })
     }
 }
 
-impl Objective for Live {
+impl Objective for TopKObjective {
     fn rules(&self) -> &Rules {
         &self.rules
     }
 
     fn selection(&self, step: u64) -> Selection {
-        Selection::PerRow(self.settings.k_at(step).min(self.settings.latents))
+        Selection::PerRow(self.kept.at(step).min(self.kept.latents))
     }
 
     /// The smallest code, and whether there is one.
@@ -103,7 +141,7 @@ impl Objective for Live {
     fn settle(&mut self, batch: &Batch<'_>) -> Terms {
         let there = batch.mean(1);
         self.threshold.add(batch.step, (there > 0.0).then(|| batch.mean(0) / there));
-        terms(batch, batch.squared_errors[0], self.settings.auxiliary)
+        terms(batch, batch.squared_errors[0], self.auxiliary)
     }
 
     fn backward(&self, column: &mut Column<'_>) {
@@ -119,6 +157,19 @@ impl Objective for Live {
     }
 
     fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation) {
-        (scaled(scalars, 0, 1, unit), Activation::TopK(self.settings.k))
+        (scaled(scalars, 0, 1, unit), Activation::TopK(self.kept.k))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_falls_from_the_width() {
+        // From the width 8 to 2 in 3 steps: 8, 6, 4, 2; the first step comes before the first move.
+        let kept = Kept { k: 2, anneal: 3, width: 8, latents: 16 };
+        assert_eq!([0, 1, 2, 3, 4, 9].map(|step| kept.at(step)), [2, 8, 6, 4, 2, 2]);
+        assert_eq!(Kept { anneal: 0, ..kept }.at(1), 2);
     }
 }

@@ -1,11 +1,13 @@
 //! `identity`: the neurons themselves.
 
-use super::{Baseline, Wish};
-use crate::budget::Budget;
+use super::{Baseline, BaselineParams, reserve};
+use crate::context::Context;
 use crate::error::Result;
-use crate::progress::Watch;
-use crate::sae::arch::ArchCard;
-use crate::sae::{Activation, Linear, Normalisation, Parts};
+use crate::sae::activation::Activation;
+use crate::sae::card::ArchCard;
+use crate::sae::dictionary::Dictionary;
+use crate::sae::linear::{Linear, Parts};
+use crate::sae::normalise::Normalisation;
 use crate::store::ActivationStore;
 
 /// The neurons.
@@ -19,6 +21,7 @@ static CARD: ArchCard = ArchCard {
     initialisation: "encoder and decoder are the identity, biases are 0",
     constraint: "none",
     defaults: "as many latents as the rows are wide; no options",
+    params: &[],
     presets: "no preset changes it",
     source: "common practice: a dictionary should be easier to read than what it was made from",
 };
@@ -28,15 +31,19 @@ impl Baseline for Identity {
         &CARD
     }
 
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget, _: &Watch<'_>) -> Result<Linear> {
+    fn make(
+        &self,
+        store: &ActivationStore,
+        params: &BaselineParams<'_>,
+        context: &Context,
+    ) -> Result<Box<dyn Dictionary>> {
         let width = store.width();
-        let same = wish.latents == Some(width);
-        wish.refuse(CARD.name, !same, true, true)?;
-        let bytes = (width as u64).saturating_mul(width as u64).saturating_mul(8);
-        budget.take(bytes, format!("the identity of {width} neurons"))?.for_good();
+        let same = params.latents == Some(width);
+        params.refuse(CARD.name, !same, true, true)?;
+        let memory = reserve(width, width, context)?;
         let mut identity = vec![0.0; width * width];
         identity.iter_mut().step_by(width + 1).for_each(|value| *value = 1.0);
-        Linear::new(Parts {
+        let dictionary = Linear::new(Parts {
             arch: CARD.name.into(),
             encoder: identity.clone(),
             encoder_bias: vec![0.0; width],
@@ -45,6 +52,7 @@ impl Baseline for Identity {
             subtract_bias: false,
             input: Normalisation::None,
             activation: Activation::Signed,
-        })
+        })?;
+        Ok(Box::new(dictionary.holding(memory)))
     }
 }

@@ -1,14 +1,16 @@
 //! `kmeans`: the nearest of some centres.
 
-use super::{Baseline, Wish, check_rows, check_size, mean_row};
-use crate::budget::Budget;
-use crate::error::{Complaint, Result};
-use crate::kernel::kmeans::{Wanted, kmeans};
-use crate::kernel::product::dot;
-use crate::progress::Watch;
-use crate::sae::arch::ArchCard;
-use crate::sae::{Activation, Linear, Normalisation, Parts};
+use super::{Baseline, BaselineParams, check_rows, check_size, mean_row, reserve};
+use crate::context::Context;
+use crate::error::{InputError, Result};
+use crate::sae::activation::Activation;
+use crate::sae::card::ArchCard;
+use crate::sae::dictionary::Dictionary;
+use crate::sae::linear::{Linear, Parts};
+use crate::sae::normalise::Normalisation;
 use crate::store::ActivationStore;
+use etalon_kernel::kmeans::{KmeansParams, kmeans};
+use etalon_kernel::product::dot;
 
 /// The nearest centre.
 pub(super) struct Kmeans;
@@ -25,6 +27,7 @@ static CARD: ArchCard = ArchCard {
     initialisation: "rows drawn by k-means++ from the seed",
     constraint: "none. Directions are c_j − b, so that cosines are those of centred centres",
     defaults: "--latents L; at most as many as there are rows. All rows are held in memory",
+    params: &[],
     presets: "no preset changes it",
     source: "one-hot codes as in vector quantisation and in the k-means of overcomplete; some use distances as codes \
              instead, which are not sparse",
@@ -35,27 +38,33 @@ impl Baseline for Kmeans {
         &CARD
     }
 
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget, watch: &Watch<'_>) -> Result<Linear> {
-        wish.refuse(CARD.name, false, wish.k != Some(1), true)?;
+    fn make(
+        &self,
+        store: &ActivationStore,
+        params: &BaselineParams<'_>,
+        context: &Context,
+    ) -> Result<Box<dyn Dictionary>> {
+        params.refuse(CARD.name, false, params.k != Some(1), true)?;
         check_rows(store, CARD.name)?;
-        let (latents, width) = (wish.latents(CARD.name)?, store.width());
+        let (latents, width) = (params.latents(CARD.name)?, store.width());
         check_size(latents, 1)?;
         if latents > store.rows() {
-            return Err(Complaint::new("there cannot be more centres than rows")
+            return Err(InputError::new("there cannot be more centres than rows")
                 .expected(format!("from 1 to {} latents", store.rows()))
                 .found(latents)
                 .into());
         }
+        let memory = reserve(latents, width, context)?;
         let bytes = (store.rows() as u64).saturating_mul(width as u64).saturating_mul(4);
-        let _memory = budget.take(bytes, format!("{} rows at once, for k-means", store.rows()))?;
+        let _rows = context.budget().reserve(bytes, format!("{} rows at once, for k-means", store.rows()))?;
         let mean: Vec<f32> = mean_row(store, Normalisation::None)?.iter().map(|&value| value as f32).collect();
         let mut rows = store.tile(0..store.rows())?.values.into_owned();
         for row in rows.chunks_exact_mut(width) {
             row.iter_mut().zip(&mean).for_each(|(value, mean)| *value -= mean);
         }
-        let wanted = Wanted { centres: latents, iterations: ROUNDS, seed: wish.seed };
-        let centres = kmeans(&rows, width, &wanted, watch)?;
-        Linear::new(Parts {
+        let search = KmeansParams { centres: latents, iterations: ROUNDS, seed: params.seed };
+        let centres = kmeans(&rows, width, &search, context)?;
+        let dictionary = Linear::new(Parts {
             arch: CARD.name.into(),
             encoder_bias: centres.chunks_exact(width).map(|centre| (-0.5 * dot(centre, centre)) as f32).collect(),
             encoder: centres.clone(),
@@ -64,6 +73,7 @@ impl Baseline for Kmeans {
             subtract_bias: true,
             input: Normalisation::None,
             activation: Activation::Nearest,
-        })
+        })?;
+        Ok(Box::new(dictionary.holding(memory)))
     }
 }

@@ -10,25 +10,25 @@ mod random;
 mod tests;
 mod untrained;
 
-pub use random::random_codes;
+pub use random::{RandomDictionary, random_codes, random_codes_within};
 pub use untrained::untrained;
-
-pub(super) use random::draw;
 
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
-use super::arch::ArchCard;
-use super::{Linear, Normalisation};
-use crate::budget::Budget;
-use crate::error::{Complaint, Result};
-use crate::kernel::random::stream;
-use crate::progress::Watch;
+use super::card::ArchCard;
+use super::dictionary::Dictionary;
+use super::linear::Linear;
+use super::normalise::Normalisation;
+use crate::codes::CodesBuilder;
+use crate::context::{Context, Reservation};
+use crate::error::{InputError, Result};
 use crate::store::ActivationStore;
+use etalon_kernel::random::stream;
 
 /// What a baseline should be like. A baseline refuses what it cannot be.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish<'a> {
+pub struct BaselineParams<'a> {
     /// How many latents.
     pub latents: Option<usize>,
     /// How many of them are active in a row.
@@ -36,7 +36,7 @@ pub struct Wish<'a> {
     /// The seed of everything random.
     pub seed: u64,
     /// A dictionary to be like in size and sparsity.
-    pub like: Option<&'a Linear>,
+    pub like: Option<&'a dyn Dictionary>,
 }
 
 /// A dictionary that is made, not trained.
@@ -44,7 +44,12 @@ pub trait Baseline: Send + Sync {
     /// What it is, for people.
     fn card(&self) -> &'static ArchCard;
     /// Makes one for the rows of a store; what takes long says how far it is, and stops when told to.
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget, watch: &Watch<'_>) -> Result<Linear>;
+    fn make(
+        &self,
+        store: &ActivationStore,
+        params: &BaselineParams<'_>,
+        context: &Context,
+    ) -> Result<Box<dyn Dictionary>>;
 }
 
 /// Every baseline.
@@ -62,15 +67,15 @@ const MOST_LATENTS: usize = 1 << 24;
 /// Active latents where nothing is said.
 const ACTIVE: usize = 32;
 
-pub(super) fn check_size(latents: usize, k: usize) -> Result<()> {
+fn check_size(latents: usize, k: usize) -> Result<()> {
     if !(1..=MOST_LATENTS).contains(&latents) {
-        return Err(Complaint::new("a baseline cannot have that many latents")
+        return Err(InputError::new("a baseline cannot have that many latents")
             .expected(format!("from 1 to {MOST_LATENTS} latents"))
             .found(latents)
             .into());
     }
     if !(1..=latents).contains(&k) {
-        return Err(Complaint::new("a baseline cannot have that many active latents per row")
+        return Err(InputError::new("a baseline cannot have that many active latents per row")
             .expected(format!("k from 1 to {latents}, the number of latents"))
             .found(k)
             .into());
@@ -78,10 +83,10 @@ pub(super) fn check_size(latents: usize, k: usize) -> Result<()> {
     Ok(())
 }
 
-impl Wish<'_> {
+impl BaselineParams<'_> {
     fn latents(&self, name: &str) -> Result<usize> {
         self.latents.ok_or_else(|| {
-            let missing = Complaint::new(format!("nothing says how many latents `{name}` should have"));
+            let missing = InputError::new(format!("nothing says how many latents `{name}` should have"));
             missing.expected("a number of latents").advice("add --latents L").into()
         })
     }
@@ -95,18 +100,23 @@ impl Wish<'_> {
         ];
         match given.iter().find(|(_, given)| *given) {
             None => Ok(()),
-            Some((option, _)) => Err(Complaint::new(format!("`{option}` means nothing to `{name}` here"))
+            Some((option, _)) => Err(InputError::new(format!("`{option}` means nothing to `{name}` here"))
                 .advice(format!("leave it out; `etalon archs {name}` describes the options"))
                 .into()),
         }
     }
 }
 
+/// Memory for a dictionary.
+fn reserve(latents: usize, width: usize, context: &Context) -> Result<Reservation> {
+    context.budget().reserve(Linear::bytes(latents, width), format!("a dictionary of {latents} latents"))
+}
+
 fn check_rows(store: &ActivationStore, name: &str) -> Result<()> {
     if store.rows() > 0 {
         return Ok(());
     }
-    let complaint = Complaint::new(format!("there are no rows to make `{name}` from"));
+    let complaint = InputError::new(format!("there are no rows to make `{name}` from"));
     Err(complaint.expected("at least one row").found("0 rows").into())
 }
 
@@ -145,19 +155,18 @@ fn pieces(rows: usize) -> Vec<std::ops::Range<usize>> {
 
 /// Asks something about the codes of every piece of a store, on all threads, and adds the answers.
 fn count_codes<T: Send>(
-    dictionary: &Linear,
+    dictionary: &dyn Dictionary,
     store: &ActivationStore,
     nothing: impl Fn() -> T + Sync + Send,
     look: impl Fn(&mut T, &[f32]) + Sync + Send,
     add: impl Fn(T, T) -> T + Sync + Send,
 ) -> Result<T> {
-    use super::Dictionary;
     // Few rows at a time where all latents may fire.
     let latents = dictionary.card().latents;
     let rows = ((4 << 20) / latents.max(1)).clamp(12, PIECE);
     let starts: Vec<usize> = (0..store.rows()).step_by(rows).collect();
     let one = |mut total: T, first: &usize| -> Result<T> {
-        let mut codes = crate::codes::CodesBuilder::new(latents);
+        let mut codes = CodesBuilder::new(latents);
         dictionary.encode(&store.tile(*first..(first + rows).min(store.rows()))?, &mut codes)?;
         let codes = codes.finish();
         codes.all()?.iter().for_each(|(_, _, values)| look(&mut total, values));

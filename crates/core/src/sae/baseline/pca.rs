@@ -2,15 +2,17 @@
 
 use rayon::prelude::*;
 
-use super::{Baseline, Wish, check_rows, mean_row, pieces};
-use crate::budget::Budget;
-use crate::error::{Complaint, Error, Result};
-use crate::kernel::eigen::symmetric;
-use crate::kernel::product::rows_by_rows;
-use crate::progress::Watch;
-use crate::sae::arch::ArchCard;
-use crate::sae::{Activation, Linear, Normalisation, Parts};
+use super::{Baseline, BaselineParams, check_rows, check_size, mean_row, pieces, reserve};
+use crate::context::Context;
+use crate::error::{Error, InputError, Result};
+use crate::sae::activation::Activation;
+use crate::sae::card::ArchCard;
+use crate::sae::dictionary::Dictionary;
+use crate::sae::linear::{Linear, Parts};
+use crate::sae::normalise::Normalisation;
 use crate::store::ActivationStore;
+use etalon_kernel::eigen::symmetric;
+use etalon_kernel::product::rows_by_rows;
 
 /// The principal components.
 pub(super) struct Pca;
@@ -24,6 +26,7 @@ static CARD: ArchCard = ArchCard {
                      descending; the entry of largest size of each is positive. Sums and decomposition in double precision",
     constraint: "unit, orthogonal directions",
     defaults: "--latents: the width; at most the width. Without --k all components are active in every row",
+    params: &[],
     presets: "no preset changes it",
     source: "the PCA baseline of SAEBench (arXiv 2503.09532), there on a sample of tokens",
 };
@@ -33,25 +36,33 @@ impl Baseline for Pca {
         &CARD
     }
 
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, budget: &Budget, _: &Watch<'_>) -> Result<Linear> {
-        wish.refuse(CARD.name, false, false, true)?;
+    fn make(
+        &self,
+        store: &ActivationStore,
+        params: &BaselineParams<'_>,
+        context: &Context,
+    ) -> Result<Box<dyn Dictionary>> {
+        params.refuse(CARD.name, false, false, true)?;
         check_rows(store, CARD.name)?;
         let width = store.width();
-        let latents = wish.latents.unwrap_or(width);
+        let latents = params.latents.unwrap_or(width);
         if !(1..=width).contains(&latents) {
-            return Err(Complaint::new("there are no more principal components than the rows are wide")
+            return Err(InputError::new("there are no more principal components than the rows are wide")
                 .expected(format!("from 1 to {width} latents"))
                 .found(latents)
                 .into());
         }
+        params.k.map_or(Ok(()), |k| check_size(latents, k))?;
+        let memory = reserve(latents, width, context)?;
         let cells = (width as u64).saturating_mul(width as u64);
-        let _memory = budget.take(cells.saturating_mul(32), format!("the covariance of {width} values"))?;
+        let _covariance =
+            context.budget().reserve(cells.saturating_mul(32), format!("the covariance of {width} values"))?;
         let mean = mean_row(store, Normalisation::None)?;
         let covariance = covariance(store, &mean)?;
         let variance: f64 = covariance.iter().step_by(width + 1).sum();
         let square: f64 = mean.iter().map(|value| value * value).sum();
         if variance <= 1e-24 * square || variance == 0.0 {
-            return Err(Complaint::new("all rows are the same, so that no direction is a principal one")
+            return Err(InputError::new("all rows are the same, so that no direction is a principal one")
                 .expected("rows that differ")
                 .found(format!("{} equal rows", store.rows()))
                 .into());
@@ -59,7 +70,7 @@ impl Baseline for Pca {
         let eigen = symmetric(covariance, width)
             .ok_or_else(|| Error::Bug("the covariance could not be brought to its diagonal".into()))?;
         let directions: Vec<f32> = eigen.vectors[..latents * width].iter().map(|&part| part as f32).collect();
-        Linear::new(Parts {
+        let dictionary = Linear::new(Parts {
             arch: CARD.name.into(),
             encoder: directions.clone(),
             encoder_bias: vec![0.0; latents],
@@ -67,8 +78,9 @@ impl Baseline for Pca {
             bias: mean.iter().map(|&value| value as f32).collect(),
             subtract_bias: true,
             input: Normalisation::None,
-            activation: wish.k.map_or(Activation::Signed, Activation::Largest),
-        })
+            activation: params.k.map_or(Activation::Signed, Activation::Largest),
+        })?;
+        Ok(Box::new(dictionary.holding(memory)))
     }
 }
 
@@ -98,5 +110,5 @@ fn covariance(store: &ActivationStore, mean: &[f64]) -> Result<Vec<f64>> {
     let rows = store.rows().max(1) as f64;
     // Both halves of a product of blocks may differ in the last place.
     let half = |i: usize, j: usize| sums[i.min(j) * width + i.max(j)] / rows;
-    Ok((0..width * width).map(|place| half(place / width, place % width)).collect())
+    Ok((0..width * width).map(|cell| half(cell / width, cell % width)).collect())
 }

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use rand_distr::{Distribution, StandardNormal};
 
-use super::{ACTIVE, Baseline, Wish, check_size, directions};
-use crate::budget::Budget;
-use crate::codes::{Codes, CodesBuilder};
-use crate::error::Result;
-use crate::kernel::random::{ChaCha8Rng, index, stream};
-use crate::progress::Watch;
-use crate::sae::arch::ArchCard;
-use crate::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
-use crate::store::ActivationStore;
+use super::{ACTIVE, Baseline, BaselineParams, check_size, directions, reserve};
+use crate::codes::{Codes, CodesBuilder, CodesView, Latent};
+use crate::context::{Budget, Context, Reservation};
+use crate::error::{InputError, Result};
+use crate::sae::card::ArchCard;
+use crate::sae::dictionary::{ContentHash, Dictionary, SaeCard};
+use crate::sae::normalise::Normalisation;
+use crate::store::{ActivationStore, Tile};
+use etalon_kernel::random::{ChaCha8Rng, index, stream};
 
 /// Codes that do not look at the rows.
 pub(super) struct Random;
@@ -26,6 +26,7 @@ static CARD: ArchCard = ArchCard {
     initialisation: "W_d: random unit directions from the seed, no bias; the encoder is 0 and not used",
     constraint: "none",
     defaults: "--latents L and --k K (32), or --like DIR for the size of a dictionary and its k",
+    params: &[],
     presets: "no preset changes it",
     source: "the random codes of the sanity check in arXiv 2606.24716, as an object that can be kept",
 };
@@ -35,46 +36,139 @@ impl Baseline for Random {
         &CARD
     }
 
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, _: &Budget, _: &Watch<'_>) -> Result<Linear> {
-        let latents = match wish.like {
+    fn make(
+        &self,
+        store: &ActivationStore,
+        params: &BaselineParams<'_>,
+        context: &Context,
+    ) -> Result<Box<dyn Dictionary>> {
+        let latents = match params.like {
             Some(like) => {
-                wish.refuse(CARD.name, true, false, false)?;
+                params.refuse(CARD.name, true, false, false)?;
                 like.card().latents
             }
-            None => wish.latents(CARD.name)?,
+            None => params.latents(CARD.name)?,
         };
-        let k = wish.k.or(wish.like.and_then(|like| like.card().k)).unwrap_or(ACTIVE);
+        let k = params.k.or(params.like.and_then(|like| like.card().k)).unwrap_or(ACTIVE);
         check_size(latents, k)?;
-        let width = store.width();
-        Linear::new(Parts {
-            arch: CARD.name.into(),
-            encoder: vec![0.0; latents * width],
-            encoder_bias: vec![0.0; latents],
-            decoder: directions(latents, width, wish.seed, "random dictionary"),
-            bias: vec![0.0; width],
-            subtract_bias: false,
-            input: Normalisation::None,
-            activation: Activation::Random { k, seed: wish.seed },
-        })
+        let memory = reserve(latents, store.width(), context)?;
+        let directions = directions(latents, store.width(), params.seed, "random dictionary");
+        let mut dictionary = RandomDictionary::new(CARD.name.into(), directions, store.width(), k, params.seed)?;
+        dictionary.hold(memory);
+        Ok(Box::new(dictionary))
+    }
+}
+
+/// A dictionary whose codes are drawn by the number of the row, whatever it holds.
+#[derive(Debug)]
+pub struct RandomDictionary {
+    card: SaeCard,
+    directions: Vec<f32>,
+    /// Nothing is added to the value of a latent.
+    zeros: Vec<f32>,
+    k: usize,
+    seed: u64,
+    _reservation: Option<Reservation>,
+}
+
+impl RandomDictionary {
+    /// A dictionary that draws `k` latents per row and decodes them by its directions, one after the other.
+    pub fn new(arch: String, directions: Vec<f32>, width: usize, k: usize, seed: u64) -> Result<RandomDictionary> {
+        let latents = directions.len().checked_div(width).unwrap_or(0);
+        check_size(latents, k)?;
+        if directions.len() != latents * width {
+            return Err(InputError::new("the directions of a random dictionary are not of one width")
+                .expected(format!("a multiple of {width} values"))
+                .found(directions.len())
+                .into());
+        }
+        let card = SaeCard::new(arch, width, latents, Some(k));
+        Ok(RandomDictionary { card, directions, zeros: vec![0.0; latents], k, seed, _reservation: None })
+    }
+
+    /// Latents per row.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// The seed of the draws.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+}
+
+impl Dictionary for RandomDictionary {
+    fn card(&self) -> &SaeCard {
+        &self.card
+    }
+
+    /// That of a linear dictionary whose encoder and biases are 0, which is how it is stored.
+    fn id(&self) -> String {
+        let SaeCard { latents, width, .. } = self.card;
+        let mut hash = ContentHash::new(&self.card.arch);
+        hash.zeros("encoder", latents * width);
+        hash.zeros("encoder bias", latents);
+        hash.list("decoder", &self.directions);
+        hash.zeros("bias", width);
+        hash.name("as it is");
+        hash.name(Normalisation::None.name());
+        hash.name(&format!("random {} seed {}", self.k, self.seed));
+        hash.finish()
+    }
+
+    fn encode(&self, tile: &Tile<'_>, out: &mut CodesBuilder) -> Result<()> {
+        self.card.check_input(tile.width)?;
+        draw(tile.first_row..tile.first_row + tile.rows(), self.card.latents, self.k, self.seed, out)
+    }
+
+    fn decode(&self, codes: &CodesView<'_>, source: Option<&Tile<'_>>, out: &mut [f32]) -> Result<()> {
+        self.card.check_output(codes, source, out)?;
+        for (row, into) in out.chunks_exact_mut(self.card.width).enumerate() {
+            into.fill(0.0);
+            let (latents, values) = codes.row(row);
+            for (&latent, &value) in latents.iter().zip(values) {
+                let direction = self.direction(Latent(latent));
+                into.iter_mut().zip(direction).for_each(|(into, part)| *into += value * part);
+            }
+        }
+        Ok(())
+    }
+
+    fn directions(&self) -> &[f32] {
+        &self.directions
+    }
+
+    fn encoder_row(&self, _: Latent, into: &mut [f32]) {
+        into.fill(0.0);
+    }
+
+    fn encoder_bias(&self) -> &[f32] {
+        &self.zeros
+    }
+
+    fn hold(&mut self, memory: Reservation) {
+        self._reservation = Some(memory);
     }
 }
 
 /// Codes with `k` latents per row, drawn without looking at the data: those of the baseline `random`.
 pub fn random_codes(rows: usize, latents: usize, k: usize, seed: u64) -> Result<Codes> {
+    collect(rows, latents, k, seed, CodesBuilder::new(latents))
+}
+
+/// The same, within a limit of memory.
+pub fn random_codes_within(rows: usize, latents: usize, k: usize, seed: u64, budget: &Budget) -> Result<Codes> {
+    collect(rows, latents, k, seed, CodesBuilder::within(latents, budget))
+}
+
+fn collect(rows: usize, latents: usize, k: usize, seed: u64, mut codes: CodesBuilder) -> Result<Codes> {
     check_size(latents, k)?;
-    let mut builder = CodesBuilder::new(latents);
-    draw(0..rows, latents, k, seed, &mut builder)?;
-    Ok(builder.finish())
+    draw(0..rows, latents, k, seed, &mut codes)?;
+    Ok(codes.finish())
 }
 
 /// Draws the codes of some rows. Every row has a stream of its own.
-pub(in crate::sae) fn draw(
-    rows: Range<usize>,
-    latents: usize,
-    k: usize,
-    seed: u64,
-    out: &mut CodesBuilder,
-) -> Result<()> {
+fn draw(rows: Range<usize>, latents: usize, k: usize, seed: u64, out: &mut CodesBuilder) -> Result<()> {
     for row in rows {
         let mut random = stream(seed, "random codes", row as u64);
         let mut chosen = choose(latents, k, &mut random);

@@ -1,11 +1,13 @@
 //! `untrained`: the architecture and the sparsity of a trained dictionary, and nothing learnt.
 
-use super::{ACTIVE, Baseline, Wish, check_rows, check_size, count_codes, directions, mean_row};
-use crate::budget::Budget;
-use crate::error::{Complaint, Result};
-use crate::progress::Watch;
-use crate::sae::arch::ArchCard;
-use crate::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
+use super::{ACTIVE, Baseline, BaselineParams, check_rows, check_size, count_codes, directions, mean_row, reserve};
+use crate::context::Context;
+use crate::error::{InputError, Result};
+use crate::sae::activation::Activation;
+use crate::sae::card::ArchCard;
+use crate::sae::dictionary::Dictionary;
+use crate::sae::linear::{Linear, Parts};
+use crate::sae::normalise::Normalisation;
 use crate::store::ActivationStore;
 
 /// Random directions.
@@ -24,6 +26,7 @@ static CARD: ArchCard = ArchCard {
     constraint: "none",
     defaults: "--latents L and --k K (32) make TopK; --like DIR takes size, activation, normalisation and centring from a \
                dictionary and excludes both",
+    params: &[],
     presets: "no preset changes it",
     source: "the null of ΔMATCHScore (arXiv 2606.24716) with the sparsity kept; randomised dictionaries are common practice",
 };
@@ -33,18 +36,27 @@ impl Baseline for Untrained {
         &CARD
     }
 
-    fn make(&self, store: &ActivationStore, wish: &Wish<'_>, _: &Budget, _: &Watch<'_>) -> Result<Linear> {
+    fn make(
+        &self,
+        store: &ActivationStore,
+        params: &BaselineParams<'_>,
+        context: &Context,
+    ) -> Result<Box<dyn Dictionary>> {
         check_rows(store, CARD.name)?;
-        match wish.like {
+        let made = match params.like {
             Some(like) => {
-                Wish { like: None, ..*wish }.refuse(CARD.name, true, true, false)?;
-                similar(store, like, wish.seed)
+                BaselineParams { like: None, ..*params }.refuse(CARD.name, true, true, false)?;
+                let memory = reserve(like.card().latents, store.width(), context)?;
+                similar(store, like, params.seed)?.holding(memory)
             }
             None => {
-                let latents = wish.latents(CARD.name)?;
-                untrained(store, latents, wish.k.unwrap_or(ACTIVE), wish.seed)
+                let (latents, k) = (params.latents(CARD.name)?, params.k.unwrap_or(ACTIVE));
+                check_size(latents, k)?;
+                let memory = reserve(latents, store.width(), context)?;
+                untrained(store, latents, k, params.seed)?.holding(memory)
             }
-        }
+        };
+        Ok(Box::new(made))
     }
 }
 
@@ -71,15 +83,18 @@ fn parts(latents: usize, bias: &[f64], seed: u64, activation: Activation) -> Par
 }
 
 /// The same size, activation and mean number of codes as another dictionary on these rows.
-fn similar(store: &ActivationStore, like: &Linear, seed: u64) -> Result<Linear> {
+fn similar(store: &ActivationStore, like: &dyn Dictionary, seed: u64) -> Result<Linear> {
     let card = like.card();
     if card.width != store.width() {
-        return Err(Complaint::new("the dictionary to be like reads rows of another width")
+        return Err(InputError::new("the dictionary to be like reads rows of another width")
             .expected(format!("width {}", store.width()))
             .found(format!("width {}", card.width))
             .into());
     }
-    let model = like.parts();
+    let model = like.downcast_ref::<Linear>().map(Linear::parts).ok_or_else(|| {
+        InputError::new("random codes have nothing that could be untrained")
+            .advice("choose another seed of `random` instead")
+    })?;
     let bias = mean_row(store, model.input)?;
     let all = Parts {
         subtract_bias: model.subtract_bias,
@@ -103,11 +118,6 @@ fn similar(store: &ActivationStore, like: &Linear, seed: u64) -> Result<Linear> 
             magnitude_scale: vec![1.0; latents],
             magnitude_bias: vec![0.0; latents],
         },
-        Activation::Random { .. } => {
-            return Err(Complaint::new("random codes have nothing that could be untrained")
-                .advice("choose another seed of `random` instead")
-                .into());
-        }
         // The number of codes is part of the activation.
         other => other,
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::error::{Complaint, Error, Result};
+use crate::error::{Error, InputError, Result};
 
 /// Far more than the settings of any program need.
 const MOST_BYTES: u64 = 16 << 20;
@@ -20,7 +20,7 @@ pub(super) struct Config {
 impl Config {
     /// Reads a JSON object.
     pub fn read(file: &Path) -> Result<Config> {
-        let wrong = |what: &str| Complaint::new(what).file(file);
+        let wrong = |what: &str| InputError::new(what).file(file);
         let metadata = match fs::metadata(file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(wrong("the settings of the checkpoint are missing").into());
@@ -66,9 +66,9 @@ impl Config {
     }
 
     /// A complaint about a setting.
-    pub fn wrong(&self, key: &str, what: &str, expected: &str) -> Complaint {
+    pub fn wrong(&self, key: &str, what: &str, expected: &str) -> InputError {
         let found = self.get(key).map_or("nothing".to_string(), |value| value.to_string().chars().take(80).collect());
-        Complaint::new(what).expected(expected).found(found).at(format!("key `{key}`")).file(&self.file)
+        InputError::new(what).expected(expected).found(found).at(format!("key `{key}`")).file(&self.file)
     }
 
     fn checked<T>(&self, key: &str, expected: &str, read: impl Fn(&Value) -> Option<T>) -> Result<Option<T>> {

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use super::super::{Activation, Linear, Normalisation, Parts};
 use super::config::Config;
 use super::weights::Weights;
 use super::{Found, Loaded, fold};
-use crate::budget::Budget;
-use crate::error::{Complaint, InFile, Result};
+use crate::context::Budget;
+use crate::error::{InFile, InputError, Result};
+use crate::sae::activation::Activation;
+use crate::sae::linear::{Linear, Parts};
+use crate::sae::normalise::Normalisation;
 
 pub(super) fn find(path: &Path) -> Option<Found> {
     let mut found = Found::file(path, &["ae.pt"], |name| name.ends_with(".pt"))?;
@@ -73,7 +75,7 @@ impl Class {
         } else if weights.has("encoder.weight") && weights.has("bias") {
             Class::Relu
         } else {
-            return Err(Complaint::new("the tensors are not those of a dictionary")
+            return Err(InputError::new("the tensors are not those of a dictionary")
                 .expected("encoder.weight and bias, or W_enc, or gate_bias")
                 .advice("put config.json beside it, or convert it with SAELens first")
                 .file(weights.file())
@@ -172,7 +174,7 @@ fn keep(weights: &mut Weights, trainer: &Config) -> Result<usize> {
     if k >= 1.0 && k.fract() == 0.0 && k < 1e9 {
         return Ok(k as usize);
     }
-    Err(Complaint::new("the number of latents to keep is not a count")
+    Err(InputError::new("the number of latents to keep is not a count")
         .expected("1, 2, ..")
         .found(k)
         .at("tensor `k`")

@@ -5,12 +5,17 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::super::{Activation, Linear, Normalisation, Parts, Pursuit};
 use super::config::Config;
 use super::weights::Weights;
-use super::{Found, Loaded, Tensors, write_settings, write_tensors};
-use crate::budget::Budget;
-use crate::error::{Complaint, Error, InFile, Result};
+use super::{Found, Loaded, Tensors, linear, site, write_settings, write_tensors};
+use crate::context::Budget;
+use crate::error::{Error, InFile, InputError, Result};
+use crate::sae::activation::Activation;
+use crate::sae::baseline::RandomDictionary;
+use crate::sae::dictionary::Dictionary;
+use crate::sae::linear::{Linear, Parts};
+use crate::sae::matching_pursuit::MatchingPursuit;
+use crate::sae::normalise::Normalisation;
 
 const WEIGHTS: &str = "weights.safetensors";
 /// The name of the settings.
@@ -43,8 +48,29 @@ struct Settings {
     about: Map<String, Value>,
 }
 
+impl Settings {
+    /// What every dictionary has.
+    fn new(dictionary: &dyn Dictionary, activation: Kind) -> Settings {
+        let card = dictionary.card();
+        Settings {
+            format: FORMAT.into(),
+            version: VERSION,
+            arch: card.arch.clone(),
+            width: card.width,
+            latents: card.latents,
+            activation,
+            k: None,
+            seed: None,
+            normalisation: Normalisation::None,
+            subtract_bias: false,
+            id: dictionary.id(),
+            about: Map::new(),
+        }
+    }
+}
+
 /// The names of the activations.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
     Relu,
@@ -73,17 +99,35 @@ pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
         return Err(config.wrong("version", "this dictionary was written by a newer program", &expected).into());
     }
     let settings: Settings = serde_json::from_value(Value::Object(config.fields().clone())).map_err(|error| {
-        let complaint = Complaint::new("the settings of the dictionary are damaged").found(error);
+        let complaint = InputError::new("the settings of the dictionary are damaged").found(error);
         complaint.file(found.config.as_deref().unwrap_or(&found.weights))
     })?;
-    let mut weights = Weights::read(&found.weights, budget)?;
+    let weights = Weights::read(&found.weights, budget)?;
+    let loaded = match settings.activation {
+        Kind::Random => Loaded::new("Etalon", read_random(&settings, &config, weights).in_file(&found.weights)?),
+        _ => Loaded::new("Etalon", read_linear(&settings, &config, weights).in_file(&found.weights)?),
+    };
+    let id = loaded.dictionary.id();
+    if id != settings.id {
+        return Err(InputError::new("the weights are not those that the settings name")
+            .expected(settings.id)
+            .found(id)
+            .advice("a file is damaged, or belongs to another dictionary; copy both again")
+            .file(&found.weights)
+            .into());
+    }
+    Ok(Loaded { about: settings.about, ..loaded })
+}
+
+fn read_linear(settings: &Settings, config: &Config, mut weights: Weights) -> Result<Linear> {
     let (latents, width) = (settings.latents, settings.width);
+    let k = || config.needed_count("k");
     let activation = match settings.activation {
         Kind::Relu => Activation::Relu,
         Kind::Signed => Activation::Signed,
-        Kind::TopK => Activation::TopK(config.needed_count("k")?),
-        Kind::Pursuit => Activation::Pursuit(Pursuit { k: config.needed_count("k")?, signed: false }),
-        Kind::SignedPursuit => Activation::Pursuit(Pursuit { k: config.needed_count("k")?, signed: true }),
+        Kind::TopK => Activation::TopK(k()?),
+        Kind::Pursuit => Activation::Pursuit(MatchingPursuit { k: k()?, signed: false }),
+        Kind::SignedPursuit => Activation::Pursuit(MatchingPursuit { k: k()?, signed: true }),
         Kind::Threshold => Activation::Threshold(weights.take("threshold", &[latents])?),
         Kind::Gated => Activation::Gated {
             gate_bias: weights.take("gate_bias", &[latents])?,
@@ -91,14 +135,11 @@ pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
             magnitude_bias: weights.take("magnitude_bias", &[latents])?,
         },
         Kind::Nearest => Activation::Nearest,
-        Kind::Largest => Activation::Largest(config.needed_count("k")?),
-        Kind::Random => {
-            let missing = || config.wrong("seed", "codes are drawn, and no seed says which", "a whole number");
-            Activation::Random { k: config.needed_count("k")?, seed: settings.seed.ok_or_else(missing)? }
-        }
+        Kind::Largest => Activation::Largest(k()?),
+        Kind::Random => return Err(Error::Bug("random codes have no activation".into())),
     };
     let dictionary = Linear::new(Parts {
-        arch: settings.arch,
+        arch: settings.arch.clone(),
         encoder: weights.take("encoder", &[latents, width])?,
         encoder_bias: weights.take("encoder_bias", &[latents])?,
         decoder: weights.take("decoder", &[latents, width])?,
@@ -106,24 +147,48 @@ pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
         subtract_bias: settings.subtract_bias,
         input: settings.normalisation,
         activation,
-    })
-    .in_file(&found.weights)?;
-    if dictionary.id() != settings.id {
-        return Err(Complaint::new("the weights are not those that the settings name")
-            .expected(settings.id)
-            .found(dictionary.id())
-            .advice("a file is damaged, or belongs to another dictionary; copy both again")
-            .file(&found.weights)
-            .into());
-    }
-    let mut loaded = Loaded::new("Etalon", dictionary);
-    loaded.about = settings.about;
-    Ok(loaded)
+    })?;
+    Ok(dictionary.at_site(site(&settings.about)))
 }
 
-pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: &Path) -> Result<()> {
-    let id = dictionary.id();
-    let Parts { arch, encoder, encoder_bias, decoder, bias, subtract_bias, input, activation } = dictionary.parts();
+/// Only the directions count: the encoder and the biases of the file are 0.
+fn read_random(settings: &Settings, config: &Config, mut weights: Weights) -> Result<RandomDictionary> {
+    let missing = || config.wrong("seed", "codes are drawn, and no seed says which", "a whole number");
+    let (k, seed) = (config.needed_count("k")?, settings.seed.ok_or_else(missing)?);
+    let directions = weights.take("decoder", &[settings.latents, settings.width])?;
+    RandomDictionary::new(settings.arch.clone(), directions, settings.width, k, seed)
+}
+
+pub(super) fn write(dictionary: &dyn Dictionary, about: &Map<String, Value>, directory: &Path) -> Result<()> {
+    let (tensors, settings) = match dictionary.downcast_ref::<RandomDictionary>() {
+        Some(random) => random_parts(random),
+        None => linear_parts(linear(dictionary, "Etalon")?),
+    };
+    let settings = Settings { about: about.clone(), ..settings };
+    let Ok(Value::Object(settings)) = serde_json::to_value(settings) else {
+        return Err(Error::Bug("the settings of a dictionary cannot be written".into()));
+    };
+    write_tensors(&directory.join(WEIGHTS), tensors)?;
+    write_settings(&directory.join(SETTINGS), &settings)
+}
+
+/// The tensors of a random dictionary, as those of a linear one.
+fn random_parts(dictionary: &RandomDictionary) -> (Tensors, Settings) {
+    let card = dictionary.card();
+    let (latents, width) = (card.latents, card.width);
+    let tensors = vec![
+        ("encoder", vec![latents, width], vec![0.0; latents * width]),
+        ("encoder_bias", vec![latents], vec![0.0; latents]),
+        ("decoder", vec![latents, width], dictionary.directions().to_vec()),
+        ("bias", vec![width], vec![0.0; width]),
+    ];
+    let settings =
+        Settings { k: Some(dictionary.k()), seed: Some(dictionary.seed()), ..Settings::new(dictionary, Kind::Random) };
+    (tensors, settings)
+}
+
+fn linear_parts(dictionary: &Linear) -> (Tensors, Settings) {
+    let Parts { encoder, encoder_bias, decoder, bias, subtract_bias, input, activation, .. } = dictionary.parts();
     let (latents, width) = (encoder_bias.len(), bias.len());
     let mut tensors: Tensors = vec![
         ("encoder", vec![latents, width], encoder),
@@ -131,18 +196,14 @@ pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: 
         ("decoder", vec![latents, width], decoder),
         ("bias", vec![width], bias),
     ];
-    let (mut k, mut seed) = (None, None);
-    let activation = match activation {
+    // The number of a nearest centre is always 1, and has never been written.
+    let k = activation.k().filter(|_| activation != Activation::Nearest);
+    let kind = match activation {
         Activation::Relu => Kind::Relu,
         Activation::Signed => Kind::Signed,
-        Activation::TopK(keep) => {
-            k = Some(keep);
-            Kind::TopK
-        }
-        Activation::Pursuit(pursuit) => {
-            k = Some(pursuit.k);
-            if pursuit.signed { Kind::SignedPursuit } else { Kind::Pursuit }
-        }
+        Activation::TopK(_) => Kind::TopK,
+        Activation::Pursuit(MatchingPursuit { signed: true, .. }) => Kind::SignedPursuit,
+        Activation::Pursuit(_) => Kind::Pursuit,
         Activation::Threshold(thresholds) => {
             tensors.push(("threshold", vec![latents], thresholds));
             Kind::Threshold
@@ -154,32 +215,7 @@ pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: 
             Kind::Gated
         }
         Activation::Nearest => Kind::Nearest,
-        Activation::Largest(keep) => {
-            k = Some(keep);
-            Kind::Largest
-        }
-        Activation::Random { k: keep, seed: given } => {
-            (k, seed) = (Some(keep), Some(given));
-            Kind::Random
-        }
+        Activation::Largest(_) => Kind::Largest,
     };
-    let settings = Settings {
-        format: FORMAT.into(),
-        version: VERSION,
-        arch,
-        width,
-        latents,
-        activation,
-        k,
-        seed,
-        normalisation: input,
-        subtract_bias,
-        id,
-        about: about.clone(),
-    };
-    let Ok(Value::Object(settings)) = serde_json::to_value(settings) else {
-        return Err(Error::Bug("the settings of a dictionary cannot be written".into()));
-    };
-    write_tensors(&directory.join(WEIGHTS), tensors)?;
-    write_settings(&directory.join(SETTINGS), &settings)
+    (tensors, Settings { k, subtract_bias, normalisation: input, ..Settings::new(dictionary, kind) })
 }

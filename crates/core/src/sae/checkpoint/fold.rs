@@ -1,6 +1,7 @@
 //! Scales that a checkpoint keeps apart, multiplied into its weights.
 
-use super::super::{Activation, Parts};
+use crate::sae::activation::Activation;
+use crate::sae::linear::Parts;
 
 /// Makes every direction a unit vector without changing a reconstruction: what the direction loses, the latent gains.
 /// A direction of zeros stays, and its latent falls silent.

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use super::super::{Activation, Linear, Normalisation, Parts};
 use super::weights::Weights;
 use super::{Found, Loaded};
-use crate::budget::Budget;
+use crate::context::Budget;
 use crate::error::{InFile, Result};
+use crate::sae::activation::Activation;
+use crate::sae::linear::{Linear, Parts};
+use crate::sae::normalise::Normalisation;
 
 pub(super) fn find(path: &Path) -> Option<Found> {
     Found::file(path, &["params.npz"], |name| name.ends_with(".npz"))

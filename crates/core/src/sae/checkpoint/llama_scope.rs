@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use super::super::{Activation, Linear, Normalisation, Parts};
 use super::config::Config;
 use super::weights::Weights;
 use super::{Found, Loaded, fold, transcoder};
-use crate::budget::Budget;
+use crate::context::Budget;
 use crate::error::{InFile, Result};
+use crate::sae::activation::Activation;
+use crate::sae::linear::{Linear, Parts};
+use crate::sae::normalise::Normalisation;
 
 const SETTINGS: &str = "hyperparams.json";
 

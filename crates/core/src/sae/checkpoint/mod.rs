@@ -19,16 +19,17 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Map, Value};
 
-use super::{Dictionary, Linear};
-use crate::budget::Budget;
-use crate::error::{Complaint, Error, Result};
+use super::dictionary::Dictionary;
+use super::linear::Linear;
+use crate::context::Budget;
+use crate::error::{Error, InputError, Result};
 use crate::store::disk;
 
 /// A dictionary from a file.
 #[derive(Debug)]
 pub struct Loaded {
     /// The dictionary.
-    pub dictionary: Linear,
+    pub dictionary: Box<dyn Dictionary>,
     /// What was recognised, such as "SAELens 6, jumprelu, 24 → 64".
     pub recognised: String,
     /// What the user should know.
@@ -40,11 +41,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    fn new(format: &str, dictionary: Linear) -> Loaded {
+    fn new(format: &str, dictionary: impl Dictionary) -> Loaded {
         let card = dictionary.card();
         let k = card.k.map_or(String::new(), |k| format!(", k {k}"));
         let recognised = format!("{format}, {}, {} → {}{k}", card.arch, card.width, card.latents);
-        Loaded { recognised, dictionary, notes: Vec::new(), about: Map::new(), bytes: 0 }
+        Loaded { recognised, dictionary: Box::new(dictionary), notes: Vec::new(), about: Map::new(), bytes: 0 }
     }
 }
 
@@ -75,7 +76,7 @@ impl Found {
     }
 }
 
-type Writer = fn(&Linear, &Map<String, Value>, &Path) -> Result<()>;
+type Writer = fn(&dyn Dictionary, &Map<String, Value>, &Path) -> Result<()>;
 
 /// A checkpoint format.
 pub struct Format {
@@ -149,7 +150,7 @@ pub const FORMATS: &[Format] = &[
     },
 ];
 
-/// Reads a dictionary: a directory, or the file of weights in it. The memory that it needs is taken for good.
+/// Reads a dictionary: a directory, or the file of weights in it. It holds a reservation of the memory that it needs.
 pub fn load(path: &Path, budget: &Budget) -> Result<Loaded> {
     let found = FORMATS.iter().find_map(|format| Some((format, (format.find)(path)?)));
     let Some((format, found)) = found else { return Err(unknown(path).into()) };
@@ -157,8 +158,9 @@ pub fn load(path: &Path, budget: &Budget) -> Result<Loaded> {
     let files = [Some(&found.weights), found.config.as_ref()].into_iter().flatten();
     loaded.bytes = files.filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum();
     let card = loaded.dictionary.card();
-    let bytes = (card.latents as u64).saturating_mul(card.width as u64).saturating_mul(8);
-    budget.take(bytes, format!("a dictionary of {} latents", card.latents))?.for_good();
+    let bytes = Linear::bytes(card.latents, card.width);
+    let memory = budget.reserve(bytes, format!("a dictionary of {} latents", card.latents))?;
+    loaded.dictionary.hold(memory);
     Ok(loaded)
 }
 
@@ -174,11 +176,11 @@ pub fn is_etalon(directory: &Path) -> bool {
 
 /// Writes a dictionary in a format, with whatever is known about it. The directory must be new or empty, or hold this
 /// very dictionary.
-pub fn save(dictionary: &Linear, about: &Map<String, Value>, format: &str, directory: &Path) -> Result<()> {
+pub fn save(dictionary: &dyn Dictionary, about: &Map<String, Value>, format: &str, directory: &Path) -> Result<()> {
     let writer = FORMATS.iter().find(|known| known.name == format).and_then(|known| known.write);
     let Some(write) = writer else {
         let names: Vec<&str> = FORMATS.iter().filter(|format| format.is_written()).map(|format| format.name).collect();
-        return Err(Complaint::new("dictionaries cannot be written in this format")
+        return Err(InputError::new("dictionaries cannot be written in this format")
             .expected(names.join(" or "))
             .found(format)
             .into());
@@ -191,7 +193,7 @@ pub fn save(dictionary: &Linear, about: &Map<String, Value>, format: &str, direc
         }
         // Settings come last: weights without them are the remains of a run that was stopped.
         if whole || other != "weights.safetensors" {
-            return Err(Complaint::new("the output directory holds other files")
+            return Err(InputError::new("the output directory holds other files")
                 .expected("a new or empty directory")
                 .found(format!("`{other}`"))
                 .advice("choose another directory")
@@ -210,9 +212,9 @@ fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-fn unknown(path: &Path) -> Complaint {
+fn unknown(path: &Path) -> InputError {
     let expected: Vec<String> = FORMATS.iter().map(|format| format!("{} ({})", format.program, format.files)).collect();
-    let complaint = Complaint::new("this is not a dictionary that Etalon can read").expected(expected.join("; or "));
+    let complaint = InputError::new("this is not a dictionary that Etalon can read").expected(expected.join("; or "));
     if !path.exists() {
         return complaint.found("nothing of this name").file(path);
     }
@@ -248,9 +250,24 @@ fn checkpoints_below(path: &Path, depth: usize) -> Vec<String> {
     found
 }
 
-/// What has no place here.
-fn transcoder(file: &Path) -> Complaint {
-    Complaint::new("this is a transcoder: it reads one place of a network and writes another")
+/// The site of a network that a dictionary reads, from what its checkpoint says about itself.
+fn site(about: &Map<String, Value>) -> Option<&str> {
+    let inner = about.get("metadata").or(about.get("config")).and_then(Value::as_object);
+    inner.and_then(|inner| inner.get("hook_name")).or(about.get("hook_name")).and_then(Value::as_str)
+}
+
+/// A dictionary as what other programs know.
+fn linear<'a>(dictionary: &'a dyn Dictionary, program: &str) -> Result<&'a Linear> {
+    dictionary.downcast_ref().ok_or_else(|| {
+        InputError::new(format!("{program} has no dictionaries that choose latents in this way"))
+            .advice("choose another format, such as etalon")
+            .into()
+    })
+}
+
+/// What cannot be read yet.
+fn transcoder(file: &Path) -> InputError {
+    InputError::new("this is a transcoder: it reads one place of a network and writes another")
         .expected("a dictionary that reconstructs what it reads")
         .file(file)
 }

@@ -4,12 +4,15 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::super::{Activation, Linear, Normalisation, Parts};
 use super::config::Config;
 use super::weights::{Weights, transposed};
-use super::{Found, Loaded, Tensors, fold, transcoder, write_settings, write_tensors};
-use crate::budget::Budget;
-use crate::error::{Complaint, InFile, Result};
+use super::{Found, Loaded, Tensors, fold, linear, site, transcoder, write_settings, write_tensors};
+use crate::context::Budget;
+use crate::error::{InFile, InputError, Result};
+use crate::sae::activation::Activation;
+use crate::sae::dictionary::Dictionary;
+use crate::sae::linear::{Linear, Parts};
+use crate::sae::normalise::Normalisation;
 
 const WEIGHTS: &str = "sae_weights.safetensors";
 const SETTINGS: &str = "cfg.json";
@@ -85,7 +88,8 @@ pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
         Some(major) if major >= 6 => format!("SAELens {major}"),
         _ => "SAELens (settings from before version 6)".into(),
     };
-    let mut loaded = Loaded::new(&name, Linear::new(parts).in_file(&found.weights)?);
+    let dictionary = Linear::new(parts).in_file(&found.weights)?.at_site(site(config.fields()));
+    let mut loaded = Loaded::new(&name, dictionary);
     loaded.notes = notes;
     loaded.about = config.fields().clone();
     Ok(loaded)
@@ -169,8 +173,9 @@ fn normalisation(parts: &mut Parts, config: &Config, found: &Found, notes: &mut 
 }
 
 /// Writes what SAELens 6 loads as an inference dictionary.
-pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: &Path) -> Result<()> {
-    let Parts { encoder, encoder_bias, decoder, bias, subtract_bias, input, activation, .. } = dictionary.parts();
+pub(super) fn write(dictionary: &dyn Dictionary, about: &Map<String, Value>, directory: &Path) -> Result<()> {
+    let Parts { encoder, encoder_bias, decoder, bias, subtract_bias, input, activation, .. } =
+        linear(dictionary, "SAELens")?.parts();
     let (latents, width) = (encoder_bias.len(), bias.len());
     let mut tensors: Tensors = vec![
         ("W_dec", vec![latents, width], decoder),
@@ -192,7 +197,7 @@ pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: 
         }
         Activation::Gated { gate_bias, magnitude_scale, magnitude_bias } => {
             if magnitude_scale.iter().any(|&scale| scale <= 0.0) {
-                return Err(Complaint::new(
+                return Err(InputError::new(
                     "SAELens keeps the logarithm of the magnitude scale, and one is not positive",
                 )
                 .advice("choose another format")
@@ -206,17 +211,17 @@ pub(super) fn write(dictionary: &Linear, about: &Map<String, Value>, directory: 
             "gated"
         }
         Activation::Pursuit(_) => {
-            return Err(Complaint::new("the matching pursuit of SAELens ends by another rule than after k choices")
+            return Err(InputError::new("the matching pursuit of SAELens ends by another rule than after k choices")
                 .advice("choose another format, such as etalon")
                 .into());
         }
-        Activation::Nearest | Activation::Random { .. } => {
-            return Err(Complaint::new("SAELens has no dictionaries that choose latents in this way")
+        Activation::Nearest => {
+            return Err(InputError::new("SAELens has no dictionaries that choose latents in this way")
                 .advice("choose another format, such as etalon")
                 .into());
         }
         Activation::Largest(_) | Activation::Signed => {
-            return Err(Complaint::new("SAELens has no dictionaries with negative codes")
+            return Err(InputError::new("SAELens has no dictionaries with negative codes")
                 .advice("choose another format, such as etalon")
                 .into());
         }

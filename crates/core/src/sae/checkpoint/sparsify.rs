@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use super::super::{Activation, Linear, Normalisation, Parts};
 use super::config::Config;
 use super::weights::Weights;
 use super::{Found, Loaded, transcoder};
-use crate::budget::Budget;
-use crate::error::{Complaint, InFile, Result};
+use crate::context::Budget;
+use crate::error::{InFile, InputError, Result};
+use crate::sae::activation::Activation;
+use crate::sae::linear::{Linear, Parts};
+use crate::sae::normalise::Normalisation;
 
 pub(super) fn find(path: &Path) -> Option<Found> {
     Found::pair(path, "sae.safetensors", "cfg.json")
@@ -27,7 +29,7 @@ pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
         return Err(config.wrong("activation", "this activation of sparsify is not read", "topk").into());
     }
     if config.flag("signed")?.unwrap_or(false) {
-        return Err(Complaint::new("old dictionaries of sparsify that choose latents by absolute value are not read")
+        return Err(InputError::new("old dictionaries of sparsify that choose latents by absolute value are not read")
             .expected("false")
             .found("true")
             .at("key `signed`")

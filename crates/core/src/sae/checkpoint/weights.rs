@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::budget::Budget;
-use crate::error::{Complaint, Result};
+use crate::context::Budget;
+use crate::error::{InputError, Result};
 use crate::input::{Tensor, Tensors, read_tensors};
 
 /// Tensors of one file.
@@ -43,12 +43,12 @@ impl Weights {
         self.tensors.keys().find(|name| name.ends_with(end)).cloned()
     }
 
-    fn missing(&self, name: &str) -> Complaint {
+    fn missing(&self, name: &str) -> InputError {
         let mut names: Vec<&str> = self.names.iter().map(String::as_str).take(20).collect();
         if self.names.len() > names.len() {
             names.push("…");
         }
-        Complaint::new("a tensor is missing")
+        InputError::new("a tensor is missing")
             .expected(format!("`{name}`"))
             .found(if names.is_empty() { "no tensors".into() } else { names.join(", ") })
             .file(&self.file)
@@ -63,8 +63,8 @@ impl Weights {
         }
     }
 
-    fn misshapen(&self, name: &str, expected: &str, found: &[usize]) -> Complaint {
-        Complaint::new("a tensor has the wrong shape")
+    fn misshapen(&self, name: &str, expected: &str, found: &[usize]) -> InputError {
+        InputError::new("a tensor has the wrong shape")
             .expected(expected)
             .found(format!("{found:?}"))
             .at(format!("tensor `{name}`"))

@@ -6,30 +6,31 @@
 
 use rayon::prelude::*;
 
+use super::objective::{Mixtures, Radius};
+use super::settings::Settings;
 use super::weights::{Size, find};
-use super::{Radius, Settings};
-use crate::error::{Complaint, Result};
+use crate::error::{InputError, Result};
 use crate::input::{Tensor, Tensors};
-use crate::kernel::aligned::Aligned;
-use crate::kernel::kmeans::nearest;
-use crate::kernel::panels::PANEL;
-use crate::kernel::random::{stream, unit};
-use crate::kernel::vector::{Adam, LANES, Rows, add_scaled, dot, gather, scale};
+use etalon_kernel::aligned::Aligned;
+use etalon_kernel::kmeans::nearest;
+use etalon_kernel::packed::PANEL;
+use etalon_kernel::random::{stream, unit};
+use etalon_kernel::vector::{Adam, LANES, Rows, add_scaled, dot, gather, scale};
 
 /// Rows of the sample that candidates are found in, per candidate and at least.
 pub(super) const SAMPLE: (usize, usize) = (4, 16_384);
 
 /// How many candidates a dictionary wants.
-pub(super) fn candidates(settings: &Settings) -> usize {
-    if settings.candidates == 0 { settings.latents } else { settings.candidates }
+pub(super) fn candidates(mixtures: &Mixtures, settings: &Settings) -> usize {
+    if mixtures.candidates == 0 { settings.latents } else { mixtures.candidates }
 }
 
 /// Bytes beside the matrices of latents × width: candidates, the sample they come from, and the mixtures.
-pub(super) fn memory(settings: &Settings) -> u64 {
-    let count = candidates(settings) as u64;
+pub(super) fn memory(mixtures: &Mixtures, settings: &Settings) -> u64 {
+    let count = candidates(mixtures, settings) as u64;
     let row = (settings.width as u64 + 16).saturating_mul(4);
     let sample = count.saturating_mul(SAMPLE.0 as u64).max(SAMPLE.1 as u64);
-    let mixtures = (settings.latents as u64).saturating_mul(settings.neighbours as u64 + 16).saturating_mul(4 * 5);
+    let mixtures = (settings.latents as u64).saturating_mul(mixtures.neighbours as u64 + 16).saturating_mul(4 * 5);
     count.saturating_mul(2).saturating_add(sample).saturating_mul(row).saturating_add(mixtures)
 }
 
@@ -78,8 +79,8 @@ impl Learnt {
 
 impl Archetypes {
     /// Every latent at its candidate.
-    pub fn new(candidates: &[f32], settings: &Settings, size: Size) -> Result<Archetypes> {
-        let mut archetypes = Archetypes::empty(candidates, settings, size)?;
+    pub fn new(candidates: &[f32], mixtures: &Mixtures, seed: u64, size: Size) -> Result<Archetypes> {
+        let mut archetypes = Archetypes::empty(candidates, mixtures, size)?;
         let count = candidates.len() / size.width;
         let kept = archetypes.kept;
         let near = nearest(candidates, size.width, candidates, kept);
@@ -87,27 +88,27 @@ impl Archetypes {
             let own = latent % count;
             let ids = &mut archetypes.ids[latent * kept..][..kept];
             ids.copy_from_slice(&near[own * kept..][..kept]);
-            // Its own candidate comes first, even where others lie in the same place.
-            let place = ids.iter().position(|&id| id as usize == own).unwrap_or(kept - 1);
-            ids[place] = own as u32;
-            ids[..=place].rotate_right(1);
+            // Its own candidate comes first, even where others are at the same point.
+            let position = ids.iter().position(|&id| id as usize == own).unwrap_or(kept - 1);
+            ids[position] = own as u32;
+            ids[..=position].rotate_right(1);
             let weights = &mut archetypes.mixture.values[latent * archetypes.pitch..][..kept];
             if latent < count {
                 weights[0] = 1.0;
                 continue;
             }
-            let mut random = stream(settings.seed, "initial mixture", latent as u64);
+            let mut random = stream(seed, "initial mixture", latent as u64);
             weights.iter_mut().for_each(|weight| *weight = unit(&mut random) as f32);
             put_back(weights);
         }
         Ok(archetypes)
     }
 
-    fn empty(candidates: &[f32], settings: &Settings, size: Size) -> Result<Archetypes> {
+    fn empty(candidates: &[f32], mixtures: &Mixtures, size: Size) -> Result<Archetypes> {
         let count = candidates.len() / size.width;
         let whole = count > 0 && candidates.len() == count * size.width;
         if !whole || !candidates.iter().all(|value| value.is_finite()) {
-            return Err(Complaint::new("there are no candidates for archetypal directions")
+            return Err(InputError::new("there are no candidates for archetypal directions")
                 .expected(format!("rows of {} finite numbers", size.width))
                 .found(format!("{} numbers", candidates.len()))
                 .into());
@@ -118,11 +119,11 @@ impl Archetypes {
         }
         let length = |row: &[f32]| row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
         let mean = candidates.chunks_exact(size.width).map(length).sum::<f64>() / count as f64;
-        let radius = match settings.radius {
+        let radius = match mixtures.radius {
             Radius::Relative(share) => share * mean,
             Radius::Absolute(radius) => radius,
         };
-        let kept = settings.neighbours.clamp(1, count);
+        let kept = mixtures.neighbours.clamp(1, count);
         let pitch = kept.next_multiple_of(LANES);
         Ok(Archetypes {
             size,
@@ -134,7 +135,7 @@ impl Archetypes {
             relaxation: Aligned::zeros(size.padded * size.stride),
             radius: radius as f32,
             multiplier: Learnt::zeros(LANES),
-            multiplied: settings.multiplier,
+            multiplied: mixtures.multiplier,
         })
     }
 
@@ -247,15 +248,15 @@ impl Archetypes {
     }
 
     /// Takes what [`Archetypes::tensors`] wrote.
-    pub fn read(tensors: &Tensors, settings: &Settings, size: Size) -> Result<Archetypes> {
+    pub fn read(tensors: &Tensors, mixtures: &Mixtures, size: Size) -> Result<Archetypes> {
         let rows = tensors.get("candidates").map_or(0, |tensor| tensor.values.len() / size.width);
         let candidates = find(tensors, "", "candidates", &[rows, size.width])?;
-        let mut archetypes = Archetypes::empty(&candidates, settings, size)?;
+        let mut archetypes = Archetypes::empty(&candidates, mixtures, size)?;
         let (kept, pitch) = (archetypes.kept, archetypes.pitch);
         let ids = find(tensors, "", "neighbours", &[size.latents, kept])?;
         for (into, id) in archetypes.ids.iter_mut().zip(ids) {
             if id < 0.0 || id as usize >= rows {
-                return Err(Complaint::new("a neighbour of a direction is not among the candidates")
+                return Err(InputError::new("a neighbour of a direction is not among the candidates")
                     .expected(format!("0 to {}", rows - 1))
                     .found(id)
                     .into());
@@ -343,69 +344,7 @@ impl Archetypes {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use super::*;
-    use crate::kernel::kmeans::{Wanted, kmeans};
-    use crate::progress::{Silent, Watch};
-    use crate::sae::arch;
-    use crate::sae::train::{Preset, Trainer};
-
-    const WIDTH: usize = 11;
-
-    fn rows(count: usize, seed: u64) -> Vec<f32> {
-        let mut random = stream(seed, "archetypes test", 0);
-        (0..count * WIDTH).map(|_| 3.0 * unit(&mut random) as f32 - 1.0).collect()
-    }
-
-    /// Trained for a while with large steps, so that everything has to be put back.
-    fn trained(radius: Radius, multiplier: bool) -> Tensors {
-        let settings = arch::find("ra_topk").unwrap().settings(Preset::Etalon, WIDTH, 50);
-        let settings = Settings { k: 3, warmup: 0, rate: 0.05, neighbours: 5, candidates: 30, ..settings };
-        let mut trainer = Trainer::new(Settings { radius, multiplier, ..settings }).unwrap();
-        let count = trainer.wants_candidates().unwrap();
-        let wanted = Wanted { centres: count, iterations: 5, seed: 0 };
-        let found =
-            kmeans(&rows(200, 0), WIDTH, &wanted, &Watch { progress: &Silent, cancel: &AtomicBool::new(false) })
-                .unwrap();
-        trainer.give_candidates(&found).unwrap();
-        assert_eq!((count, trainer.wants_candidates()), (30, None));
-        for step in 0..60 {
-            assert!(trainer.step(&rows(40, step)).unwrap().term("loss").unwrap().is_finite());
-        }
-        trainer.weights()
-    }
-
-    #[test]
-    fn directions_stay_where_they_may_be() {
-        for (radius, most) in [(Radius::Absolute(0.3), 0.3), (Radius::Relative(0.0), 0.0), (Radius::Absolute(0.0), 0.0)]
-        {
-            let tensors = trained(radius, false);
-            let mixture = &tensors["mixture"].values;
-            assert!(mixture.iter().all(|&weight| weight >= 0.0));
-            assert!(mixture.iter().any(|&weight| weight > 0.01 && weight < 0.99));
-            for row in mixture.chunks_exact(5) {
-                assert!((row.iter().map(|&weight| f64::from(weight)).sum::<f64>() - 1.0).abs() < 1e-6);
-            }
-            let mut longest = 0.0f64;
-            for row in tensors["relaxation"].values.chunks_exact(WIDTH) {
-                longest = longest.max(row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt());
-            }
-            assert!(longest <= most && (most == 0.0 || longest > 0.5 * most), "{longest}");
-            // Directions are exactly the sum: without a relaxation they lie in the hull of their candidates.
-            let places = tensors["neighbours"].values.chunks_exact(5).zip(mixture.chunks_exact(5));
-            for (latent, (ids, weights)) in places.enumerate() {
-                for i in 0..WIDTH {
-                    let point = |id: f32| tensors["candidates"].values[id as usize * WIDTH + i];
-                    let sum = ids.iter().zip(weights).fold(0.0f32, |sum, (&id, w)| w.mul_add(point(id), sum));
-                    let whole = sum + tensors["relaxation"].values[latent * WIDTH + i];
-                    assert_eq!(tensors["decoder"].values[latent * WIDTH + i], whole);
-                }
-            }
-            assert_eq!(tensors["multiplier"].values, [0.0]);
-        }
-        assert!(trained(Radius::Relative(0.1), true)["multiplier"].values[0] != 0.0);
-    }
 
     #[test]
     fn mixtures_are_put_back_by_hand() {
@@ -416,17 +355,5 @@ mod tests {
         let mut weights = [-0.5, -1.0, 0.0];
         assert!(!put_back(&mut weights));
         assert_eq!(weights, [1.0, 0.0, 0.0]);
-    }
-
-    #[test]
-    fn a_large_dictionary_trains_in_six_gigabytes() {
-        let settings = arch::find("ra_topk").unwrap().settings(Preset::Blindspots, 768, 32_000);
-        let bytes = Trainer::memory(&settings);
-        // Nine matrices of 32,000 × 784 numbers, 6 × 32,000 candidates and sampled rows, 32,000 × 48 numbers five times, and
-        // four of 1,036 rows: 4 · (9 · 25,088,000 + 6 · 25,088,000 + 7,680,000 + 4 · 812,224); the rounded encoder, and per
-        // row 32,000 / 2 + 5 · 784 bytes to search it.
-        let search = 25_088_000 + 1024 * (16_000 + 3_920);
-        assert_eq!(bytes, 4 * (15 * 25_088_000 + 7_680_000 + 4 * 812_224) + search);
-        assert!(bytes < 6 << 30);
     }
 }

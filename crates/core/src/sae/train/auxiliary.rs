@@ -3,11 +3,10 @@
 use rayon::prelude::*;
 
 use super::columns::Columns;
-use super::select::{Memory, Picks, Selector};
 use super::weights::Weights;
-use crate::kernel::panels::{PANEL, Panels};
-use crate::kernel::vector::{Rows, difference, gather};
-use crate::sae::arch::Selection;
+use crate::sae::selector::{Entries, Memory, Rule, Selector};
+use etalon_kernel::packed::{PANEL, Panels};
+use etalon_kernel::vector::{Rows, difference, gather};
 
 /// What the dead latents of a batch would do.
 #[derive(Debug, Default)]
@@ -42,7 +41,7 @@ impl Left<'_> {
     /// The loss of some dead latents, ascending, and its derivatives.
     pub fn run(&self, dead: &[u32]) -> Auxiliary {
         let size = self.weights.size;
-        let mut picks = vec![Picks::new(); self.rows];
+        let mut picks = vec![Entries::new(); self.rows];
         self.pick(dead, &mut picks);
         let mut slopes = vec![0.0; self.rows * size.stride];
         let mut squares = vec![0.0f64; self.rows];
@@ -68,26 +67,27 @@ impl Left<'_> {
     }
 
     /// Selects among the dead latents only, packed by themselves.
-    fn pick(&self, dead: &[u32], picks: &mut [Picks]) {
+    fn pick(&self, dead: &[u32], picks: &mut [Entries]) {
         let size = self.weights.size;
         let mut panels = Panels::new(dead.len(), size.stride);
         let padded = dead.len().next_multiple_of(PANEL);
         let (mut bias, mut floors) = (vec![0.0; padded], vec![f32::INFINITY; padded]);
         let mut row = vec![0.0; size.stride];
-        for (place, &latent) in dead.iter().enumerate() {
+        for (index, &latent) in dead.iter().enumerate() {
             self.weights.encoder.column(latent as usize, &mut row);
-            panels.set_column(place, &row);
-            (bias[place], floors[place]) = (self.weights.scalars[latent as usize * size.scalars], 0.0);
+            panels.set_column(index, &row);
+            (bias[index], floors[index]) = (self.weights.scalars[latent as usize * size.scalars], 0.0);
         }
         let selector = Selector {
             panels: &panels,
             bias: &bias,
             floors: &floors,
-            rows: self.input,
-            stride: size.stride,
             rounded: None,
+            threads: rayon::current_num_threads(),
+            keeps_nan: false,
         };
-        selector.select(Selection::PerRow(self.keep.min(dead.len())), &mut Memory::default(), picks);
+        let rule = Rule::PerRow(self.keep.min(dead.len()));
+        selector.select(rule, self.input, &Memory::default(), picks);
         picks.par_iter_mut().flatten().for_each(|entry| entry.1 = dead[entry.1 as usize]);
     }
 

@@ -7,12 +7,12 @@ use rayon::prelude::*;
 
 use super::auxiliary::Auxiliary;
 use super::columns::Columns;
+use super::objective::{Column, Objective};
+use super::settings::{Constraint, Settings};
 use super::weights::{Shaped, Size, Weights};
-use super::{Constraint, Settings};
-use crate::kernel::aligned::Aligned;
-use crate::kernel::panels::{PANEL, fill_panel, panel_times};
-use crate::kernel::vector::{Adam, LANES, Rows, add_scaled, dot, gather, gather_and_dot, scale};
-use crate::sae::arch::{Column, Objective};
+use etalon_kernel::aligned::Aligned;
+use etalon_kernel::packed::{PANEL, fill_panel, panel_times};
+use etalon_kernel::vector::{Adam, LANES, Rows, add_scaled, dot, gather, gather_and_dot, scale};
 
 /// Everything the gradients of a batch depend on, beside the weights.
 pub(super) struct Backward<'a> {

@@ -1,6 +1,6 @@
 //! Kept pre-activations by latent instead of by row.
 
-use super::select::Picks;
+use crate::sae::selector::Entries;
 
 /// For every latent the rows that kept it, ascending, with their pre-activations.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// Turns rows to columns by counting. Memory of the last time is used again.
-    pub fn fill(&mut self, picks: &[Picks], latents: usize) {
+    pub fn fill(&mut self, picks: &[Entries], latents: usize) {
         self.starts.clear();
         self.starts.resize(latents + 1, 0);
         picks.iter().flatten().for_each(|entry| self.starts[entry.1 as usize + 1] += 1);
@@ -26,8 +26,8 @@ impl Columns {
         for (row, picks) in picks.iter().enumerate() {
             for &(value, latent) in picks {
                 // Until the end, `starts[latent]` is where the next entry of that latent goes.
-                let place = self.starts[latent as usize];
-                (self.rows[place], self.values[place]) = (row as u32, value);
+                let position = self.starts[latent as usize];
+                (self.rows[position], self.values[position]) = (row as u32, value);
                 self.starts[latent as usize] += 1;
             }
         }

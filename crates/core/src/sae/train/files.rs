@@ -1,14 +1,14 @@
 //! A training on disk, beside its output: the state of every dictionary, and `training.json`, written last, which names it.
-//! A training that was killed goes on from there and ends with the same bytes.
+//! An interrupted training resumes from there and ends with the same bytes.
 
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
 
-use super::Record;
-use crate::budget::Budget;
-use crate::error::{Complaint, Error, Result};
+use super::record::Record;
+use crate::context::Budget;
+use crate::error::{Error, InputError, Result};
 use crate::input::{Tensors, read_tensors};
 use crate::store::{Lock, disk};
 
@@ -18,7 +18,7 @@ const INDEX: &str = "training.json";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Index {
-    /// What is trained on what; another training must not go on here.
+    /// What is trained on what; another training must not resume here.
     pub recipe: String,
     /// Steps done.
     pub step: u64,
@@ -65,9 +65,9 @@ impl Files {
         }
         let text = std::fs::read_to_string(&path).map_err(Error::io("read the state of a training", &path))?;
         let index: Index = serde_json::from_str(&text)
-            .map_err(|error| Complaint::new("the state of a training is damaged").found(error).file(&path))?;
+            .map_err(|error| InputError::new("the state of a training is damaged").found(error).file(&path))?;
         if index.recipe != recipe {
-            return Err(Complaint::new("another training is unfinished here")
+            return Err(InputError::new("another training is unfinished here")
                 .expected("the same options and the same activations as before")
                 .advice("finish it with its own options, choose another --out, or remove this directory")
                 .file(&self.directory)
@@ -96,7 +96,7 @@ impl Files {
         read_tensors(&self.state(job, step, best), budget)
     }
 
-    /// Makes a step the one to go on from, and removes older states.
+    /// Makes a step the one to resume from, and removes older states.
     pub fn commit(&self, index: &Index) -> Result<()> {
         let text = serde_json::to_string_pretty(index).map_err(|error| Error::Bug(format!("JSON: {error}")))?;
         disk::write(&self.directory.join(INDEX), format!("{text}\n").as_bytes())?;

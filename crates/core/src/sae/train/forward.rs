@@ -2,11 +2,11 @@
 
 use rayon::prelude::*;
 
-use super::select::Picks;
+use super::objective::{Objective, Row};
 use super::weights::Weights;
-use crate::kernel::aligned::Aligned;
-use crate::kernel::vector::{Rows, add_scaled, difference, gather};
-use crate::sae::arch::{Objective, Row};
+use crate::sae::selector::Entries;
+use etalon_kernel::aligned::Aligned;
+use etalon_kernel::vector::{Rows, add_scaled, difference, gather};
 
 /// Rows whose sums are formed together: fixed, so that sums do not depend on threads.
 const CHUNK: usize = 32;
@@ -36,7 +36,7 @@ pub(super) struct Forward<'a> {
     pub objective: &'a dyn Objective,
     /// The rows to reconstruct, padded.
     pub rows: &'a [f32],
-    pub picks: &'a [Picks],
+    pub picks: &'a [Entries],
     pub norms: &'a [f32],
     /// The derivative of the mean squared error by an error, without the group's weight.
     pub scale: f32,
@@ -77,19 +77,19 @@ impl Forward<'_> {
             .enumerate()
             .for_each(|(chunk, (slopes, gates, measured, squares, gate_squares, counts, sums))| {
                 let mut scratch = Scratch { decoded: Aligned::zeros(stride), ids: Vec::new(), codes: Vec::new() };
-                for place in 0..measured.len() {
-                    let row = chunk * CHUNK + place;
-                    let slopes = &mut slopes[place * groups * stride..][..groups * stride];
-                    let squares = &mut squares[place * groups..][..groups];
-                    counts[place] = self.decode(row, slopes, squares, &mut scratch);
-                    measured[place] = self.objective.measure(Row {
+                for index in 0..measured.len() {
+                    let row = chunk * CHUNK + index;
+                    let slopes = &mut slopes[index * groups * stride..][..groups * stride];
+                    let squares = &mut squares[index * groups..][..groups];
+                    counts[index] = self.decode(row, slopes, squares, &mut scratch);
+                    measured[index] = self.objective.measure(Row {
                         entries: &self.picks[row],
                         scalars: &self.weights.scalars,
                         norms: self.norms,
                     });
                     if rules.gates {
-                        gate_squares[place] =
-                            self.decode_gates(row, &mut gates[place * stride..][..stride], &mut scratch);
+                        gate_squares[index] =
+                            self.decode_gates(row, &mut gates[index * stride..][..stride], &mut scratch);
                     }
                     add_scaled(1.0, &slopes[..stride], sums);
                 }

@@ -1,12 +1,12 @@
 //! In which order rows come: as they lie, or shuffled within windows, so that disks and caches are read nearly in order.
 //!
-//! The row at any position follows from the seed alone, so that a training can go on in the middle.
+//! The row at any position follows from the seed alone, so that a training can resume in the middle.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::kernel::random::{permutation, stream};
 use crate::store::ActivationStore;
+use etalon_kernel::random::{permutation, stream};
 
 /// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,13 +47,13 @@ impl<'a> Rows<'a> {
         let mut position = step * batch as u64;
         let end = position + batch as u64;
         while position < end {
-            let (epoch, place) = (position / count as u64, (position % count as u64) as usize);
+            let (epoch, first) = (position / count as u64, (position % count as u64) as usize);
             if self.order == Order::Sequential {
-                let last = count.min(place + (end - position) as usize);
-                out.extend_from_slice(&self.store.tile(place..last)?.values);
-                position += (last - place) as u64;
+                let last = count.min(first + (end - position) as usize);
+                out.extend_from_slice(&self.store.tile(first..last)?.values);
+                position += (last - first) as u64;
             } else {
-                let row = self.shuffled(epoch, place);
+                let row = self.shuffled(epoch, first);
                 out.extend_from_slice(&self.store.tile(row..row + 1)?.values);
                 position += 1;
             }
@@ -61,9 +61,9 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// The row at a place of an epoch.
-    fn shuffled(&mut self, epoch: u64, place: usize) -> usize {
-        let (count, which) = (self.store.rows(), place / self.window);
+    /// The row at a position of an epoch.
+    fn shuffled(&mut self, epoch: u64, position: usize) -> usize {
+        let (count, which) = (self.store.rows(), position / self.window);
         if self.at != Some((epoch, which)) {
             let runs = permutation(count.div_ceil(RUN), &mut stream(self.seed, "order of runs", epoch));
             // The last run may be short; put at the end, it leaves all windows but the last full.
@@ -74,10 +74,10 @@ impl<'a> Rows<'a> {
                 ordered.skip(which * per).take(per).flat_map(|run| run * RUN..((run + 1) * RUN).min(count)).collect();
             let block = epoch << 20 | which as u64;
             let order = permutation(rows.len(), &mut stream(self.seed, "order of rows", block));
-            self.rows = order.into_iter().map(|place| rows[place]).collect();
+            self.rows = order.into_iter().map(|index| rows[index]).collect();
             self.at = Some((epoch, which));
         }
-        self.rows[place - which * self.window]
+        self.rows[position - which * self.window]
     }
 }
 

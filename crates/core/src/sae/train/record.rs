@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Line;
+use super::log::Line;
 
 /// Points that a record has, about; the last step is always one.
 const POINTS: u64 = 100;

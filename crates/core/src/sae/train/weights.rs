@@ -6,14 +6,14 @@
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
-use super::Settings;
-use crate::error::{Complaint, Result};
+use super::objective::{Form, Rules, Scalar};
+use super::settings::Settings;
+use crate::error::{InputError, Result};
 use crate::input::{Tensor, Tensors};
-use crate::kernel::aligned::Aligned;
-use crate::kernel::panels::{PANEL, Panels, fill_panel};
-use crate::kernel::random::{stream, unit};
-use crate::kernel::vector::{LANES, dot, scale};
-use crate::sae::arch::{Form, Rules, Scalar};
+use etalon_kernel::aligned::Aligned;
+use etalon_kernel::packed::{PANEL, Panels, fill_panel};
+use etalon_kernel::random::{stream, unit};
+use etalon_kernel::vector::{LANES, dot, scale};
 
 /// Numbers in the shape of the weights: the weights themselves, a moment, or a gradient.
 #[derive(Clone, Debug)]
@@ -99,13 +99,7 @@ impl Weights {
         }
         let mut numbers = vec![0.0; size.padded * size.scalars];
         for latent in numbers.chunks_exact_mut(size.scalars).take(size.latents) {
-            for (into, scalar) in latent.iter_mut().zip(rules.scalars) {
-                *into = match scalar.name {
-                    "threshold" => settings.initial_threshold,
-                    "log_threshold" => settings.initial_threshold.ln(),
-                    _ => scalar.initial,
-                };
-            }
+            latent.iter_mut().zip(&rules.scalars).for_each(|(into, scalar)| *into = scalar.initial);
             latent[0] += settings.initial_bias * (2.0 * unit(&mut random) as f32 - 1.0);
         }
         uniform.resize(if uniform.is_empty() || size.tied { 0 } else { decoder.len() }, 0.0);
@@ -232,14 +226,14 @@ pub(super) fn find(tensors: &Tensors, prefix: &str, name: &str, shape: &[usize])
     };
     let Some((tensor, columns)) = own.or_else(foreign) else {
         let names: Vec<&str> = tensors.keys().map(String::as_str).collect();
-        return Err(Complaint::new(format!("the file has no tensor `{prefix}{name}`"))
+        return Err(InputError::new(format!("the file has no tensor `{prefix}{name}`"))
             .expected("weights of this architecture, as Etalon or dictionary_learning name them")
             .found(names.join(", "))
             .into());
     };
     let wanted: Vec<usize> = if columns { shape.iter().rev().copied().collect() } else { shape.to_vec() };
     if tensor.shape != wanted {
-        return Err(Complaint::new(format!("the tensor `{name}` has another shape"))
+        return Err(InputError::new(format!("the tensor `{name}` has another shape"))
             .expected(format!("{wanted:?}"))
             .found(format!("{:?}", tensor.shape))
             .advice("--latents and the width of --store must be those of the file")
@@ -249,7 +243,7 @@ pub(super) fn find(tensors: &Tensors, prefix: &str, name: &str, shape: &[usize])
         return Ok(tensor.values.clone());
     }
     let (rows, width) = (shape[0], shape[1]);
-    Ok((0..rows * width).map(|place| tensor.values[place % width * rows + place / width]).collect())
+    Ok((0..rows * width).map(|index| tensor.values[index % width * rows + index / width]).collect())
 }
 
 /// Reads what [`shaped_tensors`] wrote.

@@ -1,0 +1,55 @@
+//! `etalon unit`: a study in pieces, for schedulers. Every call is idempotent.
+//!
+//! A driver calls `etalon unit STUDY` for the cells that have no result, then for each cell repeats: `--cell C` merges what is
+//! finished and names the stage that waits with its missing units; `--cell C --stage S --unit U` runs one, anywhere.
+
+use std::ops::Range;
+use std::process::ExitCode;
+
+use etalon::error::{InputError, Result};
+use etalon::results::Archive;
+use etalon::run::Mode;
+use etalon::store::Lock;
+use etalon::study::{Cell, CellOutcome, Study};
+use serde_json::json;
+
+use crate::cli;
+use crate::session::Session;
+
+/// Lists cells, merges one, or runs units of one.
+pub fn run(args: &cli::Unit, session: &Session) -> Result<ExitCode> {
+    let study = Study::read(&args.study)?;
+    let out = args.out.clone().unwrap_or_else(|| study.out.clone());
+    let Some(text) = &args.cell else {
+        let cells: Vec<String> = study.cells().iter().map(Cell::to_string).collect();
+        session.answer(cells.join("\n"), || json!({"cells": cells}));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let cell = study.cell(text)?;
+    let archive = Archive::open(&out)?;
+    let (mode, _lock) = match (&args.stage, &args.unit) {
+        (None, _) => (Mode::Merge, Some(Lock::take(&out)?)),
+        (Some(stage), Some(unit)) => (Mode::Units(stage.clone(), range(unit)?), None),
+        (Some(_), None) => return Err(InputError::new("`--unit` is required with `--stage`").into()),
+    };
+    match study.run_cell(&cell, mode, &archive, &out.join("units"), &session.context)? {
+        CellOutcome::Done => session.answer(format!("{text}: done"), || json!({"cell": text, "done": true})),
+        CellOutcome::Stored => session.answer(format!("{text}: stored"), || json!({"cell": text, "stored": true})),
+        CellOutcome::Waiting { stage, missing } => session.answer(
+            format!("{text}: stage {stage} waits for {} units", missing.len()),
+            || json!({"cell": text, "stage": stage, "missing": missing}),
+        ),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `7` or `4..8`.
+fn range(text: &str) -> Result<Range<usize>> {
+    let wrong = || InputError::new("`--unit` is not a unit").expected("a number, or a range such as 4..8").found(text);
+    let number = |part: &str| part.trim().parse::<usize>().ok();
+    let range = match text.split_once("..") {
+        Some((first, end)) => number(first).zip(number(end)).map(|(first, end)| first..end),
+        None => number(text).map(|unit| unit..unit.saturating_add(1)),
+    };
+    range.ok_or_else(|| wrong().into())
+}

@@ -1,0 +1,222 @@
+//! Options that are not written by hand: those of inputs, metrics, architectures and worlds follow from roles and cards.
+
+use std::collections::BTreeMap;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches};
+use etalon::labels::worlds::WORLDS;
+use etalon::load::Given;
+use etalon::metrics::{self, METRICS, Metric};
+use etalon::run::{
+    AnyRole, CODES, EMBEDDINGS, Many, PAIR_CODES, PAIR_EMBEDDINGS, PAIRS, POOLING, ROLES, SAE, SAMPLES, WORLD,
+};
+
+use etalon::sae::arch::{self, ArchOption};
+use etalon::sae::train::Preset;
+
+use crate::cli::Cli;
+
+/// Where inputs are: an option per role.
+pub struct InputArgs {
+    /// What was given.
+    pub given: Given,
+}
+
+fn given_roles() -> impl Iterator<Item = &'static dyn AnyRole> {
+    ROLES.iter().copied().filter(|role| role.is_given())
+}
+
+impl Args for InputArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(given_roles().map(input_option))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        InputArgs::augment_args(command)
+    }
+}
+
+impl FromArgMatches for InputArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<InputArgs, clap::Error> {
+        let mut given = Given::default();
+        for key in given_roles().map(|role| role.card().key) {
+            for value in matches.get_many::<String>(key).into_iter().flatten() {
+                given.add(key, value);
+            }
+        }
+        Ok(InputArgs { given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = InputArgs::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn input_option(role: &'static dyn AnyRole) -> Arg {
+    let card = role.card();
+    let action = if card.many == Many::One { ArgAction::Set } else { ArgAction::Append };
+    let option = Arg::new(card.key).long(card.key).value_name(card.value).help(card.help).action(action);
+    let option = option.help_heading("Inputs");
+    match card.alias {
+        Some(alias) => option.visible_alias(alias),
+        None => option,
+    }
+}
+
+/// Parameters of architectures: an option per parameter of their cards.
+pub struct ArchArgs {
+    /// What was given, by option.
+    pub given: BTreeMap<String, String>,
+}
+
+impl Args for ArchArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(arch::options().iter().filter_map(arch_option))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        ArchArgs::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ArchArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ArchArgs, clap::Error> {
+        let mut given = BTreeMap::new();
+        for name in arch::options().iter().filter_map(|option| option.param.card().option) {
+            let values: Vec<&str> =
+                matches.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect();
+            if !values.is_empty() {
+                given.insert(name.to_string(), values.join(","));
+            }
+        }
+        Ok(ArchArgs { given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = ArchArgs::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn arch_option(option: &ArchOption) -> Option<Arg> {
+    let card = option.param.card();
+    // Architectures with the same default together.
+    let mut defaults: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, param) in &option.users {
+        let default = param.default_text(Preset::Etalon);
+        match defaults.iter_mut().find(|(other, _)| *other == default) {
+            Some((_, names)) => names.push(name),
+            None => defaults.push((default, vec![name])),
+        }
+    }
+    let text = |(default, names): &(String, Vec<&str>)| format!("{default} for {}", names.join(", "));
+    let defaults = defaults.iter().map(text).collect::<Vec<_>>().join("; ");
+    let action = if option.param.is_list() { ArgAction::Append } else { ArgAction::Set };
+    let name = card.option?;
+    let arg = Arg::new(name).long(name).value_name(card.value).action(action);
+    Some(arg.help(format!("{} [default: {defaults}]", card.doc)).help_heading("Options of architectures"))
+}
+
+/// The whole command. With `eval METRIC` among the words, its help shows the inputs and options of that metric only.
+pub fn command(words: &[String]) -> clap::Command {
+    let chosen = chosen_metrics(words);
+    Cli::command()
+        .version(version())
+        .mut_subcommand("eval", |eval| {
+            let eval = eval.args(metric_options(&chosen));
+            if chosen.is_empty() { eval } else { eval.mut_args(|option| for_metrics(option, &chosen)) }
+        })
+        .mut_subcommand("data", |data| data.args(world_options()))
+}
+
+/// Version, commit and the kernels that this processor runs.
+fn version() -> String {
+    let arithmetic = etalon_kernel::int8::Arithmetic::fastest().name();
+    format!("{} ({}, int8 by {arithmetic})", env!("CARGO_PKG_VERSION"), env!("ETALON_COMMIT"))
+}
+
+/// The metrics that an `eval` among the words names; none if any is unknown.
+fn chosen_metrics(words: &[String]) -> Vec<&'static dyn Metric> {
+    let after = words.iter().skip_while(|word| *word != "eval").skip(1);
+    let named = after
+        .filter(|word| !word.starts_with('-'))
+        .find(|word| word.split(',').all(|name| metrics::find(name).is_some()));
+    named.into_iter().flat_map(|word| word.split(',').filter_map(metrics::find)).collect()
+}
+
+/// An input as the help of some metrics shows it: under what they do with it, or not at all.
+fn for_metrics(option: Arg, chosen: &[&'static dyn Metric]) -> Arg {
+    let Some(role) = given_roles().find(|role| option.get_id() == role.card().key) else { return option };
+    let key = role.card().key;
+    let among = |roles: &[&'static dyn AnyRole]| roles.iter().any(|role| role.card().key == key);
+    let has = |roles: Vec<&'static dyn AnyRole>, wanted: &str| roles.iter().any(|role| role.card().name == wanted);
+    let needed = chosen.iter().any(|metric| among(metric.card().needs));
+    let used = chosen.iter().any(|metric| among(metric.card().uses));
+    let sources: [&'static dyn AnyRole; 5] = [&SAE, &EMBEDDINGS, &WORLD, &SAMPLES, &POOLING];
+    let of_pairs: [&'static dyn AnyRole; 2] = [&PAIR_CODES, &PAIR_EMBEDDINGS];
+    let makes = chosen.iter().any(|metric| {
+        let roles = metric.card().roles();
+        (has(roles.clone(), CODES.card().name) && among(&sources))
+            || (has(roles, PAIRS.card().name) && among(&of_pairs))
+    });
+    match (needed, used, makes) {
+        (true, ..) => option.help_heading("Required inputs"),
+        (_, true, _) => option.help_heading("Optional inputs"),
+        (.., true) => option.help_heading("Other ways to provide inputs"),
+        _ => option.hide(true),
+    }
+}
+
+fn option(name: &'static str, value: &'static str, help: String, heading: &'static str) -> Arg {
+    Arg::new(name).long(name.replace('_', "-")).value_name(value).help(help).help_heading(heading)
+}
+
+/// One option per parameter; a name that several metrics share means the same in all of them.
+fn metric_options(chosen: &[&'static dyn Metric]) -> Vec<Arg> {
+    let mut options: Vec<Arg> = Vec::new();
+    for param in METRICS.iter().flat_map(|metric| metric.card().params) {
+        if options.iter().any(|option| option.get_id() == param.name) {
+            continue;
+        }
+        let declares =
+            |metric: &&&'static dyn Metric| metric.card().params.iter().any(|other| other.name == param.name);
+        let users: Vec<&str> = METRICS.iter().filter(declares).map(|metric| metric.card().name).collect();
+        let users = if chosen.is_empty() { format!("; {}", users.join(", ")) } else { String::new() };
+        let help = format!("{} [{}; default: {}{users}]", param.doc, param.kind.describe(), param.default);
+        let value = if param.several { "V[,V..]" } else { "V" };
+        let hidden = !chosen.is_empty() && !chosen.iter().any(|metric| declares(&metric));
+        options.push(option(param.name, value, help, "Options of metrics").hide(hidden));
+    }
+    options
+}
+
+fn world_options() -> Vec<Arg> {
+    let mut options: Vec<Arg> = Vec::new();
+    for world in WORLDS {
+        for setting in world.card().settings {
+            if options.iter().all(|option| option.get_id() != setting.name) {
+                let help = format!("{} [default: {}; {}]", setting.doc, setting.default, world.card().name);
+                options.push(option(setting.name, "V", help, "Options of worlds"));
+            }
+        }
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn options_do_not_contradict_each_other() {
+        super::command(&[]).debug_assert();
+    }
+
+    #[test]
+    fn help_of_a_metric_shows_its_inputs_only() {
+        let words = ["etalon", "eval", "monosemanticity", "--help"].map(String::from);
+        let mut command = super::command(&words);
+        let help =
+            command.find_subcommand_mut("eval").map(|eval| eval.render_long_help().to_string()).unwrap_or_default();
+        assert!(help.contains("--embeddings") && help.contains("Required inputs"), "{help}");
+        assert!(!help.contains("--pair-labels") && !help.contains("--generated"), "{help}");
+    }
+}

@@ -1,0 +1,154 @@
+//! The memory limit: everything sized by input reserves its bytes here first.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+/// A memory limit in bytes. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Bytes>);
+
+#[derive(Debug)]
+struct Bytes {
+    total: u64,
+    used: AtomicU64,
+    peak: AtomicU64,
+}
+
+/// Reserved bytes. Store it inside what uses the memory; dropping it returns them.
+#[derive(Debug)]
+pub struct Reservation {
+    bytes: u64,
+    budget: Budget,
+}
+
+/// A value together with the memory that is reserved for it.
+#[derive(Debug)]
+pub struct Reserved<T> {
+    value: T,
+    memory: Reservation,
+}
+
+impl Budget {
+    /// A limit of `bytes`.
+    pub fn new(bytes: u64) -> Budget {
+        Budget(Arc::new(Bytes { total: bytes, used: AtomicU64::new(0), peak: AtomicU64::new(0) }))
+    }
+
+    /// 70 % of the memory of this machine, or of the control group.
+    pub fn of_machine() -> Budget {
+        let number = |text: String| text.trim().parse::<u64>().ok();
+        let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+            Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+        });
+        let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(number);
+        let bytes = machine.into_iter().chain(group).min().unwrap_or(4 << 30);
+        Budget::new(bytes / 10 * 7)
+    }
+
+    /// Reserves bytes, or says what they were wanted for and how many are left.
+    pub fn reserve(&self, bytes: u64, what: impl Into<String>) -> Result<Reservation> {
+        let mut reservation = Reservation { bytes: 0, budget: self.clone() };
+        reservation.resize(bytes, what)?;
+        Ok(reservation)
+    }
+
+    /// Bytes left.
+    pub fn left(&self) -> u64 {
+        self.0.total - self.0.used.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that were ever reserved at a time.
+    pub fn peak(&self) -> u64 {
+        self.0.peak.load(Ordering::Relaxed)
+    }
+}
+
+impl Reservation {
+    /// The number of reserved bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Grows or shrinks the reservation; an error leaves it as it is.
+    pub fn resize(&mut self, bytes: u64, what: impl Into<String>) -> Result<()> {
+        let shared = &*self.budget.0;
+        let changed = |used: u64| (used - self.bytes).checked_add(bytes).filter(|used| *used <= shared.total);
+        let used = shared.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed).map_err(|used| {
+            Error::Memory { what: what.into(), needed: bytes, left: shared.total - (used - self.bytes) }
+        })?;
+        shared.peak.fetch_max(used - self.bytes + bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Adds the bytes of another reservation of the same budget.
+    pub fn absorb(&mut self, mut other: Reservation) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl<T> Reserved<T> {
+    /// A value with its reservation.
+    pub fn new(value: T, memory: Reservation) -> Reserved<T> {
+        Reserved { value, memory }
+    }
+
+    /// The parts. Keep the reservation as long as the value.
+    pub fn into_parts(self) -> (T, Reservation) {
+        (self.value, self.memory)
+    }
+
+    /// The reservation.
+    pub(crate) fn memory(&mut self) -> &mut Reservation {
+        &mut self.memory
+    }
+
+    /// Changes the value and keeps the reservation.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reserved<U> {
+        Reserved { value: change(self.value), memory: self.memory }
+    }
+}
+
+impl<T> Deref for Reserved<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Reserved<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_bytes_come_back() {
+        let budget = Budget::new(100);
+        let mut first = budget.reserve(60, "a table").unwrap();
+        let error = budget.reserve(50, "another").unwrap_err().to_string();
+        assert!(error.contains("another") && error.contains("50 B") && error.contains("40 B"), "{error}");
+        assert!(first.resize(101, "too much").is_err());
+        first.resize(90, "more").unwrap();
+        first.resize(10, "less").unwrap();
+        first.absorb(budget.reserve(20, "a part").unwrap());
+        assert_eq!((first.bytes(), budget.left(), budget.peak()), (30, 70, 90));
+        drop(Reserved::new(1, first));
+        assert_eq!(budget.left(), 100);
+    }
+}

@@ -1,0 +1,164 @@
+//! What a user gave: values by the keys of roles, from options, a study file or Python.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, de};
+
+use crate::run::{CODES, Many, ROLES, RoleCard, SAE, find_role};
+
+/// Values by the keys of roles.
+///
+/// ```
+/// use etalon::load::Given;
+///
+/// let given = Given::default().with("codes", "codes.npy").with("labels", "labels.csv");
+/// assert_eq!(given.first("labels"), Some("labels.csv"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Given(Vec<(&'static str, String)>);
+
+impl Given {
+    /// The same and one more value. A key that no role has is ignored: use [`find_role`] to check it.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<String>) -> Given {
+        self.add(key, value);
+        self
+    }
+
+    /// Adds a value; false if no role has this key.
+    pub fn add(&mut self, key: &str, value: impl Into<String>) -> bool {
+        let role = find_role(key);
+        if let Some(role) = role {
+            self.0.push((role.card().key, value.into()));
+        }
+        role.is_some()
+    }
+
+    /// Replaces the values of a key.
+    pub fn set(&mut self, key: &str, value: impl Into<String>) {
+        self.0.retain(|(other, _)| *other != key);
+        self.add(key, value);
+    }
+
+    /// The values of a key.
+    pub fn get(&self, key: &str) -> impl Iterator<Item = &String> {
+        self.0.iter().filter(move |(other, _)| *other == key).map(|(_, value)| value)
+    }
+
+    /// The first value of a key.
+    pub fn first(&self, key: &str) -> Option<&str> {
+        self.get(key).next().map(String::as_str)
+    }
+
+    /// Whether a key has a value.
+    pub fn has(&self, key: &str) -> bool {
+        self.first(key).is_some()
+    }
+
+    /// These values, and for keys without one those of `other`.
+    #[must_use]
+    pub fn or(mut self, other: &Given) -> Given {
+        // Codes here come before a dictionary there, and the other way round: both say where codes come from.
+        let codes = [CODES.card().key, SAE.card().key];
+        let has_codes = codes.iter().any(|key| self.has(key));
+        let missing: Vec<&'static str> = ROLES
+            .iter()
+            .filter(|role| role.is_given())
+            .map(|role| role.card().key)
+            .filter(|key| !(self.has(key) || has_codes && codes.contains(key)))
+            .collect();
+        self.0.extend(other.0.iter().filter(|(key, _)| missing.contains(key)).cloned());
+        self
+    }
+}
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Given, D::Error> {
+        deserializer.deserialize_map(GivenVisitor)
+    }
+}
+
+struct GivenVisitor;
+
+/// One value, or a list where a role can be given several times.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl<'de> Visitor<'de> for GivenVisitor {
+    type Value = Given;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a table of inputs")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given, A::Error> {
+        let mut given = Given::default();
+        while let Some(Key(card)) = map.next_key()? {
+            let values = map.next_value_seed(Values(card))?;
+            given.0.extend(values.into_iter().map(|value| (card.key, value)));
+        }
+        Ok(given)
+    }
+}
+
+/// A key of a role. Errors are made while it is read, so that the file format knows the line.
+struct Key(&'static RoleCard);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
+        let key = String::deserialize(deserializer)?;
+        find_role(&key).map(|role| Key(role.card())).ok_or_else(|| {
+            let known: Vec<&str> = ROLES.iter().filter(|role| role.is_given()).map(|role| role.card().key).collect();
+            de::Error::custom(format!("unknown field `{key}`, expected one of {}", known.join(", ")))
+        })
+    }
+}
+
+/// Reads the values of a role.
+struct Values(&'static RoleCard);
+
+impl<'de> DeserializeSeed<'de> for Values {
+    type Value = Vec<String>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<String>, D::Error> {
+        let one = self.0.many == Many::One;
+        match Written::deserialize(deserializer) {
+            Ok(Written::One(value)) if one => Ok(vec![value]),
+            Ok(Written::Several(values)) if !one => Ok(values),
+            _ => {
+                let expected = if one { "a string" } else { "a list of strings" };
+                Err(de::Error::custom(format!("`{}` takes {expected}", self.0.key)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearer_of_codes_and_dictionary_wins() {
+        let sae = Given::default().with("sae", "a").with("labels", "l");
+        let codes = Given::default().with("codes", "b");
+        assert_eq!(codes.clone().or(&sae), codes.clone().with("labels", "l"));
+        assert_eq!(sae.clone().or(&codes), sae);
+        assert_eq!(Given::default().or(&sae), sae);
+    }
+
+    #[test]
+    fn study_files_name_roles_by_key() {
+        let given: Given = toml::from_str("codes = \"a.npy\"\nnull = [\"b\", \"c\"]\npool = \"max\"\n").unwrap();
+        assert_eq!(given.get("null").collect::<Vec<_>>(), ["b", "c"]);
+        let wrong = |text: &str| toml::from_str::<Given>(text).unwrap_err().to_string();
+        assert!(wrong("code = \"a\"").contains("unknown field `code`, expected one of world, codes"));
+        assert!(wrong("null = \"a\"").contains("a list of strings"));
+        assert!(wrong("codes = [\"a\"]").contains("a string"));
+        assert!(wrong("dictionary = \"a\"").contains("unknown field"));
+    }
+}

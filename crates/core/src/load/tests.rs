@@ -1,0 +1,146 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Map;
+
+use super::derive::{drop_rows, pool};
+use super::{Given, Opening};
+use crate::codes::{Codes, Latent, Pool};
+use crate::context::Context;
+use crate::labels::{Annotations, Concept, Label};
+use crate::run::{
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, OTHERS, PAIR_CODES, POOLING,
+    SAMPLES, Samples,
+};
+use crate::sae::{Dictionary, checkpoint, untrained};
+use crate::store::{ActivationStore, write_npy};
+
+fn context() -> Context {
+    Context::silent(2, 1 << 24).unwrap()
+}
+
+fn value(row: usize, column: usize) -> f32 {
+    ((row * 7 + column * 3) % 11) as f32 - 5.0
+}
+
+fn write(directory: &Path, name: &str, rows: usize) {
+    write_npy(&directory.join(name), rows, 4, |row, into| {
+        into.iter_mut().enumerate().for_each(|(column, into)| *into = value(row, column));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_dictionary_brings_codes_and_directions() {
+    let scratch = tempfile::tempdir().unwrap();
+    write(scratch.path(), "x.npy", 20);
+    write(scratch.path(), "pairs.npy", 6);
+    let store = ActivationStore::from_rows((0..80).map(|i| value(i / 4, i % 4)).collect(), 4).unwrap();
+    let dictionary = untrained(&store, 9, 2, 0).unwrap();
+    checkpoint::save(&dictionary, &Map::new(), "etalon", &scratch.path().join("sae")).unwrap();
+    let (context, opening) = (context(), Opening::at(scratch.path()));
+    let given = Given::default()
+        .with("sae", "sae")
+        .with("embeddings", "x.npy")
+        .with("pair-embeddings", "pairs.npy")
+        .with("generated", "a=x.npy");
+    let opened = given.open(&opening, &context).unwrap();
+    let inputs = opened.inputs;
+    assert_eq!(opened.recognised.unwrap().text, "Etalon, untrained, 4 → 9, k 2");
+    let (codes, pair_codes) = (inputs.find(&CODES).unwrap(), inputs.find(&PAIR_CODES).unwrap());
+    assert_eq!((codes.rows(), codes.latents(), pair_codes.rows()), (20, 9, 6));
+    assert_eq!(codes.view(0..6).unwrap().row(3), pair_codes.all().unwrap().row(3));
+    // A generator that made the very rows has their codes.
+    let (name, made) = inputs.all(&GENERATED).next().unwrap();
+    assert_eq!((name, made.codes.id().unwrap()), ("a", codes.id().unwrap()));
+    assert_eq!(made.embeddings.as_ref().unwrap().rows(), 20);
+    let directions = inputs.find(&DIRECTIONS).unwrap();
+    assert_eq!(directions.tile(8..9).unwrap().values[..], *dictionary.direction(Latent(8)));
+    assert_eq!(inputs.find(&DICTIONARY).unwrap().id(), dictionary.id());
+
+    // To be compared with another, a dictionary needs no rows; the other may be an array.
+    let compared = Given::default().with("sae", "sae").with("other", "sae").with("other", "x.npy");
+    let alone = compared.open(&opening, &context).unwrap().inputs;
+    assert_eq!(alone.all(&OTHERS).map(|(_, other)| other.rows()).collect::<Vec<_>>(), [9, 20]);
+    assert!(!alone.has(&CODES) && alone.has(&DIRECTIONS));
+
+    // Twice is too much, and nothing to encode is too little.
+    let error = given.with("codes", "x.npy").open(&opening, &context).unwrap_err().to_string();
+    assert!(error.contains("differ in latents") || error.contains("both codes and a dictionary"), "{error}");
+    let error = Given::default().with("sae", "sae").open(&opening, &context).unwrap_err().to_string();
+    assert!(error.contains("nothing to encode"), "{error}");
+}
+
+#[test]
+fn inputs_that_disagree_name_axis_sizes_and_files() {
+    let scratch = tempfile::tempdir().unwrap();
+    write(scratch.path(), "codes.npy", 20);
+    write(scratch.path(), "x.npy", 19);
+    let given = Given::default().with("codes", "codes.npy").with("embeddings", "x.npy");
+    let error = given.open(&Opening::at(scratch.path()), &context()).unwrap_err().to_string();
+    for part in ["`codes` and `embeddings` differ in rows", "20 rows", "19 rows", "codes.npy", "x.npy"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_generator_has_a_name_and_a_path() {
+    let scratch = tempfile::tempdir().unwrap();
+    write(scratch.path(), "x=y.npy", 3);
+    let open = |texts: &[&str]| {
+        let given = texts.iter().fold(Given::default(), |given, text| given.with("generated", *text));
+        given.open(&Opening::at(scratch.path()), &context())
+    };
+    // Only the first sign of equality divides.
+    assert_eq!(open(&["a=x=y.npy"]).unwrap().inputs.all(&GENERATED).next().unwrap().0, "a");
+    for wrong in ["x.npy", "=x.npy", "a="] {
+        let error = open(&[wrong]).unwrap_err().to_string();
+        assert!(error.contains("NAME=PATH") && error.contains(wrong), "{error}");
+    }
+    let error = open(&["a=x=y.npy", "a=x=y.npy"]).unwrap_err().to_string();
+    assert!(error.contains("are called `a`"), "{error}");
+}
+
+fn tokens() -> Inputs {
+    let labels = Annotations::new(vec!["a".into()], 3, |row, _| if row == 1 { Label::Yes } else { Label::No });
+    let codes = Arc::new(Codes::from_dense(&[0.0, 4.0, 5.0, 0.0, 6.0, 0.0], 2).unwrap());
+    Inputs::default()
+        .with(&CODES, Codes::from_dense(&[1.0, 0.0, 2.0, 0.0, 0.0, 3.0], 2).unwrap())
+        .with(&EMBEDDINGS, ActivationStore::from_rows(vec![1.0, 3.0, 5.0], 1).unwrap())
+        .and(&GENERATED, "a", Generated { codes, embeddings: None })
+        .with(&LABELS, labels.unwrap())
+}
+
+#[test]
+fn all_inputs_lose_the_same_rows() {
+    let mut inputs = tokens();
+    drop_rows(&mut inputs, &[0]).unwrap();
+    assert_eq!(inputs.find(&CODES).unwrap().all().unwrap().row(0), (&[0u32][..], &[2.0f32][..]));
+    assert_eq!(inputs.find(&GENERATED).unwrap().codes.all().unwrap().row(0), (&[0u32][..], &[5.0f32][..]));
+    assert_eq!(inputs.find(&LABELS).unwrap().label(0, Concept(0)), Label::Yes);
+}
+
+#[test]
+fn tokens_become_samples() {
+    // Rows 0 and 2 are sample 0; sample 1 is row 1; sample 2 has a label and no row.
+    let given = |how: Pool| tokens().with(&POOLING, how).with(&SAMPLES, Samples(vec![0, 1, 0]));
+    let mut inputs = given(Pool::Max);
+    let kept = pool(&mut inputs, true).unwrap();
+    let real = kept.real.unwrap();
+    assert_eq!((real.codes.rows(), &*real.samples, kept.models.len()), (3, &[0u32, 1, 0][..], 1));
+    let codes = inputs.find(&CODES).unwrap();
+    assert_eq!((codes.rows(), codes.all().unwrap().row(0)), (3, (&[0u32, 1][..], &[1.0f32, 3.0][..])));
+    assert_eq!(&*inputs.find(&EMBEDDINGS).unwrap().tile(0..3).unwrap().values, &[3.0, 3.0, 0.0]);
+    assert_eq!(inputs.find(&GENERATED).unwrap().codes.all().unwrap().row(0), (&[0u32, 1][..], &[6.0f32, 4.0][..]));
+    let mut first = given(Pool::First);
+    let none = pool(&mut first, false).unwrap();
+    assert!(none.real.is_none() && none.models.is_empty());
+    assert_eq!(first.find(&GENERATED).unwrap().codes.all().unwrap().row(0), (&[1u32][..], &[4.0f32][..]));
+    assert_eq!(&*first.find(&EMBEDDINGS).unwrap().tile(0..3).unwrap().values, &[1.0, 3.0, 0.0]);
+    let short = Generated { codes: Arc::new(Codes::from_dense(&[1.0, 1.0], 2).unwrap()), embeddings: None };
+    let mut short = given(Pool::Max).without(&GENERATED).and(&GENERATED, "a", short);
+    let error = pool(&mut short, true).unwrap_err().to_string();
+    assert!(error.contains("tokens of the generator `a`"), "{error}");
+    assert!(pool(&mut tokens().with(&POOLING, Pool::Max), true).is_err());
+}

@@ -1,0 +1,89 @@
+//! A copy of all rows, cut into those to train on and those to test on.
+
+use etalon_kernel::random::{permutation, stream};
+
+use crate::codes::{Codes, CodesBuilder};
+use crate::context::{Budget, Reservation, Reserved};
+use crate::error::Result;
+use crate::labels::{Annotations, Concept};
+use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS};
+use crate::store::Tile;
+
+/// Everything that classes share.
+pub(super) struct Parts<'a> {
+    pub train: Part,
+    pub test: Part,
+    pub directions: Tile<'a>,
+    _memory: Reservation,
+}
+
+/// Rows of one side of the cut.
+pub(super) struct Part {
+    pub codes: Codes,
+    pub labels: Annotations,
+    pub activations: Vec<f32>,
+}
+
+/// Rows that are copied between two looks at whether the user wants to stop.
+const TOGETHER: usize = 1024;
+
+impl<'a> Parts<'a> {
+    /// Cuts the rows with the seed.
+    pub fn copy(job: &Job<'a>) -> Result<Parts<'a>> {
+        let (codes, width, concepts) =
+            (job.get(&CODES)?, job.get(&EMBEDDINGS)?.width() as u64, job.get(&LABELS)?.concepts() as u64);
+        let (rows, latents, entries) = (codes.rows() as u64, codes.latents() as u64, codes.entries() as u64);
+        // Codes are kept by row and by latent.
+        let bytes = 4 * width * (rows + latents) + rows * (24 + concepts / 4) + 16 * entries + 16 * latents;
+        let memory = job.budget().reserve(bytes, "activations, codes and directions of all rows")?;
+        let mut test = permutation(codes.rows(), &mut stream(job.seed, "absorption/split", 0));
+        let tested = (job.number("test_share")? * rows as f64).round() as usize;
+        let mut train = test.split_off(tested.min(codes.rows()));
+        test.sort_unstable();
+        train.sort_unstable();
+        Ok(Parts {
+            train: Part::copy(job, &train)?,
+            test: Part::copy(job, &test)?,
+            directions: job.get(&DIRECTIONS)?.tile(0..codes.latents())?,
+            _memory: memory,
+        })
+    }
+}
+
+impl Part {
+    fn copy(job: &Job<'_>, rows: &[usize]) -> Result<Part> {
+        let (codes, store) = (job.get(&CODES)?, job.get(&EMBEDDINGS)?);
+        let mut builder = CodesBuilder::new(codes.latents());
+        let mut activations = Vec::with_capacity(rows.len() * store.width());
+        let all = codes.all()?;
+        for some in rows.chunks(TOGETHER) {
+            job.check()?;
+            for &row in some {
+                let (latents, values) = all.row(row);
+                builder.push(latents, values)?;
+                activations.extend_from_slice(&store.tile(row..row + 1)?.values);
+            }
+        }
+        let codes = builder.finish();
+        codes.columns()?;
+        Ok(Part { codes, labels: job.get(&LABELS)?.select(rows), activations })
+    }
+
+    /// The rows of which it is known whether they are of a class, and which are.
+    pub fn known(&self, class: usize) -> (Vec<usize>, Vec<bool>) {
+        let concept = Concept(class as u32);
+        let rows: Vec<usize> = self.labels.known(concept).rows().collect();
+        let positive = rows.iter().map(|&row| self.labels.yes(concept).contains(row)).collect();
+        (rows, positive)
+    }
+
+    /// The codes of some rows, ascending; `None` if these are all rows, whose codes are shared.
+    pub fn select(&self, rows: &[usize], budget: &Budget) -> Result<Option<Reserved<Codes>>> {
+        if rows.len() == self.codes.rows() {
+            return Ok(None);
+        }
+        let bytes = 8 * (rows.len() + self.codes.latents()) as u64 + 16 * self.codes.entries() as u64;
+        let memory = budget.reserve(bytes, "the codes of the rows that are known for a class")?;
+        Ok(Some(Reserved::new(self.codes.select(rows)?, memory)))
+    }
+}

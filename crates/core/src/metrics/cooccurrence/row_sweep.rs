@@ -1,0 +1,263 @@
+//! The co-occurrence matrices row by row: never more than one row of each in a thread's memory.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::counts::{Comparison, GROUPS, WithoutGroup, threshold};
+use super::matrix_row::{MatrixRow, Scale};
+use super::pairs::{LatentCounts, PairRecord, Pairs, fill_alone, ranges};
+use super::sets::{LazySets, Sets, SetsShape};
+use crate::codes::Codes;
+use crate::context::{Reservation, Reserved};
+use crate::error::Result;
+use crate::run::{Job, TopRows, Work};
+use crate::state;
+use etalon_kernel::huge_pages::Large;
+use etalon_kernel::prefetch::AHEAD;
+
+/// Pairs of a block, all sets together. Every block walks over all rows: many pairs make few walks.
+const PAIRS: u64 = 1 << 24;
+
+/// Rows of a block that are counted together.
+pub(super) const ROWS: usize = 1 << 19;
+
+/// The rows of a block.
+pub(super) fn block_rows(block: usize, shape: &SetsShape<'_>) -> Range<usize> {
+    block * ROWS..((block + 1) * ROWS).min(shape.rows)
+}
+
+/// How often latents fire, and with how many others, in the real rows and in those of every model.
+pub(super) fn counts(
+    sets: &LazySets<'_>,
+    shape: &SetsShape<'_>,
+    job: &Job<'_>,
+    work: &mut Work<'_>,
+) -> Result<Reserved<Vec<LatentCounts>>> {
+    let empty = || vec![LatentCounts::new(shape.latents); shape.sets()];
+    work.fold_with(sets, "blocks of rows", shape.rows.div_ceil(ROWS), empty, |sets, counts, block| {
+        let mut both = counts.iter_mut().zip(&sets.codes);
+        both.try_for_each(|(counts, codes)| counts.add(codes, block_rows(block, shape), job.context))
+    })
+}
+
+/// What all rows of the matrices say.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Sweep {
+    /// One half of the real rows against the other.
+    pub null: Comparison,
+    pub models: Vec<ModelSweep>,
+    /// The latents with the largest products with every latent, in the real rows.
+    pub partners: TopRows,
+}
+
+state!(Sweep { null, models, partners });
+
+/// Real rows against those of a model.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct ModelSweep {
+    pub whole: Comparison,
+    /// The first half of the real rows against the second of the model's.
+    pub half: Comparison,
+    pub without: WithoutGroup,
+}
+
+state!(ModelSweep { whole, half, without });
+
+impl Sweep {
+    fn new(shape: &SetsShape<'_>, partners: usize) -> Sweep {
+        let model = || ModelSweep { whole: Comparison::new(), half: Comparison::new(), without: WithoutGroup::new() };
+        Sweep {
+            null: Comparison::new(),
+            models: shape.names.iter().map(|_| model()).collect(),
+            partners: TopRows::new(shape.latents, partners),
+        }
+    }
+}
+
+/// Compares all rows of the matrices. `threshold` is the index of that of the headline.
+pub(super) fn sweep(
+    sets: &LazySets<'_>,
+    shape: &SetsShape<'_>,
+    counts: &[LatentCounts],
+    threshold: usize,
+    job: &Job<'_>,
+    work: &mut Work<'_>,
+) -> Result<Reserved<Sweep>> {
+    let mut pairs = vec![0; shape.latents];
+    for counts in counts {
+        pairs.iter_mut().zip(counts.after.iter()).for_each(|(pairs, after)| *pairs += after);
+    }
+    let blocks = ranges(&pairs, PAIRS);
+    let records = |block| counts.iter().map(|counts| Pairs::records(block, &counts.after)).max().unwrap_or(0);
+    let sizes = ScratchSizes {
+        sets: shape.sets(),
+        latents: shape.latents,
+        by_group: threshold > 0 || counts.iter().any(LatentCounts::is_signed),
+        records: blocks.iter().filter(|block| block.len() > 1).map(records).max().unwrap_or(0),
+    };
+    let pool = ScratchPool::default();
+    let partners = job.whole("partners")?;
+    work.fold_with(
+        sets,
+        "blocks of latents",
+        blocks.len(),
+        || Sweep::new(shape, partners),
+        |sets, sweep, block| {
+            let mut scratch = pool.take(&sizes, job)?;
+            let scale = scale(sets, threshold);
+            let done = sweep.add(sets, counts, blocks[block].clone(), &scale, &mut scratch, job);
+            pool.give(scratch);
+            done
+        },
+    )
+}
+
+/// Entries are means over rows (or sums), and so are the thresholds they are compared with.
+fn scale(sets: &Sets, index: usize) -> Scale {
+    let rows = sets.groups.len();
+    let half = |half: usize| sets.scale(sets.group_rows[half * GROUPS / 2..(half + 1) * GROUPS / 2].iter().sum());
+    Scale {
+        whole: sets.scale(rows),
+        halves: [half(0), half(1)],
+        without: sets.group_rows.map(|group| threshold(index) / sets.scale(rows - group)),
+    }
+}
+
+impl Sweep {
+    /// Adds the rows of a range of latents.
+    fn add(
+        &mut self,
+        sets: &Sets,
+        counts: &[LatentCounts],
+        latents: Range<usize>,
+        scale: &Scale,
+        scratch: &mut Scratch,
+        job: &Job<'_>,
+    ) -> Result<()> {
+        let Sweep { null, models: found, partners } = self;
+        let Scratch { rows, records, offers, .. } = scratch;
+        let mut sources = Vec::new();
+        for ((codes, counts), records) in sets.codes.iter().zip(counts).zip(records) {
+            // One latent alone may have more pairs than fit into memory, and needs no sorting.
+            sources.push(if latents.len() == 1 {
+                Source::Walk(codes, &sets.groups)
+            } else {
+                let (groups, after) = (&sets.groups, &counts.after);
+                Source::Sorted(Pairs::of(codes, groups, latents.clone(), after, records, job.context)?)
+            });
+        }
+        for latent in latents {
+            job.check()?;
+            rows.iter_mut().zip(&sources).try_for_each(|(row, source)| source.fill(latent, row, job))?;
+            let Some((mine, models)) = rows.split_first_mut() else { continue };
+            mine.rank(scale, |other, rank, product| {
+                null.add(rank.halves[0], rank.halves[1]);
+                let product = (product as f32).min(f32::MAX);
+                if product > 0.0 {
+                    partners.offer(latent, product, other as u32);
+                    // The lists of other latents are far apart: those that are needed are prefetched.
+                    if partners.takes(other, product) {
+                        offers.push((product, other));
+                    }
+                }
+            });
+            for (index, &(product, other)) in offers.iter().enumerate() {
+                if let Some(&(_, coming)) = offers.get(index + AHEAD) {
+                    partners.prefetch(coming);
+                }
+                partners.offer(other, product, latent as u32);
+            }
+            offers.clear();
+            for (theirs, ModelSweep { whole, half, without }) in models.iter_mut().zip(&mut *found) {
+                theirs.rank(scale, |_, _, _| {});
+                mine.compare(theirs, |other, a, b| {
+                    whole.add(a.whole, b.whole);
+                    half.add(a.halves[0], b.halves[1]);
+                    without.add(a.case, b.case, || [&*mine, &*theirs].map(|row| row.above_without(other, scale)));
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the rows of a matrix come from.
+enum Source<'a> {
+    Sorted(Pairs<'a>),
+    Walk(&'a Codes, &'a [u8]),
+}
+
+impl Source<'_> {
+    fn fill(&self, latent: usize, row: &mut MatrixRow, job: &Job<'_>) -> Result<()> {
+        row.clear();
+        match self {
+            Source::Sorted(pairs) => pairs.fill(latent, row),
+            Source::Walk(codes, groups) => fill_alone(codes, groups, latent as u32, row, job.context)?,
+        }
+        Ok(())
+    }
+}
+
+/// How much memory a block needs.
+struct ScratchSizes {
+    sets: usize,
+    latents: usize,
+    /// Whether rows need sums by group.
+    by_group: bool,
+    /// Records of one set in the largest block of several latents.
+    records: usize,
+}
+
+/// Memory of a block.
+struct Scratch {
+    /// By set.
+    rows: Vec<MatrixRow>,
+    records: Vec<Large<PairRecord>>,
+    offers: Vec<(f32, usize)>,
+    _memory: Reservation,
+}
+
+impl Scratch {
+    fn new(sizes: &ScratchSizes, job: &Job<'_>) -> Result<Scratch> {
+        let of_set = MatrixRow::bytes(sizes.latents, sizes.by_group) + sizes.records as u64 * Pairs::BYTES;
+        // Every latent may be offered.
+        let bytes = sizes.sets as u64 * of_set + 16 * sizes.latents as u64;
+        let memory = job.budget().reserve(bytes, format!("the co-occurrences of {} latents", sizes.latents))?;
+        Ok(Scratch {
+            rows: (0..sizes.sets).map(|_| MatrixRow::new(sizes.latents, sizes.by_group)).collect(),
+            records: (0..sizes.sets).map(|_| Large::zeros(sizes.records)).collect(),
+            offers: Vec::new(),
+            _memory: memory,
+        })
+    }
+}
+
+/// Memory of blocks that are done: new memory costs as much as what is written into it.
+#[derive(Default)]
+struct ScratchPool(Mutex<Spare>);
+
+#[derive(Default)]
+struct Spare {
+    running: usize,
+    free: Vec<Scratch>,
+}
+
+impl ScratchPool {
+    fn take(&self, sizes: &ScratchSizes, job: &Job<'_>) -> Result<Scratch> {
+        let free = self.0.lock().unwrap_or_else(PoisonError::into_inner).free.pop();
+        let scratch = free.map_or_else(|| Scratch::new(sizes, job), Ok)?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).running += 1;
+        Ok(scratch)
+    }
+
+    /// Keeps at most as many as are in use, and one: what waits here for nobody may be what others lack.
+    fn give(&self, scratch: Scratch) {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.running -= 1;
+        if spare.free.len() < spare.running.max(1) {
+            spare.free.push(scratch);
+        }
+    }
+}

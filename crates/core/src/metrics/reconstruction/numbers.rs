@@ -1,0 +1,151 @@
+//! From sums over rows to the headline numbers over rows, with intervals.
+
+use etalon_kernel::product::rows_by_rows;
+use etalon_kernel::statistics::mean;
+
+use super::sums::{LEAST_SPREAD, RowTotals, Sums};
+use crate::error::Result;
+use crate::metrics::resamples::{Draws, mean_interval, resamples};
+use crate::results::{Interval, Profile, Scores, percentile_interval};
+use crate::run::{Job, Work};
+
+/// The numbers over rows, in the order of the card.
+const KEYS: [&str; 10] = [
+    "explained_variance",
+    "explained_variance_legacy",
+    "l0",
+    "l1",
+    "mse",
+    "cossim",
+    "l2_norm_in",
+    "l2_norm_out",
+    "l2_ratio",
+    "relative_reconstruction_bias",
+];
+
+/// The values of [`KEYS`].
+type Numbers = [Option<f64>; KEYS.len()];
+
+/// Sums over rows, and what they are of.
+pub(super) struct RowNumbers<'a> {
+    /// The sums.
+    pub sums: &'a Sums,
+    /// The width of the embeddings, if there are any.
+    pub width: Option<usize>,
+    /// Were there reconstructions?
+    pub decoded: bool,
+    /// Paper or reference.
+    pub profile: Profile,
+}
+
+fn quotient(above: f64, below: f64) -> Option<f64> {
+    (below != 0.0).then(|| above / below).filter(|value| value.is_finite())
+}
+
+impl RowNumbers<'_> {
+    /// The numbers of some blocks together: their sums, and the squared length of the sum of their rows.
+    fn numbers(&self, sums: &RowTotals, square_of_total: f64) -> Numbers {
+        let over_rows = |sum: f64| quotient(sum, sums.rows);
+        let of_rows = |sum: f64| over_rows(sum).filter(|_| self.width.is_some());
+        let decoded = |value: Option<f64>| value.filter(|_| self.decoded);
+        let (error, variance) = match self.profile {
+            Profile::Paper => {
+                let square = sums.square_in / sums.rows;
+                let variance = square - square_of_total / (sums.rows * sums.rows);
+                (over_rows(sums.error), Some(variance).filter(|&variance| variance > LEAST_SPREAD * square))
+            }
+            Profile::Reference => {
+                let square = sums.weighted_square_in / sums.weight;
+                let mean = square / self.width.unwrap_or(1) as f64;
+                (quotient(sums.weighted_error, sums.weight), Some(square - mean * mean))
+            }
+        };
+        let explained = error.zip(variance).and_then(|(error, variance)| quotient(error, variance));
+        let squared_error = if self.profile == Profile::Paper { sums.error } else { sums.weighted_error };
+        [
+            decoded(explained.map(|share| 1.0 - share)),
+            decoded(quotient(sums.legacy, sums.legacy_rows)),
+            over_rows(sums.active),
+            over_rows(sums.size),
+            decoded(over_rows(squared_error)),
+            decoded(quotient(sums.cosine, sums.cosine_rows)),
+            of_rows(sums.length_in),
+            decoded(over_rows(sums.length_out)),
+            decoded(quotient(sums.ratio, sums.ratio_rows)),
+            decoded(quotient(sums.square_out, sums.product)),
+        ]
+    }
+
+    /// Adds all numbers over rows.
+    pub fn put(&self, job: &Job<'_>, work: &mut Work<'_>, scores: &mut Scores) -> Result<()> {
+        let blocks = self.sums.rows.rows.len();
+        let sums = self.sums.rows.weighted(&vec![1.0; blocks]);
+        let mut total = vec![0.0; self.width.unwrap_or(0)];
+        for block in self.sums.totals.chunks_exact(total.len().max(1)) {
+            total.iter_mut().zip(block).for_each(|(total, value)| *total += value);
+        }
+        let mut values = self.numbers(&sums, total.iter().map(|value| value * value).sum());
+        let mut intervals = self.intervals(blocks, job, work)?;
+        if self.profile == Profile::Reference {
+            let batches = self.sums.batches.iter().flat_map(|sums| sums.square_out.iter().zip(sums.product.iter()));
+            let defined: Vec<f64> = batches.filter_map(|(&above, &below)| quotient(above, below)).collect();
+            let last = KEYS.len() - 1;
+            values[last] = mean(&defined);
+            intervals[last] = mean_interval(job, work, "core/batches", &defined)?;
+        }
+        for ((key, value), interval) in KEYS.iter().zip(values).zip(intervals) {
+            let rows = if value.is_some() { sums.rows as usize } else { 0 };
+            scores.headline(key, value, interval.filter(|_| value.is_some()), rows);
+        }
+        self.notes(&sums, &values, scores);
+        Ok(())
+    }
+
+    fn notes(&self, sums: &RowTotals, values: &Numbers, scores: &mut Scores) {
+        if sums.rows == 0.0 {
+            return scores.note("there are no rows: undefined");
+        }
+        if self.width.is_none() {
+            scores.note("without embeddings, lengths and everything about reconstructions are undefined");
+        } else if !self.decoded {
+            scores.note("without the dictionary that made the codes, everything about reconstructions is undefined");
+        } else {
+            let left_out = [
+                (sums.cosine_rows, "rows without length, in or out, have no cosine and are left out of it"),
+                (sums.ratio_rows, "rows of length 0 are left out of the ratio of lengths"),
+                (sums.legacy_rows, "rows at the mean of their batch are left out of the legacy explained variance"),
+            ];
+            for (counted, what) in left_out {
+                let missing = sums.rows - counted;
+                if missing > 0.0 {
+                    scores.note(format!("{missing} {what}"));
+                }
+            }
+            for (key, _) in KEYS.iter().zip(values).filter(|(_, value)| value.is_none()) {
+                scores.note(format!("`{key}` is 0/0 or would be without bound: undefined"));
+            }
+        }
+    }
+
+    fn intervals(&self, blocks: usize, job: &Job<'_>, work: &mut Work<'_>) -> Result<[Option<Interval>; KEYS.len()]> {
+        if blocks < 2 {
+            return Ok([None; KEYS.len()]);
+        }
+        // Products of the blocks' sums of rows: a resample's squared length is a form of them, whatever the width.
+        let _memory = job.budget().reserve(8 * (blocks * blocks) as u64, "products of blocks of rows")?;
+        let mut products = vec![0.0; blocks * blocks];
+        rows_by_rows(&self.sums.totals, &self.sums.totals, self.width.unwrap_or(0), &mut products);
+        let replicate = |draws: Draws<'_>| {
+            let mut weights = vec![0.0; blocks];
+            draws.for_each(|block| weights[block] += 1.0);
+            let weighted =
+                |values: &[f64]| weights.iter().zip(values).map(|(weight, value)| weight * value).sum::<f64>();
+            let drawn = weights.iter().zip(products.chunks_exact(blocks)).filter(|(weight, _)| **weight > 0.0);
+            let square_of_total = drawn.map(|(weight, line)| weight * weighted(line)).sum();
+            self.numbers(&self.sums.rows.weighted(&weights), square_of_total)
+        };
+        let replicates: Vec<Numbers> = resamples(job, work, "core/rows", blocks, replicate)?;
+        let of = |key: usize| percentile_interval(replicates.iter().filter_map(|numbers| numbers[key]).collect());
+        Ok(std::array::from_fn(of))
+    }
+}

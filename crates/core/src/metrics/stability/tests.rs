@@ -1,0 +1,120 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::metrics::{recipe, testing};
+use crate::run::Inputs;
+use crate::store::ActivationStore;
+use etalon_kernel::product::dot;
+use etalon_kernel::random::{permutation, stream, unit};
+
+fn store(values: &[f32], width: usize) -> ActivationStore {
+    ActivationStore::from_rows(values.to_vec(), width).unwrap()
+}
+
+fn run(inputs: &Inputs, profile: Profile, given: &[(&str, &str)], threads: usize) -> Scores {
+    testing::scores(&Stability, inputs, given, profile, threads).unwrap()
+}
+
+fn inputs(mine: ActivationStore, others: Vec<ActivationStore>) -> Inputs {
+    others.into_iter().fold(Inputs::default().with(&DIRECTIONS, mine), |inputs, other| inputs.and(&OTHERS, "", other))
+}
+
+fn near(found: Option<f64>, expected: f64) -> bool {
+    found.is_some_and(|found| (found - expected).abs() < 1e-6)
+}
+
+#[test]
+fn by_hand() {
+    // A: (1, 0), (0, 1). B: (3, 4), (0, 2). Cosines: (0.6, 0), (0.8, 1). Straight 0.6 + 1 beats crossed 0 + 0.8.
+    let mine = || store(&[1.0, 0.0, 0.0, 1.0], 2);
+    let scores = run(&inputs(mine(), vec![store(&[3.0, 4.0, 0.0, 2.0], 2)]), Profile::Paper, &[], 1);
+    assert!(near(scores.value("stability"), 0.8));
+    assert_eq!(scores.value("stability_over_0_7"), Some(0.5));
+    assert_eq!(scores.value("stability_over_0_9"), Some(0.5));
+    assert!(near(scores.value("cosine_hungarian_sum"), 0.4) && near(scores.value("cosine_hungarian_mean"), 0.2));
+    assert_eq!(scores.value("stability_spread"), None);
+    let latents = scores.table("latent").unwrap();
+    assert_eq!(latents.column("partner_by_other"), Some(&Cells::WholeLists(vec![vec![0], vec![1]])));
+    // A third dictionary is A with its signs turned: −0.6 and −0.8 cross over with 0 and −1 to B, 0 and 0 to A.
+    let turned = store(&[-1.0, 0.0, 0.0, -1.0], 2);
+    let three = inputs(mine(), vec![store(&[3.0, 4.0, 0.0, 2.0], 2), turned]);
+    let scores = run(&three, Profile::Paper, &[], 2);
+    // Latent 0: (0.6 + 0) / 2; latent 1: (1 + 0) / 2.
+    assert!(near(scores.value("stability"), 0.4), "{scores:?}");
+    // Pairs: 0.8, 0, and B with the third: crossed (−0.8 + 0) / 2 = −0.4 beats straight (−0.6 − 1) / 2.
+    assert!(near(scores.value("stability_all_pairs"), 0.4 / 3.0));
+    assert!(near(scores.value("stability_spread"), deviation(&[0.8, 0.0, -0.4]).unwrap()));
+    // Without signs the third is A: (0.6 + 1) / 2 and (1 + 1) / 2.
+    let ignored = run(&three, Profile::Paper, &[("sign", "ignored")], 2);
+    assert!(near(ignored.value("stability"), 0.9));
+}
+
+#[test]
+fn a_direction_without_length_is_left_out_or_counts_one() {
+    let given = inputs(store(&[1.0, 0.0, 0.0, 0.0], 2), vec![store(&[1.0, 0.0, 0.0, 1.0], 2)]);
+    let scores = run(&given, Profile::Paper, &[], 1);
+    assert_eq!((scores.value("stability"), scores.value("cosine_hungarian_sum")), (Some(1.0), Some(0.0)));
+    assert!(scores.notes.iter().any(|note| note.contains("1 of 2 latents")));
+    let scores = run(&given, Profile::Reference, &[], 1);
+    assert_eq!((scores.value("stability"), scores.value("cosine_hungarian_sum")), (Some(0.5), Some(1.0)));
+    // More latents than the other has: one stays alone.
+    let given = inputs(store(&[1.0, 0.0, 0.0, 1.0], 2), vec![store(&[0.0, 1.0], 2)]);
+    assert_eq!(run(&given, Profile::Paper, &[], 1).value("stability"), Some(1.0));
+    let none = inputs(store(&[0.0, 0.0], 2), vec![store(&[0.0, 1.0], 2)]);
+    assert_eq!(run(&none, Profile::Paper, &[], 1).value("stability"), None);
+    let narrow = inputs(store(&[1.0, 0.0], 2), vec![store(&[1.0], 1)]);
+    let error = recipe(&Stability, &narrow, &BTreeMap::new(), Profile::Paper, 0).unwrap_err().to_string();
+    assert!(error.contains("`directions` and `other` differ in values per row"), "{error}");
+}
+
+fn noise(rows: usize, width: usize, seed: u64) -> Vec<f32> {
+    let mut random = stream(seed, "stability test", 0);
+    (0..rows * width).map(|_| unit(&mut random) as f32 - 0.5).collect()
+}
+
+#[test]
+fn greedy_is_the_slow_greedy_and_nearly_the_optimum() {
+    // 300 directions in three dimensions share all their neighbours, so that candidates run out.
+    let (latents, width) = (300, 3);
+    let (a, b) = (noise(latents, width, 1), noise(latents - 7, width, 2));
+    let given = inputs(store(&a, width), vec![store(&b, width)]);
+    let greedy = run(&given, Profile::Paper, &[("exact", "10")], 1);
+    for threads in [2, 7] {
+        assert_eq!(run(&given, Profile::Paper, &[("exact", "10")], threads), greedy);
+    }
+    let cosine = |i: usize, j: usize| {
+        let (a, b) = (&a[i * width..][..width], &b[j * width..][..width]);
+        dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+    };
+    let mut all: Vec<(usize, usize)> = (0..latents).flat_map(|i| (0..latents - 7).map(move |j| (i, j))).collect();
+    all.sort_by(|&(a, b), &(c, d)| cosine(c, d).total_cmp(&cosine(a, b)));
+    let (mut rows, mut columns, mut total) = (vec![false; latents], vec![false; latents], 0.0);
+    for (i, j) in all {
+        if !rows[i] && !columns[j] {
+            (rows[i], columns[j]) = (true, true);
+            total += cosine(i, j);
+        }
+    }
+    assert!((greedy.value("stability").unwrap() - total / (latents - 7) as f64).abs() < 1e-4);
+    let optimal = run(&given, Profile::Paper, &[], 1);
+    let (best, found) = (optimal.value("stability").unwrap(), greedy.value("stability").unwrap());
+    assert!(best >= found - 1e-9 && found > 0.8 * best, "{best} {found}");
+    let bound = greedy.table("pair").unwrap().column("bound").unwrap().number(0).unwrap();
+    assert!(bound >= best);
+    assert!(greedy.notes.iter().any(|note| note.contains("greedily")));
+}
+
+#[test]
+fn another_order_of_the_same_directions_is_stable() {
+    let (latents, width) = (80, 20);
+    let a = noise(latents, width, 3);
+    let order = permutation(latents, &mut stream(1, "stability order", 0));
+    let b: Vec<f32> = order.iter().flat_map(|&row| a[row * width..][..width].to_vec()).collect();
+    for exact in ["4096", "10"] {
+        let scores = run(&inputs(store(&a, width), vec![store(&b, width)]), Profile::Paper, &[("exact", exact)], 2);
+        assert!(near(scores.value("stability"), 1.0));
+        let table = scores.table("latent").unwrap();
+        let Some(Cells::WholeLists(partners)) = table.column("partner_by_other") else { panic!("no partners") };
+        assert!(order.iter().enumerate().all(|(index, &row)| partners[row] == [index as i64]));
+    }
+}

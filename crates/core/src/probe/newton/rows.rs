@@ -1,0 +1,140 @@
+//! Rows made ready for many fits: the entries that are not zero where these are few, every value where they are not.
+
+use super::Few;
+use crate::probe::preconditioner::dot;
+use etalon_kernel::product::rows_by_columns;
+
+/// Rows whose curvatures are summed at a time.
+const TILE: usize = 256;
+/// Up to so many columns, a product of matrices costs more to prepare than it saves.
+const NARROW: usize = 12;
+
+/// The rows of a fit, every one with a one behind it.
+pub(super) enum Rows {
+    /// Columns ascending, row after row.
+    Sparse { starts: Vec<usize>, columns: Vec<u32>, values: Vec<f64> },
+    /// Row by row.
+    Dense(Vec<f64>),
+}
+
+impl Rows {
+    /// Some rows of a table.
+    pub fn of(few: &Few<'_>, rows: impl Iterator<Item = usize> + Clone) -> Rows {
+        let side = few.width + 1;
+        let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
+        let (mut cost, mut count) = (0, 0);
+        for row in rows.clone() {
+            let before = values.len();
+            for (column, &value) in few.row(row).iter().enumerate().filter(|(_, value)| **value != 0.0) {
+                columns.push(column as u32);
+                values.push(f64::from(value));
+            }
+            columns.push(few.width as u32);
+            values.push(1.0);
+            starts.push(values.len());
+            cost += (values.len() - before).pow(2);
+            count += 1;
+        }
+        // An entry of the curvature costs about four times as much alone as within a product.
+        if side <= NARROW || cost * 4 < count * side * side {
+            return Rows::Sparse { starts, columns, values };
+        }
+        Rows::Dense(rows.flat_map(|row| few.row(row).iter().chain(&[1.0])).map(|&value| f64::from(value)).collect())
+    }
+
+    /// What weights, with the intercept behind them, give every row.
+    pub fn scores(&self, weights: &[f64]) -> Vec<f64> {
+        match self {
+            Rows::Dense(values) => values.chunks_exact(weights.len()).map(|row| dot(row, weights)).collect(),
+            Rows::Sparse { starts, columns, values } => {
+                let score = |span: &[usize]| {
+                    let entries = columns[span[0]..span[1]].iter().zip(&values[span[0]..span[1]]);
+                    entries.map(|(&column, value)| value * weights[column as usize]).sum()
+                };
+                starts.windows(2).map(score).collect()
+            }
+        }
+    }
+
+    /// The rows summed with a factor for each.
+    pub fn weighted_sum(&self, factors: &[f64], side: usize) -> Vec<f64> {
+        let mut sum = vec![0.0; side];
+        match self {
+            Rows::Dense(values) => {
+                for (row, factor) in values.chunks_exact(side).zip(factors) {
+                    sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += factor * value);
+                }
+            }
+            Rows::Sparse { starts, columns, values } => {
+                for (span, factor) in starts.windows(2).zip(factors) {
+                    let entries = columns[span[0]..span[1]].iter().zip(&values[span[0]..span[1]]);
+                    entries.for_each(|(&column, value)| sum[column as usize] += factor * value);
+                }
+            }
+        }
+        sum
+    }
+
+    /// `Σ_i s_i x_i x_iᵀ`.
+    pub fn curvature(&self, curves: &[f64], side: usize) -> Vec<f64> {
+        let mut sum = vec![0.0; side * side];
+        match self {
+            Rows::Dense(values) => {
+                let (mut part, mut turned) = (vec![0.0; side * side], Vec::new());
+                for (tile, curves) in values.chunks(TILE * side).zip(curves.chunks(TILE)) {
+                    let count = curves.len();
+                    turned.resize(side * count, 0.0);
+                    for (place, (row, curve)) in tile.chunks_exact(side).zip(curves).enumerate() {
+                        row.iter()
+                            .enumerate()
+                            .for_each(|(column, value)| turned[column * count + place] = curve * value);
+                    }
+                    rows_by_columns(&turned, tile, count, side, &mut part);
+                    sum.iter_mut().zip(&part).for_each(|(sum, part)| *sum += part);
+                }
+            }
+            Rows::Sparse { starts, columns, values } => {
+                for (span, curve) in starts.windows(2).zip(curves) {
+                    let (columns, values) = (&columns[span[0]..span[1]], &values[span[0]..span[1]]);
+                    for (place, (&column, value)) in columns.iter().zip(values).enumerate() {
+                        let (line, by) = (&mut sum[column as usize * side..][..side], curve * value);
+                        let entries = columns[..=place].iter().zip(values);
+                        entries.for_each(|(&other, value)| line[other as usize] += by * value);
+                    }
+                }
+                for row in 0..side {
+                    (0..row).for_each(|column| sum[column * side + row] = sum[row * side + column]);
+                }
+            }
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sparse_and_dense_rows_agree() {
+        // 300 rows, so that there are two tiles; 20 columns of which one in five is filled.
+        let values: Vec<f32> =
+            (0..300 * 20).map(|i| if i * i % 5 == 1 { (i % 17) as f32 - 8.0 } else { 0.0 }).collect();
+        let filled: Vec<f32> = values.iter().map(|value| value + 0.5).collect();
+        let few = |values| Few { values, stride: 20, width: 20, positive: &[] };
+        let all = Rows::of(&few(&filled), 0..300);
+        assert!(matches!(all, Rows::Dense(_)));
+        let sparse = Rows::of(&few(&values), 0..300);
+        let Rows::Sparse { .. } = sparse else { panic!("not sparse") };
+        let dense = Rows::Dense(
+            (0..300).flat_map(|row| values[row * 20..][..20].iter().chain(&[1.0])).map(|&v| f64::from(v)).collect(),
+        );
+        let weights: Vec<f64> = (0..21).map(|i| f64::from(i) / 8.0 - 1.0).collect();
+        let curves: Vec<f64> = (0..300).map(|i| f64::from(i % 7) / 8.0).collect();
+        let close =
+            |a: Vec<f64>, b: Vec<f64>| a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-9);
+        assert!(close(sparse.scores(&weights), dense.scores(&weights)));
+        assert!(close(sparse.weighted_sum(&curves, 21), dense.weighted_sum(&curves, 21)));
+        assert!(close(sparse.curvature(&curves, 21), dense.curvature(&curves, 21)));
+    }
+}

@@ -1,0 +1,134 @@
+//! Our results as SAEBench's graphs and Neuronpedia read them.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::envelope::{Envelope, SHAPES};
+use super::read::SUFFIX;
+use super::translate::{COUNTS, SIZES, translate};
+use crate::error::{Error, Result};
+use crate::results::{Profile, Stored, current};
+
+/// What SAEBench calls dictionaries that are in no release.
+const CUSTOM: &str = "custom_sae";
+
+/// A file for every result that SAEBench has an evaluation for: its path below the output folder, and what it holds. Of
+/// several seeds the lowest is taken, and superseded results are left out. `now` is in milliseconds since 1970.
+pub fn files(results: &[Stored], now: u64) -> Result<Vec<(PathBuf, Envelope)>> {
+    let mut results = current(results).current;
+    results.sort_by(|a, b| a.result.recipe.seed.cmp(&b.result.recipe.seed).then(a.id.cmp(&b.id)));
+    let mut files: Vec<(PathBuf, Envelope)> = Vec::new();
+    for stored in results {
+        let Some((id, metrics, details)) = translate(&stored.result.scores, &stored.result.recipe.metric) else {
+            continue;
+        };
+        let folder = SHAPES.iter().find(|shape| shape.id == id).map_or(id, |shape| shape.folder);
+        let release = release(stored);
+        let path = PathBuf::from(folder).join(format!("{release}_{CUSTOM}_{SUFFIX}"));
+        if files.iter().any(|(other, _)| *other == path) {
+            continue;
+        }
+        let envelope = Envelope {
+            eval_type_id: id.into(),
+            eval_config: config(stored),
+            eval_id: uuid(&stored.id),
+            datetime_epoch_millis: now,
+            eval_result_metrics: metrics,
+            eval_result_details: details,
+            sae_bench_commit_hash: format!("etalon {}", stored.result.etalon),
+            sae_lens_id: Some(CUSTOM.into()),
+            sae_lens_release_id: Some(release),
+            sae_lens_version: None,
+            sae_cfg_dict: Some(dictionary(stored)),
+            eval_result_unstructured: Some(
+                json!({"headline": stored.result.to_json()?["headline"], "notes": stored.result.scores.notes}),
+            ),
+        };
+        envelope.check().map_err(|error| Error::Bug(format!("{}: {error}", path.display())))?;
+        files.push((path, envelope));
+    }
+    files.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(files)
+}
+
+/// A name that tells the dictionary from all others, and that a path can hold. Readers decide by words in a path what a file
+/// is, so those words are broken.
+fn release(stored: &Stored) -> String {
+    let part = |key: &str, before: &str| {
+        let value = stored.about.get(key)?;
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        Some(format!("{before}{text}"))
+    };
+    let parts = [part("data", ""), part("inputs", ""), part("latents", "width-"), part("k", "k-")];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join("_");
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.' { c } else { '-' };
+    let text: String = text.chars().map(plain).collect();
+    ["tpp", "scr", "absorption", "autointerp", "sparse_probing", "unlearning", "core"]
+        .into_iter()
+        .fold(text, |text, word| text.replace(word, &format!("{}.{}", &word[..1], &word[1..])))
+}
+
+/// A UUID that follows from the recipe.
+fn uuid(id: &str) -> String {
+    let digits = blake3::hash(id.as_bytes()).to_hex();
+    format!("{}-{}-4{}-8{}-{}", &digits[..8], &digits[8..12], &digits[12..15], &digits[15..18], &digits[18..30])
+}
+
+fn config(stored: &Stored) -> Map<String, Value> {
+    let recipe = &stored.result.recipe;
+    let model =
+        stored.about.get("model").or_else(|| stored.about.get("data")).and_then(Value::as_str).unwrap_or("unknown");
+    let mut config = Map::from_iter([
+        ("model_name".to_string(), json!(model)),
+        ("random_seed".to_string(), json!(recipe.seed.min(i32::MAX as u64))),
+        ("llm_dtype".to_string(), json!("float32")),
+        ("llm_batch_size".to_string(), json!(1)),
+    ]);
+    match recipe.metric.as_str() {
+        "core" => {
+            config.extend([("dataset".to_string(), json!(model)), ("context_size".to_string(), json!(1))]);
+            config.extend(["compute_kl", "compute_ce_loss"].map(|name| (name.to_string(), json!(false))));
+        }
+        "scr" | "tpp" => {
+            config.insert("perform_scr".into(), json!(recipe.metric == "scr"));
+            config.insert("n_values".into(), json!(COUNTS));
+        }
+        "sparse_probing" => drop(config.insert("k_values".into(), json!(SIZES))),
+        "absorption" => {
+            for (theirs, ours) in
+                [("f1_jump_threshold", "jump"), ("max_k_value", "most_latents"), ("min_GT_probe_f1", "probe_floor")]
+            {
+                config.extend(recipe.params.get(ours).map(|value| (theirs.to_string(), value.clone())));
+            }
+        }
+        _ => {}
+    }
+    let profile = if recipe.profile == Profile::Reference { "reference" } else { "paper" };
+    config.insert("etalon_profile".into(), json!(profile));
+    config.insert("etalon_params".into(), json!(recipe.params));
+    config
+}
+
+fn dictionary(stored: &Stored) -> Map<String, Value> {
+    let text = |key: &str| stored.about.get(key).and_then(Value::as_str).unwrap_or("unknown").to_string();
+    let whole = |key: &str| stored.about.get(key).and_then(Value::as_u64).map(|number| number.min(i32::MAX as u64));
+    let architecture = match text("architecture").as_str() {
+        "matryoshka" => "matryoshka_batch_topk".to_string(),
+        "relu" => "standard".into(),
+        "relu_april" => "standard_april_update".into(),
+        other => other.to_string(),
+    };
+    let mut settings = Map::from_iter([
+        ("architecture".to_string(), json!(architecture)),
+        ("d_sae".to_string(), json!(whole("latents").unwrap_or(0))),
+        ("model_name".to_string(), json!(text("data"))),
+        ("hook_name".to_string(), json!("")),
+        ("hook_layer".to_string(), json!(0)),
+        ("activation_fn_str".to_string(), json!(if architecture == "topk" { "topk" } else { "relu" })),
+        ("dtype".to_string(), json!("float32")),
+    ]);
+    settings.extend(whole("width").map(|width| ("d_in".to_string(), json!(width))));
+    settings.extend(whole("training_tokens").map(|tokens| ("training_tokens".to_string(), json!(tokens))));
+    settings
+}

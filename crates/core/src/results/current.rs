@@ -1,0 +1,136 @@
+//! Which results are current. A name may stay while the inputs behind it change: labels are mended, a dictionary is
+//! trained again. Of the results of one measure under one name, those with the inputs of the newest file are current;
+//! the others are superseded and never take part in a mean.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::archive::Stored;
+
+/// Results in two parts, each in the order in which they were given.
+pub struct CurrentResults<'a> {
+    /// The present ones: under one name and one measure all of them have the same inputs.
+    pub current: Vec<&'a Stored>,
+    /// Those with other inputs than the newest result of their name and measure.
+    pub superseded: Vec<&'a Stored>,
+}
+
+/// Tells current results from superseded ones by the time of their files; among equal times the id decides, so that the
+/// order in which results are given does not matter.
+pub fn current(results: &[Stored]) -> CurrentResults<'_> {
+    let mut newest: BTreeMap<(String, String), &Stored> = BTreeMap::new();
+    let keys = |stored: &Stored| (measure_key(stored), set_key(stored));
+    for stored in results {
+        let newest = newest.entry(keys(stored)).or_insert(stored);
+        if (stored.written, &stored.id) > (newest.written, &newest.id) {
+            *newest = stored;
+        }
+    }
+    let is_current = |stored: &&Stored| {
+        newest.get(&keys(stored)).is_none_or(|newest| newest.result.recipe.inputs == stored.result.recipe.inputs)
+    };
+    let (current, superseded) = results.iter().partition(is_current);
+    CurrentResults { current, superseded }
+}
+
+/// What names an input set: every word and whole number that is said about it. Measured numbers, such as L0, may differ
+/// between seeds.
+pub fn set_key(stored: &Stored) -> String {
+    let telling = |name: &str, value: &Value| {
+        !matches!(name, "seed" | "l0" | "description") && !value.as_number().is_some_and(|number| number.is_f64())
+    };
+    let about: Vec<String> = stored
+        .about
+        .iter()
+        .filter(|(name, value)| telling(name, value))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    if stored.about.contains_key("inputs") {
+        about.join(" ")
+    } else {
+        format!("{} {}", unnamed(stored), about.join(" "))
+    }
+}
+
+/// What names a measure: a metric with its version, profile and parameters.
+pub fn measure_key(stored: &Stored) -> String {
+    let recipe = &stored.result.recipe;
+    let params: Vec<String> = recipe.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{} {} {} {}", recipe.metric, recipe.version, recipe.profile.name(), params.join(" "))
+}
+
+/// The name of inputs that nobody named.
+pub fn unnamed(stored: &Stored) -> String {
+    let inputs = &stored.result.recipe.inputs;
+    match inputs.get("codes").or_else(|| inputs.values().next()) {
+        Some(id) => id.trim_start_matches("blake3:").chars().take(8).collect(),
+        None => "unnamed".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::results::{About, Profile, Recipe, ResultFile, Scores};
+
+    fn stored(metric: &str, seed: u64, labels: &str, second: Option<u64>) -> Stored {
+        let inputs = [("codes", "blake3:c"), ("labels", labels)];
+        let recipe = Recipe {
+            metric: metric.into(),
+            version: 1,
+            profile: Profile::Paper,
+            seed,
+            params: BTreeMap::new(),
+            inputs: inputs.map(|(role, id)| (role.into(), id.into())).into(),
+        };
+        let result = ResultFile { etalon: "0".into(), recipe, scores: Scores::default(), seconds: 0.0 };
+        let mut stored = Stored::new(result, About::from([("inputs".into(), json!("mine"))])).unwrap();
+        stored.written = second.map(|second| SystemTime::UNIX_EPOCH + Duration::from_secs(second));
+        stored
+    }
+
+    fn labels<'a>(results: &[&'a Stored]) -> Vec<&'a str> {
+        results.iter().map(|stored| stored.result.recipe.inputs["labels"].as_str()).collect()
+    }
+
+    #[test]
+    fn the_inputs_of_the_newest_result_are_current() {
+        // `match` on old labels, then on new ones with two seeds; `tapa` only on the old ones, which stays.
+        let mut results = vec![
+            stored("match", 0, "old", Some(1)),
+            stored("match", 1, "old", Some(2)),
+            stored("match", 0, "new", Some(3)),
+            stored("tapa", 0, "old", Some(2)),
+            stored("match", 1, "new", Some(4)),
+        ];
+        let found = current(&results);
+        assert_eq!(labels(&found.current), ["new", "old", "new"]);
+        assert_eq!(labels(&found.superseded), ["old", "old"]);
+        // Back to the old labels: a run that keeps their results renews the time of the files.
+        results[0].written = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(5));
+        assert_eq!(labels(&current(&results).superseded), ["new", "new"]);
+    }
+
+    #[test]
+    fn an_input_more_is_another_input() {
+        let plain = stored("match", 0, "l", Some(1));
+        let mut more = stored("match", 1, "l", Some(2));
+        more.result.recipe.inputs.insert("nulls".into(), "blake3:n".into());
+        let results = [plain, more];
+        assert_eq!(current(&results).superseded, [&results[0]]);
+    }
+
+    #[test]
+    fn without_times_the_order_of_results_does_not_matter() {
+        let mut results = vec![stored("match", 0, "a", None), stored("match", 0, "b", None)];
+        let first = labels(&current(&results).current).join(" ");
+        results.reverse();
+        assert_eq!(labels(&current(&results).current).join(" "), first);
+        assert_eq!(current(&results).current.len(), 1);
+    }
+}

@@ -1,0 +1,253 @@
+//! The values behind a headline number, unit by unit: what a bootstrap resamples.
+
+use serde_json::json;
+
+use super::archive::Stored;
+use super::bootstrap::RESAMPLES;
+use super::scores::{Cells, Scores, Table};
+use etalon_kernel::random::{index, stream};
+
+/// What a row of a table may be for its values to be resampled.
+const AXES: [&str; 5] = ["concept", "feature", "pair", "couple", "latent"];
+
+/// Roles of the representation under test. All other inputs say what it is tested on.
+const TESTED: [&str; 7] = ["codes", "pair_codes", "directions", "dictionary", "training", "nulls", "others"];
+
+/// Roles that do not change which latents there are.
+const BESIDE_LATENTS: [&str; 3] = ["training", "nulls", "others"];
+
+/// How far the mean of a column may be from the headline number that it explains: sums in another order.
+const ROUNDING: f64 = 1e-9;
+
+/// Names that columns of scores customarily have.
+const CUSTOMARY: [&str; 3] = ["f1", "score", "delta"];
+
+/// The per-unit values of one number in every run of one input set.
+pub struct Units {
+    /// By run: the columns whose means add up to the number.
+    runs: Vec<Vec<UnitColumn>>,
+    /// Equal for the same units: the measure, its inputs other than the representation under test, and the names of units.
+    pub identity: blake3::Hash,
+}
+
+/// One column by unit.
+struct UnitColumn {
+    /// 0 where undefined.
+    values: Vec<f64>,
+    /// 1 where defined, else 0.
+    defined: Vec<f64>,
+    /// 1, or −1 for a column whose mean is taken away.
+    sign: f64,
+}
+
+/// Which columns of a table make a number.
+struct Choice<'a> {
+    axis: &'a str,
+    columns: Vec<(&'a str, f64)>,
+}
+
+impl Units {
+    /// Finds what a headline number is the mean of in every run: a column whose name fits, or the difference of two columns
+    /// that are headline numbers themselves. The mean and the number of units must be those of the headline.
+    pub fn find(runs: &[&Stored], key: &str) -> Option<Units> {
+        let scores = &runs.first()?.result.scores;
+        choices(scores, key).into_iter().find_map(|choice| Units::read(runs, key, &choice))
+    }
+
+    fn read(runs: &[&Stored], key: &str, choice: &Choice<'_>) -> Option<Units> {
+        let columns = runs.iter().map(|run| read_columns(&run.result.scores, key, choice));
+        let columns = columns.collect::<Option<Vec<Vec<UnitColumn>>>>()?;
+        let units = Units { runs: columns, identity: identity(runs[0], key, choice) };
+        let same_length = units.runs.iter().flatten().all(|column| column.values.len() == units.len());
+        same_length.then_some(units)
+    }
+
+    /// How many units there are, undefined ones included.
+    fn len(&self) -> usize {
+        self.runs.first().and_then(|columns| columns.first()).map_or(0, |column| column.values.len())
+    }
+
+    /// The mean over runs, each unit counted some times; NaN when a column has no defined unit left.
+    fn mean(&self, counts: &[f64]) -> f64 {
+        let of_run = |columns: &Vec<UnitColumn>| columns.iter().map(|column| column.mean(counts)).sum::<f64>();
+        self.runs.iter().map(of_run).sum::<f64>() / self.runs.len() as f64
+    }
+}
+
+impl UnitColumn {
+    fn mean(&self, counts: &[f64]) -> f64 {
+        let dot = |list: &[f64]| list.iter().zip(counts).map(|(value, count)| value * count).sum::<f64>();
+        self.sign * dot(&self.values) / dot(&self.defined)
+    }
+}
+
+/// Columns that may be behind a headline number, the likeliest first: equal means by chance are then no matter.
+fn choices<'a>(scores: &'a Scores, key: &str) -> Vec<Choice<'a>> {
+    let mut found: Vec<(usize, Choice<'a>)> = Vec::new();
+    for table in scores.tables.iter().filter(|table| AXES.contains(&table.axis.as_str())) {
+        for (name, _) in &table.columns {
+            let order = match name.as_str() {
+                name if name == key => 0,
+                name if key.ends_with(name) => 1,
+                name if CUSTOMARY.contains(&name) => 2,
+                _ => continue,
+            };
+            found.push((order, Choice { axis: &table.axis, columns: vec![(name, 1.0)] }));
+        }
+        let others: Vec<&str> = scores.headline.iter().map(|headline| headline.key.as_str()).collect();
+        let there = |name: &&str| *name != key && table.column(name).is_some();
+        for &first in others.iter().filter(|name| there(name)) {
+            for &second in others.iter().filter(|name| there(name) && **name != first) {
+                found.push((3, Choice { axis: &table.axis, columns: vec![(first, 1.0), (second, -1.0)] }));
+            }
+        }
+    }
+    found.sort_by_key(|(order, _)| *order);
+    found.into_iter().map(|(_, choice)| choice).collect()
+}
+
+/// The columns of one run; `None` if they do not make its headline number.
+fn read_columns(scores: &Scores, key: &str, choice: &Choice<'_>) -> Option<Vec<UnitColumn>> {
+    let table = scores.table(choice.axis)?;
+    let rows = main_rows(table);
+    let read = |&(name, sign): &(&str, f64)| {
+        let cells = table.column(name).filter(|cells| matches!(cells, Cells::Number(_) | Cells::Whole(_)))?;
+        let cells: Vec<Option<f64>> =
+            rows.iter().map(|&row| cells.number(row).filter(|value| value.is_finite())).collect();
+        let defined = cells.iter().map(|value| f64::from(u8::from(value.is_some()))).collect();
+        Some(UnitColumn { values: cells.iter().map(|value| value.unwrap_or(0.0)).collect(), defined, sign })
+    };
+    let columns = choice.columns.iter().map(read).collect::<Option<Vec<UnitColumn>>>()?;
+    let headline = scores.headline.iter().find(|headline| headline.key == key)?;
+    let once = vec![1.0; rows.len()];
+    let mean: f64 = columns.iter().map(|column| column.mean(&once)).sum();
+    let close = |value: f64| (mean - value).abs() <= ROUNDING * value.abs().max(1.0);
+    let units = (0..rows.len()).filter(|&unit| columns.iter().any(|column| column.defined[unit] > 0.0)).count();
+    (units > 1 && units == headline.n && headline.value.is_some_and(close)).then_some(columns)
+}
+
+/// The means of several input sets under the same draws of the same units, by input set and draw. In every run of every
+/// set a draw takes the same units: they are crossed with runs, not nested in them, so that runs do not make units more.
+pub fn resample(sets: &[&Units]) -> Vec<Vec<f64>> {
+    let Some(first) = sets.first() else { return Vec::new() };
+    let seed = u64::from_le_bytes(std::array::from_fn(|byte| first.identity.as_bytes()[byte]));
+    let mut means = vec![Vec::with_capacity(RESAMPLES); sets.len()];
+    let mut counts = vec![0.0; first.len()];
+    for draw in 0..RESAMPLES as u64 {
+        let mut random = stream(seed, "results/units", draw);
+        counts.fill(0.0);
+        (0..counts.len()).for_each(|_| counts[index(first.len(), &mut random)] += 1.0);
+        means.iter_mut().zip(sets).for_each(|(list, units)| list.push(units.mean(&counts)));
+    }
+    means
+}
+
+/// The rows of the headline: all, or those of the first strategy where a table repeats its rows by strategy.
+pub fn main_rows(table: &Table) -> Vec<usize> {
+    match table.column("strategy") {
+        Some(Cells::Text(names)) if table.axis != "strategy" => {
+            (0..table.rows()).filter(|&row| names.get(row) == names.first()).collect()
+        }
+        _ => (0..table.rows()).collect(),
+    }
+}
+
+fn identity(run: &Stored, key: &str, choice: &Choice<'_>) -> blake3::Hash {
+    let (recipe, axis) = (&run.result.recipe, choice.axis);
+    let left_out: &[&str] = if axis == "latent" { &BESIDE_LATENTS } else { &TESTED };
+    let mut inputs = recipe.inputs.clone();
+    inputs.retain(|role, _| !left_out.contains(&role.as_str()));
+    if inputs.is_empty() {
+        // Nothing says which rows these are: only the same representation is sure to be on the same ones.
+        inputs = recipe.inputs.clone();
+    }
+    let table = run.result.scores.table(axis);
+    let names = table.and_then(|table| table.column("name").or_else(|| table.column(axis)));
+    let units = table.map_or(0, Table::rows);
+    let text = json!([
+        recipe.metric,
+        recipe.version,
+        recipe.profile.name(),
+        recipe.params,
+        inputs,
+        key,
+        axis,
+        choice.columns,
+        units,
+        names
+    ]);
+    blake3::hash(text.to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{Example, run};
+    use super::*;
+
+    #[test]
+    fn the_column_that_makes_the_headline_is_found() {
+        // f1 has the mean (0.2 + 0.4) / 2 = 0.3 over two defined concepts.
+        let mut stored = run(Example { units: &[Some(0.2), None, Some(0.4)], ..Example::default() });
+        let units = Units::find(&[&stored], "score").unwrap();
+        let column = &units.runs[0][0];
+        assert_eq!((&column.values, &column.defined), (&vec![0.2, 0.0, 0.4], &vec![1.0, 0.0, 1.0]));
+        // Units 0, 0 and 2: (0.2 + 0.2 + 0.4) / 3; only unit 1: nothing is left.
+        assert!((units.mean(&[2.0, 0.0, 1.0]) - 0.8 / 3.0).abs() < 1e-15);
+        assert!(units.mean(&[0.0, 3.0, 0.0]).is_nan());
+        // Another mean, or a mean of other things.
+        let scores = stored.result.scores.clone();
+        stored.result.scores.headline[0].value = Some(0.31);
+        assert!(Units::find(&[&stored], "score").is_none());
+        stored.result.scores = scores;
+        stored.result.scores.headline[0].n = 3;
+        assert!(Units::find(&[&stored], "score").is_none());
+    }
+
+    #[test]
+    fn a_score_may_be_the_difference_of_two_columns() {
+        // Three pairs: gained 0.5 and 1 where something is added, lost −1 and 0 where something is removed: 0.75 + 0.5.
+        let mut scores = Scores::default();
+        scores.headline("score", Some(1.25), None, 3);
+        scores.headline("delta_add", Some(0.75), None, 2);
+        scores.headline("delta_rem", Some(-0.5), None, 2);
+        let added = [Some(0.5), Some(1.0), None];
+        let removed = [None, Some(-1.0), Some(0.0)];
+        scores.tables.push(Table::new("pair").numbers("delta_add", added).numbers("delta_rem", removed));
+        let mut stored = run(Example::default());
+        stored.result.scores = scores;
+        let units = Units::find(&[&stored], "score").unwrap();
+        // Pairs 0, 2 and 2: 0.5 − 0.
+        assert!((units.mean(&[1.0, 0.0, 2.0]) - 0.5).abs() < 1e-15);
+        assert_eq!(Units::find(&[&stored], "delta_rem").unwrap().runs[0].len(), 1);
+    }
+
+    #[test]
+    fn units_are_the_same_on_the_same_labels() {
+        let units = [Some(0.2), Some(0.4)];
+        let of = |codes, labels| {
+            let stored = run(Example { codes, labels, units: &units, ..Example::default() });
+            Units::find(&[&stored], "score").unwrap().identity
+        };
+        assert_eq!(of("a", "l"), of("b", "l"));
+        assert_ne!(of("a", "l"), of("a", "m"));
+        // Latent 0 of one dictionary is not latent 0 of another.
+        let latents = |codes| {
+            let stored = run(Example { codes, axis: "latent", units: &units, ..Example::default() });
+            Units::find(&[&stored], "score").unwrap().identity
+        };
+        assert_ne!(latents("a"), latents("b"));
+    }
+
+    #[test]
+    fn draws_do_not_depend_on_who_else_is_drawn() {
+        let (first, second) = ([Some(0.2), Some(0.4), Some(0.9)], [Some(0.1), None, Some(0.5)]);
+        let stored =
+            [("a", &first), ("b", &second)].map(|(codes, units)| run(Example { codes, units, ..Example::default() }));
+        let found = stored.each_ref().map(|stored| Units::find(&[stored], "score").unwrap());
+        let together = resample(&[&found[0], &found[1]]);
+        assert_eq!(together[0], resample(&[&found[0]])[0]);
+        assert_eq!(together[0].len(), RESAMPLES);
+        let mean = together[0].iter().sum::<f64>() / RESAMPLES as f64;
+        assert!((mean - 0.5).abs() < 0.02, "{mean}");
+    }
+}

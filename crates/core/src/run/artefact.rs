@@ -1,0 +1,290 @@
+//! Things that can be inputs: what the pipeline must know about each of them.
+
+use std::any::Any;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::codes::{Codes, CodesView, Pool};
+use crate::error::Result;
+use crate::labels::{Annotations, PairSet};
+use crate::sae::Dictionary;
+use crate::sae::train::Record;
+use crate::store::{ActivationStore, Tile};
+
+/// Something that can be an input.
+pub trait Artefact: Send + Sync + Sized + 'static {
+    /// Sizes along the axes of its role.
+    fn sizes(&self) -> Vec<usize>;
+    /// The content address, for recipes.
+    fn id(&self) -> Result<String>;
+    /// Names along [`super::Axis::Concepts`].
+    fn concept_names(&self) -> Option<&[String]> {
+        None
+    }
+    /// The same with some rows only; `None` if it has no rows.
+    fn keep_rows(&self, _rows: &[usize]) -> Result<Option<Self>> {
+        Ok(None)
+    }
+    /// One row per sample instead of one per token; `None` if it stays as it is.
+    fn pooled(&self, _samples: &[u32], _count: usize, _pool: Pool) -> Result<Option<Self>> {
+        Ok(None)
+    }
+}
+
+/// An artefact whose first axis is some kind of rows.
+pub trait ByRow: Artefact {
+    /// Consecutive rows.
+    type Batch<'a>;
+    /// Some rows.
+    fn batch(&self, rows: Range<usize>) -> Result<Self::Batch<'_>>;
+}
+
+/// An [`Artefact`] of any type.
+pub(super) trait AnyArtefact: Any + Send + Sync {
+    fn sizes(&self) -> Vec<usize>;
+    fn id(&self) -> Result<String>;
+    fn concept_names(&self) -> Option<&[String]>;
+    fn keep_rows(&self, rows: &[usize]) -> Result<Option<Arc<dyn AnyArtefact>>>;
+    fn pooled(&self, samples: &[u32], count: usize, pool: Pool) -> Result<Option<Arc<dyn AnyArtefact>>>;
+}
+
+impl<T: Artefact> AnyArtefact for T {
+    fn sizes(&self) -> Vec<usize> {
+        Artefact::sizes(self)
+    }
+
+    fn id(&self) -> Result<String> {
+        Artefact::id(self)
+    }
+
+    fn concept_names(&self) -> Option<&[String]> {
+        Artefact::concept_names(self)
+    }
+
+    fn keep_rows(&self, rows: &[usize]) -> Result<Option<Arc<dyn AnyArtefact>>> {
+        Ok(Artefact::keep_rows(self, rows)?.map(|kept| Arc::new(kept) as _))
+    }
+
+    fn pooled(&self, samples: &[u32], count: usize, pool: Pool) -> Result<Option<Arc<dyn AnyArtefact>>> {
+        Ok(Artefact::pooled(self, samples, count, pool)?.map(|pooled| Arc::new(pooled) as _))
+    }
+}
+
+impl Artefact for Codes {
+    fn sizes(&self) -> Vec<usize> {
+        vec![self.rows(), self.latents()]
+    }
+
+    fn id(&self) -> Result<String> {
+        self.id()
+    }
+
+    fn keep_rows(&self, rows: &[usize]) -> Result<Option<Codes>> {
+        self.select(rows).map(Some)
+    }
+
+    fn pooled(&self, samples: &[u32], count: usize, pool: Pool) -> Result<Option<Codes>> {
+        self.pooled(samples, count, pool).map(Some)
+    }
+}
+
+impl ByRow for Codes {
+    type Batch<'a> = CodesView<'a>;
+
+    fn batch(&self, rows: Range<usize>) -> Result<CodesView<'_>> {
+        self.view(rows)
+    }
+}
+
+impl Artefact for ActivationStore {
+    fn sizes(&self) -> Vec<usize> {
+        vec![self.rows(), self.width()]
+    }
+
+    fn id(&self) -> Result<String> {
+        self.id()
+    }
+
+    fn pooled(&self, samples: &[u32], count: usize, pool: Pool) -> Result<Option<ActivationStore>> {
+        self.pooled(samples, count, pool == Pool::First).map(Some)
+    }
+}
+
+impl ByRow for ActivationStore {
+    type Batch<'a> = Tile<'a>;
+
+    fn batch(&self, rows: Range<usize>) -> Result<Tile<'_>> {
+        self.tile(rows)
+    }
+}
+
+impl Artefact for Annotations {
+    fn sizes(&self) -> Vec<usize> {
+        vec![self.rows(), self.concepts()]
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(self.id())
+    }
+
+    fn concept_names(&self) -> Option<&[String]> {
+        Some(self.names())
+    }
+
+    fn keep_rows(&self, rows: &[usize]) -> Result<Option<Annotations>> {
+        Ok(Some(self.select(rows)))
+    }
+}
+
+impl Artefact for PairSet {
+    fn sizes(&self) -> Vec<usize> {
+        vec![self.pairs.len()]
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(self.id())
+    }
+}
+
+impl Artefact for Arc<dyn Dictionary> {
+    fn sizes(&self) -> Vec<usize> {
+        vec![self.card().latents, self.card().width]
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(Dictionary::id(&**self))
+    }
+}
+
+/// A dictionary as its file describes it.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The dictionary.
+    pub dictionary: Arc<dyn Dictionary>,
+    /// What the file turned out to be, such as "SAELens 6, jumprelu, 24 → 64".
+    pub recognised: String,
+    /// What the user should know.
+    pub notes: Vec<String>,
+    /// How it was trained.
+    pub record: Option<Record>,
+}
+
+impl Artefact for Checkpoint {
+    fn sizes(&self) -> Vec<usize> {
+        Artefact::sizes(&self.dictionary)
+    }
+
+    fn id(&self) -> Result<String> {
+        Artefact::id(&self.dictionary)
+    }
+}
+
+impl Artefact for Record {
+    fn sizes(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(self.id())
+    }
+}
+
+/// The sample of every row, where rows are tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Samples(pub Vec<u32>);
+
+impl Artefact for Samples {
+    fn sizes(&self) -> Vec<usize> {
+        vec![self.0.len()]
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(format!("blake3:{}", blake3::hash(bytemuck::cast_slice(&self.0)).to_hex()))
+    }
+}
+
+/// A directory with a world that `etalon data` made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldDirectory(pub PathBuf);
+
+impl Artefact for WorldDirectory {
+    fn sizes(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(String::new())
+    }
+}
+
+impl Artefact for Pool {
+    fn sizes(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(self.name().into())
+    }
+}
+
+/// What a world knows about itself.
+#[derive(Debug)]
+pub struct Truth {
+    /// The true feature values of every row.
+    pub codes: Arc<Codes>,
+    /// One direction per feature.
+    pub directions: Option<Arc<ActivationStore>>,
+}
+
+impl Artefact for Truth {
+    fn sizes(&self) -> Vec<usize> {
+        vec![self.codes.rows()]
+    }
+
+    fn id(&self) -> Result<String> {
+        let directions = self.directions.as_ref().map(|store| store.id()).transpose()?;
+        Ok([Some(self.codes.id()?), directions].into_iter().flatten().collect::<Vec<_>>().join(" "))
+    }
+
+    fn keep_rows(&self, rows: &[usize]) -> Result<Option<Truth>> {
+        Ok(Some(Truth { codes: Arc::new(self.codes.select(rows)?), directions: self.directions.clone() }))
+    }
+
+    fn pooled(&self, samples: &[u32], count: usize, pool: Pool) -> Result<Option<Truth>> {
+        let codes = Arc::new(self.codes.pooled(samples, count, pool)?);
+        Ok(Some(Truth { codes, directions: self.directions.clone() }))
+    }
+}
+
+/// What one generator made: row i is its answer to the prompt of real row i.
+#[derive(Clone, Debug)]
+pub struct Generated {
+    /// Codes of the generated rows, by the dictionary that made the real codes.
+    pub codes: Arc<Codes>,
+    /// Embeddings of the generated rows.
+    pub embeddings: Option<Arc<ActivationStore>>,
+}
+
+impl Artefact for Generated {
+    fn sizes(&self) -> Vec<usize> {
+        vec![self.codes.rows(), self.codes.latents()]
+    }
+
+    fn id(&self) -> Result<String> {
+        let embeddings = self.embeddings.as_ref().map(|store| store.id()).transpose()?;
+        Ok([Some(self.codes.id()?), embeddings].into_iter().flatten().collect::<Vec<_>>().join(" "))
+    }
+
+    fn keep_rows(&self, rows: &[usize]) -> Result<Option<Generated>> {
+        Ok(Some(Generated { codes: Arc::new(self.codes.select(rows)?), embeddings: self.embeddings.clone() }))
+    }
+}
+
+impl ByRow for Generated {
+    type Batch<'a> = CodesView<'a>;
+
+    fn batch(&self, rows: Range<usize>) -> Result<CodesView<'_>> {
+        self.codes.view(rows)
+    }
+}

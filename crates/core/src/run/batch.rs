@@ -1,0 +1,30 @@
+//! What a pass sees at a time: consecutive rows of every input that has them.
+
+use std::ops::Range;
+
+use super::artefact::ByRow;
+use super::inputs::{Inputs, Over};
+use super::role::Role;
+use crate::error::{Error, Result};
+
+/// Consecutive rows of every input that has them.
+pub struct RowBatch<'a> {
+    inputs: &'a Inputs,
+    over: Over<'a>,
+    /// Which rows.
+    pub range: Range<usize>,
+}
+
+impl<'a> RowBatch<'a> {
+    pub(super) fn new(inputs: &'a Inputs, over: Over<'a>, range: Range<usize>) -> RowBatch<'a> {
+        RowBatch { inputs, over, range }
+    }
+
+    /// These rows of an input.
+    pub fn get<T: ByRow>(&self, role: &'static Role<T>) -> Result<T::Batch<'a>> {
+        if role.card().axes.first() != Some(&self.over.0) {
+            return Err(Error::Bug(format!("`{}` has no {:?}", role.card().name, self.over.0)));
+        }
+        self.inputs.named(role, self.over.1)?.batch(self.range.clone())
+    }
+}

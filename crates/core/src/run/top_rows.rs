@@ -1,0 +1,182 @@
+//! The rows with the largest values of many items at once, in one piece of memory.
+
+use etalon_kernel::prefetch::fetch;
+use serde::{Deserialize, Serialize};
+
+use super::state::{State, check_lengths};
+use crate::error::Result;
+
+/// For each of many items its `keep` largest `(value, row)`, best first, ties to the lower row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopRows {
+    keep: usize,
+    /// `keep` entries per item as [`key`]s, descending, [`NONE`] behind the last.
+    keys: Vec<u64>,
+    /// By item, the value below which nothing gets in: most offers need no more than a look at it.
+    floors: Vec<f32>,
+}
+
+/// Marks an empty slot: below the key of every finite value.
+const NONE: u64 = key(f32::NEG_INFINITY, u32::MAX);
+
+/// Lists of up to this many entries are walked from end to end, which is faster than to search them.
+const SHORT: usize = 16;
+
+/// A whole number that is larger for larger values, and among equal values for lower rows.
+#[inline]
+const fn key(value: f32, row: u32) -> u64 {
+    let bits = value.to_bits();
+    let ascending = bits ^ (((bits as i32 >> 31) as u32) | 1 << 31);
+    (ascending as u64) << 32 | !row as u64
+}
+
+/// The entry with a key.
+#[inline]
+fn entry(key: u64) -> (f32, u32) {
+    let ascending = (key >> 32) as u32;
+    let bits = if ascending >> 31 == 1 { ascending ^ 1 << 31 } else { !ascending };
+    (f32::from_bits(bits), !(key as u32))
+}
+
+/// The value that offers to a list must reach: that of its last entry, if it is full.
+#[inline]
+fn floor(list: &[u64]) -> f32 {
+    match list.last() {
+        // Where nothing is kept, nothing gets in.
+        None => f32::INFINITY,
+        Some(&NONE) => f32::NEG_INFINITY,
+        Some(&last) => entry(last).0,
+    }
+}
+
+impl TopRows {
+    /// No entries yet.
+    pub fn new(items: usize, keep: usize) -> TopRows {
+        let floor = if keep == 0 { f32::INFINITY } else { f32::NEG_INFINITY };
+        TopRows { keep, keys: vec![NONE; items * keep], floors: vec![floor; items] }
+    }
+
+    /// How many items there are.
+    pub fn items(&self) -> usize {
+        self.floors.len()
+    }
+
+    /// Bytes of the entries of `items`.
+    pub fn bytes_of(items: usize, keep: usize) -> u64 {
+        items as u64 * (8 * keep as u64 + 4)
+    }
+
+    /// Whether a value may be among the largest of an item.
+    #[inline]
+    pub fn takes(&self, item: usize, value: f32) -> bool {
+        value >= self.floors[item]
+    }
+
+    /// Says that something will soon be offered for an item.
+    #[inline]
+    pub fn prefetch(&self, item: usize) {
+        // A short list lies on two lines of memory.
+        let first = item * self.keep;
+        fetch(&self.keys, first);
+        fetch(&self.keys, first + self.keep.saturating_sub(1));
+    }
+
+    /// Keeps a finite value if it is among the largest of an item.
+    #[inline]
+    pub fn offer(&mut self, item: usize, value: f32, row: u32) {
+        if !self.takes(item, value) {
+            return;
+        }
+        let list = &mut self.keys[item * self.keep..][..self.keep];
+        let mut key = key(value, row);
+        if list.len() <= SHORT {
+            // Every entry takes the better of itself and what the one before it left over: nothing to guess.
+            for place in list.iter_mut() {
+                (*place, key) = ((*place).max(key), (*place).min(key));
+            }
+        } else {
+            let place = list.partition_point(|other| *other > key);
+            list[place..].rotate_right(1);
+            if let Some(place) = list.get_mut(place) {
+                *place = key;
+            }
+        }
+        self.floors[item] = floor(list);
+    }
+
+    /// The entries of an item, best first.
+    pub fn of(&self, item: usize) -> impl ExactSizeIterator<Item = (f32, u32)> + use<'_> {
+        let list = &self.keys[item * self.keep..][..self.keep];
+        list[..list.partition_point(|key| *key != NONE)].iter().map(|&key| entry(key))
+    }
+}
+
+impl State for TopRows {
+    fn merge(&mut self, later: TopRows) -> Result<()> {
+        check_lengths("TopRows", self.keys.len(), later.keys.len())?;
+        check_lengths("TopRows", self.floors.len(), later.floors.len())?;
+        let mut merged = vec![NONE; self.keep];
+        for (item, floor_of) in self.floors.iter_mut().enumerate() {
+            let here = item * self.keep..(item + 1) * self.keep;
+            let (mine, theirs) = (&mut self.keys[here.clone()], &later.keys[here]);
+            let (mut a, mut b) = (0, 0);
+            for best in &mut merged {
+                *best = mine[a].max(theirs[b]);
+                let is_mine = usize::from(mine[a] >= theirs[b]);
+                (a, b) = (a + is_mine, b + 1 - is_mine);
+            }
+            mine.copy_from_slice(&merged);
+            *floor_of = floor(mine);
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        TopRows::bytes_of(self.items(), self.keep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etalon_kernel::top::truncate_to_largest;
+
+    fn entries(top: &TopRows, item: usize) -> Vec<(f32, u32)> {
+        top.of(item).collect()
+    }
+
+    #[test]
+    fn the_largest_stay_and_the_lower_row_among_equals() {
+        let mut top = TopRows::new(2, 2);
+        for (value, row) in [(1.0, 4), (3.0, 5), (1.0, 2), (3.0, 9), (-1.0, 0)] {
+            top.offer(1, value, row);
+        }
+        assert_eq!((top.of(0).len(), entries(&top, 1)), (0, vec![(3.0, 5), (3.0, 9)]));
+        top.offer(1, 3.0, 7);
+        assert_eq!(entries(&top, 1), [(3.0, 5), (3.0, 7)]);
+        top.offer(0, -2.0, 1);
+        assert_eq!(entries(&top, 0), [(-2.0, 1)]);
+        assert!(TopRows::new(1, 0).of(0).len() == 0 && TopRows::new(1, 0).floors == [f32::INFINITY]);
+    }
+
+    #[test]
+    fn merging_is_offering_everything_to_one() {
+        let entries_of_all: Vec<(usize, f32, u32)> =
+            (0..60).map(|i| (i % 3, (i * 7 % 11) as f32 - 4.0, i as u32)).collect();
+        for keep in [0, 1, 4, 16, 17, 30] {
+            let (mut all, mut first, mut second) =
+                (TopRows::new(3, keep), TopRows::new(3, keep), TopRows::new(3, keep));
+            for (place, &(item, value, row)) in entries_of_all.iter().enumerate() {
+                all.offer(item, value, row);
+                if place < 25 { &mut first } else { &mut second }.offer(item, value, row);
+            }
+            first.merge(second).unwrap();
+            assert_eq!(first, all);
+            let mut expected: Vec<(f32, u32)> =
+                entries_of_all.iter().filter(|entry| entry.0 == 1).map(|entry| (entry.1, entry.2)).collect();
+            truncate_to_largest(&mut expected, keep);
+            assert_eq!(entries(&all, 1), expected);
+        }
+        assert!(TopRows::new(3, 1).merge(TopRows::new(3, 2)).is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! Runs units on all threads and merges their states along a tree that depends on the number of units only.
+//!
+//! Units start in order, and a state is merged as soon as its sibling is there, so about `threads + levels` states are
+//! alive, not `threads × levels` as with a recursive `join`. Every state has a reservation. A thread that finds no memory
+//! for its next unit leaves the unit to the others, so little memory means fewer threads, not a failure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::state::State;
+use crate::context::{Context, Reservation, Reserved};
+use crate::error::{Error, Result};
+
+/// Merges states in order along the tree, one after the other: the sequential form of [`reduce`], for the leaves of a
+/// unit and for streams of unknown length.
+pub struct Sequence<S> {
+    /// Finished subtrees with their levels, descending.
+    subtrees: Vec<(u32, S)>,
+}
+
+impl<S: State> Sequence<S> {
+    /// No states yet.
+    pub fn new() -> Sequence<S> {
+        Sequence { subtrees: Vec::new() }
+    }
+
+    /// Adds the state of the next leaf.
+    pub fn push(&mut self, state: S) -> Result<()> {
+        let (mut level, mut state) = (0, state);
+        while self.subtrees.last().is_some_and(|(other, _)| *other == level) {
+            if let Some((_, mut earlier)) = self.subtrees.pop() {
+                earlier.merge(state)?;
+                state = earlier;
+            }
+            level += 1;
+        }
+        self.subtrees.push((level, state));
+        Ok(())
+    }
+
+    /// The merged state; none if there were no leaves.
+    pub fn finish(mut self) -> Result<Option<S>> {
+        let Some((_, mut state)) = self.subtrees.pop() else { return Ok(None) };
+        while let Some((_, mut earlier)) = self.subtrees.pop() {
+            earlier.merge(state)?;
+            state = earlier;
+        }
+        Ok(Some(state))
+    }
+}
+
+/// Merges the states of units `0..units`; none if there are no units. A unit reserves `bytes` while it runs.
+pub fn reduce<S: State>(
+    context: &Context,
+    what: &str,
+    units: usize,
+    bytes: u64,
+    run: &(dyn Fn(usize) -> Result<S> + Sync),
+) -> Result<Option<Reserved<S>>> {
+    let todo = (0..units).collect();
+    let queue = Mutex::new(Queue { todo, running: 0, waiting: BTreeMap::new(), root: None, failure: None });
+    let tree = Tree { context, what, units, bytes, run, queue };
+    rayon::scope(|scope| (0..context.threads().min(units)).for_each(|_| scope.spawn(|scope| tree.lane(scope))));
+    let queue = tree.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match queue.failure {
+        Some((_, error)) => Err(error),
+        None => Ok(queue.root),
+    }
+}
+
+struct Tree<'a, S> {
+    context: &'a Context,
+    what: &'a str,
+    units: usize,
+    bytes: u64,
+    run: &'a (dyn Fn(usize) -> Result<S> + Sync),
+    queue: Mutex<Queue<S>>,
+}
+
+struct Queue<S> {
+    todo: BTreeSet<usize>,
+    running: usize,
+    /// By level and position, states whose sibling is not there yet.
+    waiting: BTreeMap<(u32, usize), Reserved<S>>,
+    root: Option<Reserved<S>>,
+    /// The failure of the lowest unit.
+    failure: Option<(usize, Error)>,
+}
+
+impl<S> Queue<S> {
+    fn fail(&mut self, unit: usize, error: Error) {
+        self.todo.clear();
+        if self.failure.as_ref().is_none_or(|(lowest, _)| unit < *lowest) {
+            self.failure = Some((unit, error));
+        }
+    }
+}
+
+impl<S: State> Tree<'_, S> {
+    fn queue(&self) -> MutexGuard<'_, Queue<S>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does one unit, then queues itself again: a thread that waits inside a unit never picks up more than one other.
+    fn lane<'s>(&'s self, scope: &rayon::Scope<'s>) {
+        let Some((unit, memory)) = self.take() else { return };
+        let state = (self.run)(unit).map(|value| Reserved::new(value, memory));
+        let no_memory = matches!(state, Err(Error::Memory { .. }));
+        let done = state.and_then(|state| self.settle(unit, state));
+        let mut queue = self.queue();
+        queue.running -= 1;
+        match done {
+            Ok(()) => {}
+            Err(_) if no_memory && queue.running > 0 => {
+                queue.todo.insert(unit);
+                return;
+            }
+            Err(error) => queue.fail(unit, error),
+        }
+        drop(queue);
+        scope.spawn(|scope| self.lane(scope));
+    }
+
+    fn take(&self) -> Option<(usize, Reservation)> {
+        let mut queue = self.queue();
+        let unit = *queue.todo.first()?;
+        match self.context.check().and_then(|()| self.context.budget().reserve(self.bytes, self.what)) {
+            Ok(memory) => {
+                queue.todo.pop_first();
+                queue.running += 1;
+                return Some((unit, memory));
+            }
+            Err(Error::Memory { .. }) if queue.running > 0 => {}
+            Err(error) => queue.fail(unit, error),
+        }
+        None
+    }
+
+    /// Merges upwards until a sibling is missing.
+    fn settle(&self, unit: usize, state: Reserved<S>) -> Result<()> {
+        let (mut level, mut position, mut state) = (0, unit, state);
+        state.fit(self.what)?;
+        while 1 << level < self.units {
+            // Only the last node of a level can lack a sibling; it moves up as it is.
+            if (position ^ 1) << level < self.units {
+                let mut queue = self.queue();
+                let Some(sibling) = queue.waiting.remove(&(level, position ^ 1)) else {
+                    queue.waiting.insert((level, position), state);
+                    return Ok(());
+                };
+                drop(queue);
+                let (mut left, right) = if position % 2 == 0 { (state, sibling) } else { (sibling, state) };
+                let (right, memory) = right.into_parts();
+                left.merge(right)?;
+                drop(memory);
+                left.fit(self.what)?;
+                state = left;
+            }
+            (level, position) = (level + 1, position / 2);
+        }
+        self.queue().root = Some(state);
+        Ok(())
+    }
+}
+
+impl<S: State> Reserved<S> {
+    /// Makes the reservation as large as the state.
+    pub(super) fn fit(&mut self, what: &str) -> Result<()> {
+        let bytes = State::bytes(&**self);
+        self.memory().resize(bytes, what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::state::{List, Sum};
+
+    #[test]
+    fn units_in_any_order_and_sequences_give_the_same_bits() {
+        let context = Context::silent(3, 1 << 20).unwrap();
+        for units in [0, 1, 2, 3, 5, 7, 8, 33] {
+            let value = |unit: usize| {
+                let mut sum = Sum::new(1);
+                sum[0] = 1.0 / (unit * unit + 3) as f64;
+                Ok((sum, List(vec![unit])))
+            };
+            let parallel = context.install(|| reduce(&context, "sums", units, 8, &|unit| value(unit).map(|v| v.0)));
+            let order = context.install(|| reduce(&context, "order", units, 8, &|unit| value(unit).map(|v| v.1)));
+            let (mut sequence, mut in_order) = (Sequence::new(), Sequence::new());
+            for unit in 0..units {
+                let (sum, list) = value(unit).unwrap();
+                sequence.push(sum).unwrap();
+                in_order.push(list).unwrap();
+            }
+            assert_eq!(parallel.unwrap().map(|sum| sum[0]), sequence.finish().unwrap().map(|sum| sum[0]));
+            assert_eq!(order.unwrap().map(|list| list.0.clone()), in_order.finish().unwrap().map(|list| list.0));
+        }
+        assert_eq!(context.budget().left(), 1 << 20);
+    }
+
+    #[test]
+    fn little_memory_means_fewer_threads_and_too_little_is_an_error() {
+        let context = Context::silent(8, 700).unwrap();
+        let run = |_| Ok(Sum::new(10));
+        // 80 bytes each: one that runs and one per level fit into 700 bytes, eight threads do not.
+        let merged = context.install(|| reduce(&context, "sums", 16, 80, &run)).unwrap().unwrap();
+        assert_eq!(merged.len(), 10);
+        drop(merged);
+        let small = Context::silent(2, 100).unwrap();
+        let error = small.install(|| reduce(&small, "sums", 16, 80, &run)).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::Memory { .. }));
+        assert_eq!(small.budget().left(), 100);
+    }
+
+    #[test]
+    fn the_failure_of_the_lowest_unit_is_reported() {
+        let context = Context::silent(4, 1 << 20).unwrap();
+        let run = |unit: usize| if unit % 5 == 3 { Err(Error::Bug(format!("unit {unit}"))) } else { Ok(Sum::new(1)) };
+        let error = context.install(|| reduce(&context, "sums", 40, 8, &run)).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("unit 3"), "{error}");
+    }
+}

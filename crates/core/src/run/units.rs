@@ -1,0 +1,91 @@
+//! What is known about every unit of a representation: where in which network it is.
+
+use super::artefact::Artefact;
+use crate::error::{InputError, Result};
+use crate::input::TextTable;
+
+/// One row per unit, in the order of the latents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Units {
+    /// The units.
+    pub units: Vec<Unit>,
+}
+
+/// One unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// The network.
+    pub model: String,
+    /// The layer, as the network names it.
+    pub layer: String,
+    /// Kind of the layer, such as `conv` or `mlp`.
+    pub kind: String,
+    /// Depth of the layer in its network, from 0 (input) to 1 (output).
+    pub depth: Option<f64>,
+    /// Number of units of the layer.
+    pub width: Option<u64>,
+}
+
+impl Units {
+    /// Reads a table with the columns `model`, `layer`, `type`, `depth`, `width`; all but `layer` may be missing.
+    pub fn from_table(table: &TextTable) -> Result<Units> {
+        let column = |name: &str| table.header.iter().position(|other| other == name);
+        let layer = column("layer").ok_or_else(|| {
+            InputError::new("a table of units has no column `layer`")
+                .expected("the columns model, layer, type, depth, width")
+                .found(table.header.join(", "))
+        })?;
+        let (model, kind, depth, width) = (column("model"), column("type"), column("depth"), column("width"));
+        let mut units = Vec::with_capacity(table.cells.len());
+        for (cells, line) in table.cells.iter().zip(&table.lines) {
+            let text = |column: Option<usize>| column.and_then(|at| cells.get(at)).map_or("", |cell| cell.trim());
+            let wrong = |name: &str, expected: &str, found: &str| {
+                InputError::new(format!("a unit has a wrong `{name}`"))
+                    .expected(expected)
+                    .found(format!("`{found}`"))
+                    .at(format!("line {line}"))
+            };
+            let number = text(depth);
+            let depth = match number {
+                "" => None,
+                _ => Some(
+                    number
+                        .parse::<f64>()
+                        .ok()
+                        .filter(|depth| (0.0..=1.0).contains(depth))
+                        .ok_or_else(|| wrong("depth", "a number from 0 to 1, or nothing", number))?,
+                ),
+            };
+            let number = text(width);
+            let width = match number {
+                "" => None,
+                _ => Some(number.parse().map_err(|_| wrong("width", "a whole number, or nothing", number))?),
+            };
+            units.push(Unit {
+                model: text(model).into(),
+                layer: text(Some(layer)).into(),
+                kind: text(kind).into(),
+                depth,
+                width,
+            });
+        }
+        Ok(Units { units })
+    }
+}
+
+impl Artefact for Units {
+    fn sizes(&self) -> Vec<usize> {
+        vec![self.units.len()]
+    }
+
+    fn id(&self) -> Result<String> {
+        let mut hash = blake3::Hasher::new_derive_key("etalon units v1");
+        for Unit { model, layer, kind, depth, width } in &self.units {
+            for text in [model, layer, kind] {
+                hash.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+            }
+            hash.update(&depth.unwrap_or(-1.0).to_le_bytes()).update(&width.unwrap_or(u64::MAX).to_le_bytes());
+        }
+        Ok(format!("blake3:{}", hash.finalize().to_hex()))
+    }
+}

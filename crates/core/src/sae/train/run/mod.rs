@@ -1,0 +1,302 @@
+//! Whole trainings: several dictionaries in one pass over a store, with a log, and with states on disk to resume from.
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::{Map, json};
+
+use super::files::{Files, Index, Stop};
+use super::job::{Early, TrainJob, TrainOptions, Trained, check, finished, recipe};
+use super::log::{Line, Log};
+use super::order::Rows;
+use super::prepare::{candidates, prepare, unit};
+use super::record::Record;
+use super::trainer::Trainer;
+use crate::context::{Budget, Context, Monitor, Reservation};
+use crate::error::{Error, InputError, Result};
+use crate::sae::checkpoint;
+use crate::sae::linear::Linear;
+use crate::sae::normalise::Normalisation;
+use crate::store::ActivationStore;
+
+/// Trains dictionaries together, on the threads of the caller's pool. Run again after an interruption, it
+/// resumes and ends with the same bytes.
+pub fn train(
+    store: &ActivationStore,
+    jobs: &[TrainJob],
+    options: &TrainOptions<'_>,
+    log: &mut dyn Log,
+    context: &Context,
+) -> Result<Vec<Trained>> {
+    let Some(first) = jobs.first() else { return Ok(Vec::new()) };
+    check(store, jobs)?;
+    let recipe = recipe(store, jobs, options)?;
+    if let Some(finished) = finished(jobs, &recipe, context.budget())? {
+        return Ok(finished);
+    }
+    let files = Files::open(&first.out)?;
+    let mut pass = Pass::start(store, jobs, options, (&files, &recipe), context)?;
+    log.begin(pass.index.step)?;
+    let last = jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0).min(options.stop_after.unwrap_or(u64::MAX));
+    context.start("training", last, "steps");
+    context.advance(pass.index.step);
+    while pass.index.step < last && !pass.index.stops.iter().all(|stop| stop.stopped) {
+        if context.is_cancelled() {
+            pass.save(&files)?;
+            return Err(Error::Cancelled);
+        }
+        pass.step(log)?;
+        pass.snapshots()?;
+        pass.look(&files)?;
+        if options.save_every > 0 && pass.index.step.is_multiple_of(options.save_every) && pass.index.step < last {
+            pass.save(&files)?;
+        }
+        context.advance(1);
+    }
+    context.finish();
+    let trained = pass.finish(&files, &recipe)?;
+    files.finish()?;
+    Ok(trained)
+}
+
+/// A training under way.
+struct Pass<'a> {
+    jobs: &'a [TrainJob],
+    options: &'a TrainOptions<'a>,
+    rows: Rows<'a>,
+    trainers: Vec<Trainer>,
+    index: Index,
+    batch: Vec<f32>,
+    scaled: Vec<f32>,
+    since: (Instant, u64),
+    budget: &'a Budget,
+    /// What batches and their order need.
+    _memory: Reservation,
+}
+
+/// Bytes that batches and their order need.
+fn batch_memory(store: &ActivationStore, jobs: &[TrainJob], options: &TrainOptions<'_>) -> u64 {
+    let batch = (jobs[0].settings.batch as u64).saturating_mul(store.width() as u64).saturating_mul(8);
+    // Rows of a window in order and shuffled.
+    batch.saturating_add(16 * options.window.min(store.rows()) as u64)
+}
+
+/// Memory of a state or a dictionary on its way to disk, at most: weights and moments as tensors and as a file.
+fn writing(jobs: &[TrainJob], budget: &Budget) -> Result<Reservation> {
+    let matrix = |job: &TrainJob| (job.settings.latents as u64).saturating_mul(job.settings.width as u64);
+    let bytes = jobs.iter().map(matrix).max().unwrap_or(0).saturating_mul(4 * 12);
+    budget.reserve(bytes, "a training on its way to disk")
+}
+
+impl<'a> Pass<'a> {
+    fn start(
+        store: &'a ActivationStore,
+        jobs: &'a [TrainJob],
+        options: &'a TrainOptions<'a>,
+        (files, recipe): (&Files, &str),
+        context: &'a Context,
+    ) -> Result<Pass<'a>> {
+        let budget = context.budget();
+        let memory = budget.reserve(batch_memory(store, jobs, options), "batches of activations")?;
+        let mut rows = Rows::new(store, options.order, options.window, options.seed);
+        let mut trainers =
+            jobs.iter().map(|job| Trainer::within(job.settings.clone(), budget)).collect::<Result<Vec<_>>>()?;
+        // What cannot be written in the end should not be begun.
+        drop(writing(jobs, budget)?);
+        trainers.iter_mut().for_each(|trainer| trainer.set_precision(options.precision));
+        let index = match files.index(recipe)? {
+            Some(index) => {
+                for (job, trainer) in trainers.iter_mut().enumerate() {
+                    trainer.restore(&files.load(job, index.step, false, budget)?)?;
+                }
+                index
+            }
+            None => {
+                for (job, trainer) in jobs.iter().zip(&mut trainers) {
+                    job.initial.iter().try_for_each(|initial| trainer.start_from(initial))?;
+                }
+                let unit = if jobs.iter().any(|job| job.settings.normalise) {
+                    unit(&mut rows, jobs[0].settings.batch, store)?
+                } else {
+                    1.0
+                };
+                let units: Vec<f32> = jobs.iter().map(|job| if job.settings.normalise { unit } else { 1.0 }).collect();
+                candidates(store, jobs, &mut trainers, &units, context)?;
+                let (stops, records) = (vec![Stop::default(); jobs.len()], vec![Record::default(); jobs.len()]);
+                Index { recipe: recipe.into(), step: 0, units, stops, records }
+            }
+        };
+        let since = (Instant::now(), index.step);
+        Ok(Pass {
+            jobs,
+            options,
+            rows,
+            trainers,
+            index,
+            batch: Vec::new(),
+            scaled: Vec::new(),
+            since,
+            budget,
+            _memory: memory,
+        })
+    }
+
+    fn runs(&self, job: usize) -> bool {
+        !self.index.stops[job].stopped && self.index.step < self.jobs[job].settings.steps
+    }
+
+    /// One step of every dictionary on the same rows.
+    fn step(&mut self, log: &mut dyn Log) -> Result<()> {
+        let (step, size) = (self.index.step, self.jobs[0].settings.batch);
+        self.rows.batch(step, size, &mut self.batch)?;
+        let every = self.options.log_every.max(1);
+        let logged = step.is_multiple_of(every);
+        let speed = (step - self.since.1) as f64 * size as f64 / self.since.0.elapsed().as_secs_f64().max(1e-9);
+        for job in 0..self.jobs.len() {
+            if !self.runs(job) {
+                continue;
+            }
+            let unit = self.index.units[job];
+            let rows = if unit == 1.0 && self.jobs[job].settings.input == Normalisation::None {
+                &self.batch
+            } else {
+                prepare(&self.batch, &self.jobs[job].settings, unit, &mut self.scaled);
+                &self.scaled
+            };
+            let done = self.trainers[job].step(rows)?;
+            if !done.term("loss").is_some_and(f64::is_finite) {
+                return Err(diverged(job, step).into());
+            }
+            let steps = self.jobs[job].settings.steps;
+            let (logged, recorded) = (logged || step + 1 == steps, Record::wants(step, steps));
+            if logged || recorded {
+                let line = Line::new(job, step, &self.jobs[job].settings, &done, rows, speed);
+                if recorded {
+                    self.index.records[job].push(&line);
+                }
+                if logged {
+                    log.line(&line)?;
+                }
+            }
+        }
+        if logged {
+            self.since = (Instant::now(), step + 1);
+        }
+        self.index.step += 1;
+        Ok(())
+    }
+
+    /// Copies for the dynamics of training.
+    fn snapshots(&self) -> Result<()> {
+        let step = self.index.step;
+        if !self.options.snapshots.contains(&step) {
+            return Ok(());
+        }
+        for ((job, trainer), &unit) in self.jobs.iter().zip(&self.trainers).zip(&self.index.units) {
+            let mut name = job.out.file_name().unwrap_or_default().to_os_string();
+            name.push(format!("-step-{step}"));
+            self.write(trainer, unit, step, &job.out.with_file_name(name), None)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at held-out rows, if it is time.
+    fn look(&mut self, files: &Files) -> Result<()> {
+        let Some(early) = &self.options.early else { return Ok(()) };
+        if !self.index.step.is_multiple_of(early.every.max(1)) {
+            return Ok(());
+        }
+        for job in 0..self.jobs.len() {
+            if self.index.stops[job].stopped || self.trainers[job].steps() < self.index.step {
+                continue;
+            }
+            let error = self.held_out_error(job, early)?;
+            let stop = &mut self.index.stops[job];
+            if stop.best.is_none_or(|(best, _)| error < best) {
+                (stop.best, stop.misses) = (Some((error, self.index.step)), 0);
+                let _memory = writing(self.jobs, self.budget)?;
+                files.save(job, self.index.step, true, &self.trainers[job].to_tensors())?;
+            } else {
+                stop.misses += 1;
+                stop.stopped = stop.misses >= early.patience;
+            }
+        }
+        Ok(())
+    }
+
+    fn held_out_error(&mut self, job: usize, early: &Early<'_>) -> Result<f64> {
+        let (rows, size) = (early.held_out.rows(), self.jobs[job].settings.batch);
+        let (mut sum, mut scaled) = (0.0, Vec::new());
+        for first in (0..rows).step_by(size) {
+            let tile = early.held_out.tile(first..(first + size).min(rows))?;
+            prepare(&tile.values, &self.jobs[job].settings, self.index.units[job], &mut scaled);
+            sum += self.trainers[job].error_on(&scaled)? * tile.rows() as f64;
+        }
+        Ok(sum / rows.max(1) as f64)
+    }
+
+    fn save(&self, files: &Files) -> Result<()> {
+        let _memory = writing(self.jobs, self.budget)?;
+        for (job, trainer) in self.trainers.iter().enumerate() {
+            files.save(job, self.index.step, false, &trainer.to_tensors())?;
+        }
+        files.commit(&self.index)
+    }
+
+    /// Writes a dictionary; a finished one says by which recipe it was made, and how that went.
+    fn write(
+        &self,
+        trainer: &Trainer,
+        unit: f32,
+        step: u64,
+        out: &Path,
+        finished: Option<(&str, &Record)>,
+    ) -> Result<Linear> {
+        let _memory = writing(self.jobs, self.budget)?;
+        let dictionary = trainer.finish(unit)?;
+        let mut about = Map::new();
+        about.insert("training".into(), json!(trainer.settings()));
+        about.insert("order".into(), json!(self.options.order));
+        about.insert("steps".into(), step.into());
+        about.insert("unit".into(), unit.into());
+        about.insert("precision".into(), trainer.precision().into());
+        if let Some((recipe, record)) = finished {
+            about.insert("recipe".into(), recipe.into());
+            record.keep(&mut about);
+        }
+        checkpoint::save(&dictionary, &about, "etalon", out)?;
+        Ok(dictionary)
+    }
+
+    /// Writes every dictionary: the best weights where training looked for them, else the last.
+    fn finish(mut self, files: &Files, recipe: &str) -> Result<Vec<Trained>> {
+        // An interruption while the outputs are written must find the last state.
+        self.save(files)?;
+        let mut trained = Vec::new();
+        for (job, mut trainer) in std::mem::take(&mut self.trainers).into_iter().enumerate() {
+            if let Some((_, step)) = self.index.stops[job].best {
+                trainer.restore(&files.load(job, step, true, self.budget)?)?;
+            }
+            let TrainJob { settings, out, .. } = &self.jobs[job];
+            let (unit, steps) = (self.index.units[job], trainer.steps());
+            let finished = Some((recipe, &self.index.records[job]));
+            let dictionary = self.write(&trainer, unit, steps, out, finished)?;
+            let precision = trainer.precision().to_string();
+            drop(trainer);
+            let memory =
+                self.budget.reserve(Linear::bytes(settings.latents, settings.width), "a trained dictionary")?;
+            let dictionary = Box::new(dictionary.holding(memory));
+            trained.push(Trained { dictionary, unit, steps, precision, kept: false });
+        }
+        Ok(trained)
+    }
+}
+
+fn diverged(job: usize, step: u64) -> InputError {
+    InputError::new("the training diverged: its loss is not a finite number")
+        .at(format!("step {step} of dictionary {job}"))
+        .advice("use a smaller --lr, a longer --warmup or --clip 1")
+}

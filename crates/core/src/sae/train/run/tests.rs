@@ -1,0 +1,138 @@
+//! Whole trainings: interrupted, standardised, stopped early, refused.
+
+use super::*;
+use crate::sae::arch;
+use crate::sae::preset::Preset;
+use crate::sae::train::{Settings, steps_of_epochs};
+use etalon_kernel::random::{stream, unit as uniform};
+
+struct Lines(Vec<Line>, Option<u64>);
+
+impl Log for Lines {
+    fn begin(&mut self, step: u64) -> Result<()> {
+        self.0.retain(|line| line.step < step);
+        Ok(())
+    }
+
+    fn line(&mut self, line: &Line) -> Result<()> {
+        self.0.push(Line { rows_per_second: 0.0, ..line.clone() });
+        if Some(line.step) == self.1 {
+            return Err(Error::Bug("killed".into()));
+        }
+        Ok(())
+    }
+}
+
+fn world(rows: usize) -> ActivationStore {
+    let mut random = stream(5, "run test", 0);
+    ActivationStore::from_rows((0..rows * 12).map(|_| uniform(&mut random) as f32).collect(), 12).unwrap()
+}
+
+fn jobs(directory: &Path, normalise: bool) -> Vec<TrainJob> {
+    let job = |name: &str, steps: u64| {
+        let settings = arch::find(name).unwrap().settings(Preset::Etalon, 12, 40);
+        let settings = Settings { k: 3, batch: 32, steps, warmup: 2, normalise, rate: 0.01, ..settings };
+        TrainJob { settings, initial: None, out: directory.join(name) }
+    };
+    vec![job("topk", 40), job("batch_topk", 25), job("relu", 40), job("ra_topk", 40), job("mp", 20)]
+}
+
+fn options<'a>() -> TrainOptions<'a> {
+    TrainOptions { save_every: 7, log_every: 5, snapshots: vec![10], ..TrainOptions::default() }
+}
+
+fn go(
+    store: &ActivationStore,
+    directory: &Path,
+    options: &TrainOptions<'_>,
+    lines: &mut Lines,
+) -> Result<Vec<Trained>> {
+    let context = Context::silent(2, 1 << 30).unwrap();
+    train(store, &jobs(directory, true), options, lines, &context)
+}
+
+#[test]
+fn a_killed_training_ends_with_the_same_bytes() {
+    let (store, whole, parts) = (world(300), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut log = Lines(Vec::new(), None);
+    let trained = go(&store, whole.path(), &options(), &mut log).unwrap();
+    assert_eq!(trained.iter().map(|one| one.steps).collect::<Vec<_>>(), [40, 25, 40, 40, 20]);
+    assert!(trained[0].unit > 1.0 && !trained[0].kept);
+    let mut again = Lines(Vec::new(), Some(15));
+    assert!(go(&store, parts.path(), &options(), &mut again).is_err());
+    again.1 = Some(30);
+    assert!(go(&store, parts.path(), &options(), &mut again).is_err());
+    again.1 = None;
+    go(&store, parts.path(), &options(), &mut again).unwrap();
+    assert_eq!(log.0, again.0);
+    for name in ["topk", "batch_topk", "relu", "ra_topk", "mp", "topk-step-10", "ra_topk-step-10"] {
+        for file in ["weights.safetensors", "sae.json"] {
+            let read = |base: &Path| std::fs::read(base.join(name).join(file)).unwrap();
+            assert!(read(whole.path()) == read(parts.path()), "{name}/{file}");
+        }
+    }
+    assert!(!parts.path().join("topk.training").exists());
+    // Run again, it is done; with other options it is another training.
+    assert!(go(&store, parts.path(), &options(), &mut again).unwrap()[0].kept);
+    let other = TrainOptions { seed: 1, ..options() };
+    assert!(go(&store, parts.path(), &other, &mut again).unwrap_err().to_string().contains("another dictionary"));
+}
+
+#[test]
+fn rows_are_standardised_where_the_preset_says_so() {
+    use crate::codes::CodesBuilder;
+
+    let (store, directory) = (world(200), tempfile::tempdir().unwrap());
+    let job = |name: &str| {
+        let settings = arch::find(name).unwrap().settings(Preset::SaeConceptEval, 12, 63);
+        let settings = Settings { k: 4, batch: 50, steps: 200, rate: 0.003, ..settings };
+        TrainJob { settings, initial: None, out: directory.path().join(name) }
+    };
+    let jobs = ["topk", "matryoshka", "jumprelu", "ra_topk", "mp"].map(job);
+    let mut log = Lines(Vec::new(), None);
+    let context = Context::silent(2, 1 << 30).unwrap();
+    let options = TrainOptions { log_every: 1, ..TrainOptions::default() };
+    let trained = train(&store, &jobs, &options, &mut log, &context).unwrap();
+    let tile = store.tile(0..200).unwrap();
+    for (job, trained) in jobs.iter().zip(trained) {
+        let dictionary = trained.dictionary;
+        assert_eq!(dictionary.downcast_ref::<Linear>().unwrap().input(), Normalisation::LayerNorm);
+        let mut codes = CodesBuilder::new(63);
+        dictionary.encode(&tile, &mut codes).unwrap();
+        let mut back = vec![0.0; 200 * 12];
+        dictionary.decode(&codes.finish().all().unwrap(), Some(&tile), &mut back).unwrap();
+        let squares = |f: &dyn Fn(usize) -> f32| (0..back.len()).map(|i| f64::from(f(i)).powi(2)).sum::<f64>();
+        let error = squares(&|i| back[i] - tile.values[i]);
+        // Every row had the deviation of uniform numbers, √(1/12); all but its mean has to be reconstructed.
+        assert!(error < 0.8 * squares(&|i| tile.values[i] - 0.5), "{}: {error}", job.settings.arch);
+    }
+    let twice = TrainJob { settings: Settings { normalise: true, ..job("topk").settings }, ..job("topk") };
+    let error = train(&store, &[twice], &options, &mut log, &context).unwrap_err().to_string();
+    assert!(error.contains("normalised twice") || error.contains("another dictionary"), "{error}");
+}
+
+#[test]
+fn early_stopping_keeps_the_best_weights() {
+    let (store, held_out, directory) = (world(64), world(40), tempfile::tempdir().unwrap());
+    let early = Some(Early { held_out: &held_out, every: 2, patience: 2 });
+    let options = TrainOptions { early, ..options() };
+    let mut log = Lines(Vec::new(), None);
+    let mut wild = jobs(directory.path(), false).remove(0);
+    // So large a rate that errors soon grow.
+    wild.settings = Settings { rate: 2.0, steps: 400, ..wild.settings };
+    let context = Context::silent(2, 1 << 30).unwrap();
+    let trained = train(&store, &[wild], &options, &mut log, &context).unwrap();
+    assert!(trained[0].steps < 400, "{}", trained[0].steps);
+    assert!(trained[0].steps.is_multiple_of(2));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut log = Lines(Vec::new(), None);
+    let narrow = ActivationStore::from_rows(vec![0.0; 30], 3).unwrap();
+    assert!(go(&narrow, directory.path(), &options(), &mut log).is_err());
+    let none = ActivationStore::from_rows(Vec::new(), 12).unwrap();
+    assert!(go(&none, directory.path(), &options(), &mut log).is_err());
+    assert_eq!(steps_of_epochs(100, 30, 1.5), 5);
+}

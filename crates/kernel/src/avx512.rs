@@ -1,0 +1,295 @@
+//! Vector instructions that safe dispatch does not know: products of 8-bit integers, and lanes chosen by number. Each
+//! function says whether the processor has them; if not, nothing happened, and its caller has loops that do the same.
+
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+use super::candidates::{Group, LANES};
+use super::int8::{ColumnLine, PanelNumbers, TileNumbers};
+use super::packed::{PANEL, TILE_ROWS};
+
+/// Whether this processor has these instructions.
+pub fn available() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let available = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vnni");
+    #[cfg(not(target_arch = "x86_64"))]
+    let available = false;
+    available
+}
+
+/// Twelve rows against a panel of rounded columns.
+pub(super) fn propose(
+    bytes: &[ColumnLine],
+    block: &[[i32; TILE_ROWS]],
+    panel: &PanelNumbers,
+    offsets: &[f32; PANEL],
+    tile: &mut TileNumbers<TILE_ROWS>,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if available() {
+        // SAFETY: the processor has the instructions.
+        unsafe { propose_tile(bytes, block, panel, offsets, tile) };
+        return true;
+    }
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn propose_tile(
+    bytes: &[ColumnLine],
+    block: &[[i32; TILE_ROWS]],
+    panel: &PanelNumbers,
+    offsets: &[f32; PANEL],
+    tile: &mut TileNumbers<TILE_ROWS>,
+) {
+    let mut sums = [[_mm512_setzero_si512(); 2]; TILE_ROWS];
+    #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
+    for r in 0..TILE_ROWS {
+        sums[r] = [_mm512_set1_epi32(tile.starts[r]); 2];
+    }
+    for (line, four) in bytes.iter().zip(block) {
+        // SAFETY: a line has two vectors.
+        let columns = unsafe {
+            [_mm512_loadu_si512(line.0.as_ptr().cast()), _mm512_loadu_si512(line.0.as_ptr().add(LANES).cast())]
+        };
+        for r in 0..TILE_ROWS {
+            let row = _mm512_set1_epi32(four[r]);
+            sums[r][0] = _mm512_dpbusd_epi32(sums[r][0], columns[0], row);
+            sums[r][1] = _mm512_dpbusd_epi32(sums[r][1], columns[1], row);
+        }
+    }
+    let columns = ColumnNumbers::new(panel, offsets);
+    #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
+    for r in 0..TILE_ROWS {
+        tile.masks[r] = columns.mask(sums[r], tile, r);
+    }
+}
+
+/// Sums of a block of rows, without their starts, against the floors.
+pub(super) fn compare<const ROWS: usize>(
+    sums: &[[i32; PANEL]; ROWS],
+    panel: &PanelNumbers,
+    offsets: &[f32; PANEL],
+    tile: &mut TileNumbers<ROWS>,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if available() {
+        // SAFETY: the processor has the instructions.
+        unsafe { compare_rows(sums, panel, offsets, tile) };
+        return true;
+    }
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn compare_rows<const ROWS: usize>(
+    sums: &[[i32; PANEL]; ROWS],
+    panel: &PanelNumbers,
+    offsets: &[f32; PANEL],
+    tile: &mut TileNumbers<ROWS>,
+) {
+    let columns = ColumnNumbers::new(panel, offsets);
+    for (r, line) in sums.iter().enumerate() {
+        // SAFETY: a line has two vectors.
+        let sums =
+            unsafe { [_mm512_loadu_si512(line.as_ptr().cast()), _mm512_loadu_si512(line.as_ptr().add(LANES).cast())] };
+        let start = _mm512_set1_epi32(tile.starts[r]);
+        tile.masks[r] = columns.mask(sums.map(|sums| _mm512_add_epi32(sums, start)), tile, r);
+    }
+}
+
+/// What is known about the rounding of a panel, and its offsets, in vectors.
+#[cfg(target_arch = "x86_64")]
+struct ColumnNumbers {
+    units: [__m512; 2],
+    lengths: [__m512; 2],
+    offsets: [__m512; 2],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl ColumnNumbers {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn new(panel: &PanelNumbers, offsets: &[f32; PANEL]) -> ColumnNumbers {
+        // SAFETY: these arrays have two vectors.
+        let load = |values: &[f32; PANEL]| unsafe {
+            [_mm512_loadu_ps(values.as_ptr()), _mm512_loadu_ps(values.as_ptr().add(LANES))]
+        };
+        ColumnNumbers { units: load(&panel.units), lengths: load(&panel.lengths), offsets: load(offsets) }
+    }
+
+    /// Where the sums of a row exceed its floor.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn mask<const ROWS: usize>(&self, sums: [__m512i; 2], tile: &TileNumbers<ROWS>, r: usize) -> u32 {
+        let (inverse, bound) = (_mm512_set1_ps(tile.inverses[r]), _mm512_set1_ps(tile.bounds[r]));
+        let floor = _mm512_set1_ps(tile.floors[r]);
+        let mut mask = 0;
+        for (half, sums) in sums.into_iter().enumerate() {
+            let rest = _mm512_fmadd_ps(inverse, self.offsets[half], _mm512_mul_ps(bound, self.lengths[half]));
+            let most = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), self.units[half], rest);
+            mask |= u32::from(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(most, floor)) << (half * LANES);
+        }
+        mask
+    }
+}
+
+/// The places of the bits of the masks of some rows, and as often the number of the row, in two lists with room for a mask
+/// more than there are bits. Returns how many there are.
+pub(super) fn spread(masks: &[u32], rows: &mut [u8], columns: &mut [u8]) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    if available() && (masks.len() + 1) * PANEL <= rows.len().min(columns.len()) {
+        // SAFETY: the processor has the instructions, and both lists have room for all masks and one more.
+        return Some(unsafe { spread_masks(masks, rows.as_mut_ptr(), columns.as_mut_ptr()) });
+    }
+    None
+}
+
+/// Both lists must have room for 32 entries per mask, and for 32 more.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,popcnt")]
+unsafe fn spread_masks(masks: &[u32], rows: *mut u8, columns: *mut u8) -> usize {
+    let mut filled = 0;
+    for (row, &mask) in masks.iter().enumerate() {
+        // SAFETY: no mask before this one filled more than 32 places.
+        unsafe { spread_mask(mask, row as u8, rows.add(filled), columns, filled) };
+        filled += mask.count_ones() as usize;
+    }
+    filled
+}
+
+/// Both lists must have room for 32 entries: `rows` from its start, `columns` after `filled`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,popcnt")]
+unsafe fn spread_mask(mask: u32, row: u8, rows: *mut u8, columns: *mut u8, filled: usize) {
+    let first = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let second = _mm512_add_epi32(first, _mm512_set1_epi32(LANES as i32));
+    let low = _mm512_cvtepi32_epi8(_mm512_maskz_compress_epi32(mask as u16, first));
+    let high = _mm512_cvtepi32_epi8(_mm512_maskz_compress_epi32((mask >> LANES) as u16, second));
+    let between = (mask & 0xffff).count_ones() as usize;
+    // SAFETY: the caller has room for 32 entries after `filled` in both lists, and `between` is at most 16.
+    unsafe {
+        let columns = columns.add(filled);
+        _mm_storeu_si128(columns.cast(), low);
+        _mm_storeu_si128(columns.add(between).cast(), high);
+        _mm_storeu_si128(rows.cast(), _mm_set1_epi8(row as i8));
+        _mm_storeu_si128(rows.add(LANES).cast(), _mm_set1_epi8(row as i8));
+    }
+}
+
+/// Goes on with the chains of one or two groups over a piece of the inner index: lines of 32 rows, and of each group's 32
+/// columns.
+pub(super) fn chains<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT], groups: &mut [Group; COUNT]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if available() {
+        // SAFETY: the processor has the instructions.
+        unsafe { chain_lanes(rows, columns, groups) };
+        return true;
+    }
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn chain_lanes<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT], groups: &mut [Group; COUNT]) {
+    // SAFETY: sixteen bytes.
+    let places = |bytes: &[u8; LANES]| unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(bytes.as_ptr().cast())) };
+    let (mut row_places, mut column_places) = ([_mm512_setzero_si512(); COUNT], [_mm512_setzero_si512(); COUNT]);
+    let mut sums = [_mm512_setzero_ps(); COUNT];
+    for (which, group) in groups.iter().enumerate() {
+        (row_places[which], column_places[which]) = (places(&group.rows), places(&group.columns));
+        // SAFETY: sixteen numbers.
+        sums[which] = unsafe { _mm512_loadu_ps(group.sums.as_ptr()) };
+    }
+    // SAFETY: a line has two vectors.
+    let load =
+        |line: &[f32; PANEL]| unsafe { (_mm512_loadu_ps(line.as_ptr()), _mm512_loadu_ps(line.as_ptr().add(LANES))) };
+    let (rows, columns) = (rows.as_chunks::<PANEL>().0, columns.map(|columns| columns.as_chunks::<PANEL>().0));
+    let length = columns.iter().map(|columns| columns.len()).fold(rows.len(), usize::min);
+    let (rows, columns) = (&rows[..length], columns.map(|columns| &columns[..length]));
+    for k in 0..length {
+        let row = load(&rows[k]);
+        for which in 0..COUNT {
+            let column = load(&columns[which][k]);
+            // Places are taken modulo 32.
+            let x = _mm512_permutex2var_ps(row.0, row_places[which], row.1);
+            let w = _mm512_permutex2var_ps(column.0, column_places[which], column.1);
+            sums[which] = _mm512_fmadd_ps(x, w, sums[which]);
+        }
+    }
+    for (sums, group) in sums.into_iter().zip(groups) {
+        // SAFETY: sixteen numbers.
+        unsafe { _mm512_storeu_ps(group.sums.as_mut_ptr(), sums) };
+    }
+}
+
+/// Writes squares of sixteen numbers of sixteen vectors into a panel. Returns how many vectors and how many numbers of
+/// each were written.
+pub(super) fn turn(vectors: &[f32], pitch: usize, count: usize, panel: &mut [f32]) -> (usize, usize) {
+    #[cfg(target_arch = "x86_64")]
+    if available() && (LANES..=PANEL).contains(&count) {
+        let (count, inner) = (count / LANES * LANES, panel.len() / PANEL / LANES * LANES);
+        if inner > 0 && vectors.len() >= (count - 1) * pitch + inner {
+            for (start, lines) in (0..inner).step_by(LANES).zip(panel.chunks_exact_mut(LANES * PANEL)) {
+                for first in (0..count).step_by(LANES) {
+                    // SAFETY: the processor has the instructions; all vectors reach as far as `inner`, and sixteen lines
+                    // have room for a square in either half.
+                    unsafe {
+                        turn_square(vectors.as_ptr().add(first * pitch + start), pitch, lines.as_mut_ptr().add(first))
+                    };
+                }
+            }
+            return (count, inner);
+        }
+    }
+    (0, 0)
+}
+
+/// Sixteen numbers of sixteen vectors. The first must be followed by fifteen more numbers, and by fifteen such vectors at
+/// the pitch; sixteen lines of a panel must have room for sixteen numbers each.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn turn_square(vectors: *const f32, pitch: usize, lines: *mut f32) {
+    let mut rows = [_mm512_setzero_ps(); LANES];
+    for (place, row) in rows.iter_mut().enumerate() {
+        // SAFETY: as the caller promised.
+        *row = unsafe { _mm512_loadu_ps(vectors.add(place * pitch)) };
+    }
+    // Pairs of numbers, then fours, then fours of lanes, then eights.
+    let mut pairs = [_mm512_setzero_pd(); LANES];
+    for place in (0..LANES).step_by(2) {
+        pairs[place] = _mm512_castps_pd(_mm512_unpacklo_ps(rows[place], rows[place + 1]));
+        pairs[place + 1] = _mm512_castps_pd(_mm512_unpackhi_ps(rows[place], rows[place + 1]));
+    }
+    // fours[4 q + k]: number k, modulo four, of the vectors 4 q to 4 q + 3.
+    let mut fours = [_mm512_setzero_ps(); LANES];
+    for q in (0..LANES).step_by(4) {
+        fours[q] = _mm512_castpd_ps(_mm512_unpacklo_pd(pairs[q], pairs[q + 2]));
+        fours[q + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(pairs[q], pairs[q + 2]));
+        fours[q + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(pairs[q + 1], pairs[q + 3]));
+        fours[q + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(pairs[q + 1], pairs[q + 3]));
+    }
+    for k in 0..4 {
+        let (a, b, c, d) = (fours[k], fours[4 + k], fours[8 + k], fours[12 + k]);
+        // Lanes 0 and 2, or 1 and 3, of two vectors.
+        let (even, odd) = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
+        let (more_even, more_odd) = (_mm512_shuffle_f32x4::<0x88>(c, d), _mm512_shuffle_f32x4::<0xdd>(c, d));
+        let turned = [
+            _mm512_shuffle_f32x4::<0x88>(even, more_even),
+            _mm512_shuffle_f32x4::<0x88>(odd, more_odd),
+            _mm512_shuffle_f32x4::<0xdd>(even, more_even),
+            _mm512_shuffle_f32x4::<0xdd>(odd, more_odd),
+        ];
+        for (four, line) in turned.into_iter().enumerate() {
+            // SAFETY: as the caller promised.
+            unsafe { _mm512_storeu_ps(lines.add((four * 4 + k) * PANEL), line) };
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Numerical kernels of Etalon on plain slices: nothing here knows about concepts or dictionaries. The only crate of the
+//! project with `unsafe`.
+
+pub mod activation;
+pub mod aligned;
+pub mod amx;
+pub mod assignment;
+pub mod avx512;
+pub mod bits;
+pub mod candidates;
+pub mod cholesky;
+pub mod eigen;
+pub mod huge_pages;
+pub mod int8;
+pub mod kmeans;
+pub mod lanczos;
+pub mod map;
+pub mod matching_pursuit;
+pub mod monitor;
+pub mod neighbours;
+pub mod nnls;
+pub mod packed;
+pub mod prefetch;
+pub mod product;
+pub mod random;
+pub mod statistics;
+pub mod top;
+pub mod umap;
+pub mod vector;

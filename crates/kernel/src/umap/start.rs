@@ -1,0 +1,166 @@
+//! Where points begin: along the slowest vibrations of the graph, or along the widest directions of the rows.
+
+use rayon::prelude::*;
+
+use super::graph::Graph;
+use crate::lanczos::{BLOCK, Wanted, largest};
+use crate::neighbours::Points;
+use crate::random::{stream, unit};
+
+/// Rows of which the widest directions are taken, at most.
+const SAMPLE: usize = 8192;
+
+/// Rows that are summed together, in order.
+const PIECE: usize = 256;
+
+/// Points begin in a square of this side.
+const SIDE: f64 = 10.0;
+
+/// Where points begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Eigenvectors of the graph.
+    Spectral,
+    /// Principal components of the rows, when the graph falls apart.
+    Components,
+}
+
+impl Start {
+    /// The name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Start::Spectral => "spectral",
+            Start::Components => "principal components",
+        }
+    }
+}
+
+/// The first places of all points.
+pub fn places(graph: &Graph, points: &Points, seed: u64) -> (Vec<[f32; 2]>, Start) {
+    let count = points.count();
+    let spectral = (count > 3 && graph.is_connected()).then(|| vibrations(graph, seed)).flatten();
+    let start = if spectral.is_some() { Start::Spectral } else { Start::Components };
+    let axes = spectral.unwrap_or_else(|| components(points, seed));
+    let mut random = stream(seed, "umap/start", 0);
+    let mut placed = vec![[0f32; 2]; count];
+    for (side, axis) in axes.iter().enumerate() {
+        let (low, high) =
+            axis.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |ends, &x| (ends.0.min(x), ends.1.max(x)));
+        let scale = if high > low { SIDE / (high - low) } else { 0.0 };
+        for (place, &x) in placed.iter_mut().zip(axis) {
+            // A little noise, because equal points would never part.
+            place[side] = ((x - low) * scale + 2e-4 * (unit(&mut random) - 0.5)) as f32;
+        }
+    }
+    (placed, start)
+}
+
+/// The second and third eigenvector of the graph's normalised Laplacian.
+fn vibrations(graph: &Graph, seed: u64) -> Option<[Vec<f64>; 2]> {
+    let count = graph.points();
+    let roots: Vec<f64> = (0..count)
+        .map(|point| graph.of_point(point).1.iter().map(|&weight| f64::from(weight)).sum::<f64>().sqrt())
+        .collect();
+    // The largest eigenvalues of D^−½ W D^−½ + 1 are the smallest of the Laplacian; none is negative.
+    let multiply = |given: &[f64], out: &mut [f64]| {
+        out.par_chunks_mut(BLOCK).with_min_len(256).enumerate().for_each(|(point, out)| {
+            out.copy_from_slice(&given[point * BLOCK..][..BLOCK]);
+            let (ids, weights) = graph.of_point(point);
+            for (&other, &weight) in ids.iter().zip(weights) {
+                let factor = f64::from(weight) / (roots[point] * roots[other as usize]);
+                let other = &given[other as usize * BLOCK..][..BLOCK];
+                out.iter_mut().zip(other).for_each(|(sum, value)| *sum += factor * value);
+            }
+        });
+    };
+    // Points need not begin exactly there: a basis of modest size is enough.
+    let wanted = Wanted { count: 3, tolerance: 1e-4, basis: 320, seed };
+    let found = largest(count, &wanted, multiply)?;
+    let vector = |place: usize| {
+        let vector = &found.eigen.vectors[place * count..][..count];
+        vector.iter().zip(&roots).map(|(&part, root)| part / root).collect::<Vec<f64>>()
+    };
+    let axes = [vector(1), vector(2)];
+    axes.iter().flatten().all(|part| part.is_finite()).then_some(axes)
+}
+
+/// The rows along their two widest directions.
+fn components(points: &Points, seed: u64) -> [Vec<f64>; 2] {
+    let (count, width) = (points.count(), points.width());
+    let step = count.div_ceil(SAMPLE).max(1);
+    let rows: Vec<usize> = (0..count).step_by(step).collect();
+    let row = |row: usize| points.vectors(row..row + 1);
+    let mut mean = vec![0f64; width];
+    for &at in &rows {
+        mean.iter_mut().zip(row(at)).for_each(|(sum, &value)| *sum += f64::from(value) / rows.len() as f64);
+    }
+    let multiply = |given: &[f64], out: &mut [f64]| {
+        let sums: Vec<Vec<f64>> = rows
+            .par_chunks(PIECE)
+            .map(|rows| {
+                let mut sums = vec![0.0; width * BLOCK];
+                for &at in rows {
+                    let centred = || row(at).iter().zip(&mean).map(|(&value, mean)| f64::from(value) - mean);
+                    let mut along = [0.0; BLOCK];
+                    for (value, given) in centred().zip(given.chunks_exact(BLOCK)) {
+                        along.iter_mut().zip(given).for_each(|(sum, given)| *sum += value * given);
+                    }
+                    for (value, sums) in centred().zip(sums.chunks_exact_mut(BLOCK)) {
+                        sums.iter_mut().zip(&along).for_each(|(sum, along)| *sum += value * along);
+                    }
+                }
+                sums
+            })
+            .collect();
+        out.fill(0.0);
+        for sums in &sums {
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out += sum);
+        }
+    };
+    let found = largest(width, &Wanted { count: 2, tolerance: 1e-3, basis: 64, seed }, multiply);
+    let axis = |place: usize| {
+        let vector = found.as_ref().and_then(|found| found.eigen.vectors.get(place * width..(place + 1) * width));
+        let along = |at: usize| {
+            let vector = vector.unwrap_or(&[]);
+            row(at).iter().zip(vector).map(|(&value, part)| f64::from(value) * part).sum::<f64>()
+        };
+        (0..count).into_par_iter().with_min_len(64).map(along).collect::<Vec<f64>>()
+    };
+    [axis(0), axis(1)]
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use crate::monitor::Silent;
+    use crate::neighbours::Distance;
+
+    fn spread(rows: &[f32], width: usize) -> (Vec<[f32; 2]>, Start) {
+        let points = Points::new(rows, width, Distance::Euclidean);
+        let neighbours = points.neighbours(4, &Silent).unwrap();
+        places(&Graph::new(&neighbours, points.count(), 5), &points, 0)
+    }
+
+    #[test]
+    fn a_line_begins_in_its_order() {
+        // The slowest vibration of a chain rises from one end to the other; the very ends hang together.
+        let rows: Vec<f32> = (0..60).map(|at| at as f32).collect();
+        let (found, start) = spread(&rows, 1);
+        assert_eq!(start, Start::Spectral);
+        let order: Vec<f32> = found[2..58].iter().map(|point| point[0]).collect();
+        let rising = order.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!(rising == 55 || rising == 0, "{order:?}");
+    }
+
+    #[test]
+    fn islands_begin_along_the_widest_direction() {
+        // Two far heaps along the first coordinate: the graph has two parts.
+        let rows: Vec<f32> =
+            (0..40).flat_map(|at| [if at < 20 { 0.0 } else { 100.0 }, (at * 7 % 20) as f32 * 0.1]).collect();
+        let (found, start) = spread(&rows, 2);
+        assert_eq!(start, Start::Components);
+        let side = |at: usize| found[at][0] > 5.0;
+        assert!((0..20).all(|at| side(at) == side(0)) && (20..40).all(|at| side(at) != side(0)));
+    }
+}

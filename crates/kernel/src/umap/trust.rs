@@ -1,0 +1,80 @@
+//! Trustworthiness: are neighbours on the map neighbours among the rows?
+
+use rayon::prelude::*;
+
+use crate::neighbours::Points;
+use crate::random::{permutation, stream};
+use crate::top::largest;
+
+/// Points whose neighbours are ranked, at most.
+const SAMPLE: usize = 2048;
+
+/// Rows that are compared together with all others.
+const ROWS: usize = 32;
+
+/// The trustworthiness of Venna and Kaski and its standard error from the sample; `None` with fewer than four points.
+///
+/// `1 − 2 / (n k (2n − 3k − 1)) · Σ_i Σ_j max(0, rank(i, j) − k)` over the k nearest j of i on the map, rank being that
+/// of j among the rows by distance from i (ties to the lower). k is at most what n allows.
+pub fn trustworthiness(points: &Points, placed: &[[f32; 2]], neighbours: usize, seed: u64) -> Option<(f64, f64)> {
+    let count = placed.len();
+    if count < 4 {
+        return None;
+    }
+    let k = neighbours.min((count - 1) / 2);
+    let mut sample = permutation(count, &mut stream(seed, "umap/trust", 0));
+    sample.truncate(SAMPLE);
+    sample.sort_unstable();
+    let penalties: Vec<f64> = sample
+        .par_chunks(ROWS)
+        .flat_map_iter(|rows| {
+            let mut nearness = vec![0f32; rows.len() * count];
+            points.nearness_to_all(rows, &mut nearness);
+            let (mut distances, mut top) = (vec![0f32; count], Vec::new());
+            let mut penalty = |(&row, near): (&usize, &mut [f32])| {
+                let here = placed[row];
+                for (distance, place) in distances.iter_mut().zip(placed) {
+                    *distance = -((place[0] - here[0]).powi(2) + (place[1] - here[1]).powi(2));
+                }
+                distances[row] = f32::NEG_INFINITY;
+                largest(&distances, k, &mut top);
+                near[row] = f32::NEG_INFINITY;
+                let rank = |&(_, other): &(f32, u32)| {
+                    let (other, value) = (other as usize, near[other as usize]);
+                    let nearer: u32 = near.iter().map(|&near| u32::from(near > value)).sum();
+                    nearer as usize + near[..other].iter().filter(|&&near| near == value).count() + 1
+                };
+                top.iter().map(|entry| rank(entry).saturating_sub(k) as f64).sum::<f64>()
+            };
+            rows.iter().zip(nearness.chunks_exact_mut(count)).map(&mut penalty).collect::<Vec<f64>>()
+        })
+        .collect();
+    let (n, k, taken) = (count as f64, k as f64, penalties.len() as f64);
+    let scale = 2.0 / (k * (2.0 * n - 3.0 * k - 1.0));
+    let mean = penalties.iter().sum::<f64>() / taken;
+    let spread = penalties.iter().map(|penalty| (penalty - mean).powi(2)).sum::<f64>() / (taken - 1.0);
+    let error = if penalties.len() < count { scale * (spread / taken).sqrt() } else { 0.0 };
+    Some((1.0 - scale * mean, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::neighbours::Distance;
+
+    #[test]
+    fn by_hand() {
+        // Rows 0, 1, 2.5, 4.5, 7 on a line and k = 1. A faithful map costs nothing.
+        let rows = [0.0, 1.0, 2.5, 4.5, 7.0];
+        let points = Points::new(&rows, 1, Distance::Euclidean);
+        let faithful = rows.map(|x| [x, 0.0]);
+        assert_eq!(trustworthiness(&points, &faithful, 1, 0), Some((1.0, 0.0)));
+        // A map that exchanges the first and the last. Nearest on the map, and its rank among the rows:
+        // 0 (at 7): row 3, third of 1 2 3 4 → 2 too far. 1: row 4 (at 0), fourth of 0 2 3 4 → 3. 2 (at 2.5): row 1 → 0.
+        // 3 (at 4.5): row 2 → 0. 4 (at 0): row 1, third of 3 2 1 0 → 2. Sum 7; 1 − 2 / (5·1·(10−3−1)) · 7 = 1 − 14/30.
+        let map = [7.0, 1.0, 2.5, 4.5, 0.0].map(|x| [x, 0.0]);
+        let (value, _) = trustworthiness(&points, &map, 1, 0).unwrap();
+        assert!((value - (1.0 - 14.0 / 30.0)).abs() < 1e-12, "{value}");
+        assert_eq!(trustworthiness(&points, &map[..3], 1, 0), None);
+    }
+}

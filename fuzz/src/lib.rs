@@ -1,0 +1,16 @@
+//! Arbitrary bytes against every parser: a target is a reader of the library with good files to start from.
+//!
+//! A reader may accept bytes or refuse them with a message. It must not panic, return an internal error, run for long,
+//! or use much memory. `cargo xtask fuzz` looks for bytes that make it do so, guided by coverage; the test of this crate
+//! tries a few thousand random changes of good files. Bytes that were found once go to `found/TARGET/` and are tried
+//! in every test.
+
+mod check;
+mod files;
+mod mutate;
+mod seeds;
+mod targets;
+
+pub use check::{Scratch, Verdict};
+pub use mutate::Mutator;
+pub use targets::{TARGETS, Target, find};

@@ -1,0 +1,168 @@
+//! The parsers.
+
+use std::error::Error as Failed;
+use std::path::Path;
+
+use etalon::codes::Codes;
+use etalon::context::Budget;
+use etalon::error::{Error, Result};
+use etalon::input::{self, Finite, Source, TextTable};
+use etalon::labels::{self, Annotations, PairSet, Splits};
+use etalon::report::saebench;
+use etalon::results::Archive;
+use etalon::sae::checkpoint;
+use etalon::store::{self, ActivationStore};
+use etalon::study::Study;
+
+use crate::seeds;
+
+/// Where the bytes of an input go.
+#[derive(Clone, Copy, Debug)]
+pub enum Layout {
+    /// They are a file of this name; every seed is such a file.
+    File(&'static str),
+    /// They replace a file of a directory; the seeds are its files.
+    Folder,
+    /// They replace a member of a zip archive of this name; the seeds are its members.
+    Archive(&'static str),
+}
+
+/// Named contents.
+pub type Seeds = std::result::Result<Vec<(String, Vec<u8>)>, Box<dyn Failed>>;
+
+/// A parser with good files.
+pub struct Target {
+    /// Its name.
+    pub name: &'static str,
+    pub(crate) layout: Layout,
+    pub(crate) seeds: fn() -> Seeds,
+    /// Reads the file or the directory.
+    pub(crate) read: fn(&Path) -> Result<()>,
+}
+
+/// The target of a name.
+pub fn find(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+const fn target(name: &'static str, layout: Layout, seeds: fn() -> Seeds, read: fn(&Path) -> Result<()>) -> Target {
+    Target { name, layout, seeds, read }
+}
+
+use Layout::{Archive as Members, File, Folder};
+
+/// Every parser.
+pub static TARGETS: &[Target] = &[
+    target("npy", File("x.npy"), seeds::npy, array),
+    target("npz", File("x.npz"), seeds::npz, array),
+    target("npz_members", Members("x.npz"), seeds::npz_members, array),
+    target("sparse_npz", Members("x.npz"), seeds::sparse_npz, sparse),
+    target("safetensors", File("x.safetensors"), seeds::safetensors, array),
+    target("parquet_rows", File("x.parquet"), seeds::parquet_rows, array),
+    target("parquet_table", File("x.parquet"), seeds::parquet_table, table),
+    target("torch", File("x.pt"), seeds::torch, array),
+    target("pickle", Members("x.pt"), seeds::pickle, array),
+    target("csv", File("x.csv"), seeds::csv, table),
+    target("tsv", File("x.tsv"), seeds::tsv, table),
+    target("jsonl", File("x.jsonl"), seeds::jsonl, table),
+    target("labels", File("x.csv"), seeds::labels, annotations),
+    target("pairs", File("x.csv"), seeds::pairs, pairs),
+    target("splits", File("x.csv"), seeds::splits, splits),
+    target("samples", File("x.jsonl"), seeds::samples, |path| input::read_samples(path, &budget()).map(drop)),
+    target("layout", File("x.csv"), seeds::layout, |path| input::read_layout(path, &budget()).map(drop)),
+    target("picture", File("x.png"), seeds::picture, |path| input::read_picture(path).map(drop)),
+    target("store", Folder, seeds::store, activations),
+    target("codes", Folder, seeds::codes, codes),
+    target("study", File("study.toml"), seeds::study, |path| Study::read(path).map(drop)),
+    target("result", Folder, seeds::result, results),
+    target("saebench", Folder, seeds::saebench, saebench_results),
+    target("checkpoint_etalon", Folder, seeds::checkpoint_etalon, dictionary),
+    target("checkpoint_saelens", Folder, seeds::checkpoint_saelens, dictionary),
+    target("checkpoint_dictionary_learning", Folder, seeds::checkpoint_dictionary_learning, dictionary),
+    target("checkpoint_sparsify", Folder, seeds::checkpoint_sparsify, dictionary),
+    target("checkpoint_gemma_scope", Members("params.npz"), seeds::checkpoint_gemma_scope, dictionary),
+    target("words", File("tokenizer.json"), seeds::words, |path| labels::read_words(path, &budget()).map(drop)),
+    target("coco", File("instances.json"), seeds::coco, |path| labels::read_coco(path, &budget()).map(drop)),
+    target("cub", Folder, seeds::cub, |path| labels::read_cub(path, 1, &budget()).map(drop)),
+    target("syncub", Folder, seeds::syncub, |path| labels::read_syncub(path, &budget()).map(drop)),
+    target("syncoco", Folder, seeds::syncoco, |path| labels::read_syncoco(path, &budget()).map(drop)),
+];
+
+/// Little, so that what a file claims is refused before it is reserved.
+fn budget() -> Budget {
+    Budget::new(1 << 26)
+}
+
+/// An array, read in every way. Accepted when one of them works; internal errors of all of them count.
+fn array(path: &Path) -> Result<()> {
+    let source = Source { path: path.to_path_buf(), key: None };
+    let mut answers = vec![
+        input::read_rows(&source, Finite::DropRows, &budget()).map(drop),
+        input::read_tensors(path, &budget()).map(drop),
+    ];
+    if let Err(error @ Error::Bug(_)) = input::plain_f32(&source) {
+        return Err(error);
+    }
+    let chosen = answers.iter().position(|answer| matches!(answer, Err(Error::Bug(_))));
+    let chosen = chosen.or_else(|| answers.iter().position(Result::is_ok));
+    answers.swap_remove(chosen.unwrap_or(0))
+}
+
+fn sparse(path: &Path) -> Result<()> {
+    input::read_sparse(&Source { path: path.to_path_buf(), key: None }, &budget()).map(drop)
+}
+
+fn read_table(path: &Path) -> Result<TextTable> {
+    input::read_table(path, &budget())
+}
+
+fn table(path: &Path) -> Result<()> {
+    read_table(path).map(drop)
+}
+
+fn annotations(path: &Path) -> Result<()> {
+    let (labels, ids) = Annotations::from_table(&read_table(path)?)?;
+    labels.to_csv(ids.as_deref()).map(drop)
+}
+
+fn pairs(path: &Path) -> Result<()> {
+    let names = ["wing", "tail", "beak"].map(String::from);
+    PairSet::from_table(&read_table(path)?, Some(&names))?.to_csv(Some(&names)).map(drop)
+}
+
+fn splits(path: &Path) -> Result<()> {
+    let splits = Splits::from_table(&read_table(path)?, None)?;
+    splits.names().iter().try_for_each(|name| splits.part(name).map(drop))
+}
+
+fn activations(directory: &Path) -> Result<()> {
+    let store = ActivationStore::open(directory)?;
+    store.tile(0..store.rows())?;
+    store.id()?;
+    store::verify(directory).map(drop)
+}
+
+fn codes(directory: &Path) -> Result<()> {
+    let codes = Codes::open(directory)?;
+    codes.columns()?;
+    codes.id()?;
+    store::verify(directory).map(drop)
+}
+
+fn results(directory: &Path) -> Result<()> {
+    let (_, damaged) = Archive::open_existing(directory)?.read_all()?;
+    damaged.first().map_or(Ok(()), |damaged| Err(refused(&damaged.reason)))
+}
+
+fn saebench_results(directory: &Path) -> Result<()> {
+    let imported = saebench::read(directory)?;
+    imported.refused.first().map_or(Ok(()), |(_, why)| Err(refused(why)))
+}
+
+fn refused(why: &str) -> Error {
+    etalon::error::InputError::new(why).into()
+}
+
+fn dictionary(path: &Path) -> Result<()> {
+    checkpoint::load(path, &budget()).map(drop)
+}

@@ -1,0 +1,39 @@
+//! A few thousand changed files for every parser, in a few seconds.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::time::{Duration, Instant};
+
+use etalon_fuzz::{Mutator, Scratch, TARGETS, Verdict};
+
+/// All targets together take a few seconds.
+const EACH: Duration = Duration::from_millis(200);
+
+/// Enough for each target, however fast the machine.
+const MOST: usize = 2000;
+
+#[test]
+fn good_files_are_accepted_and_changed_ones_do_no_harm() {
+    for target in TARGETS {
+        let scratch = Scratch::new(target).unwrap();
+        let seeds = scratch.seeds();
+        for (number, seed) in seeds.iter().enumerate() {
+            assert_eq!(scratch.check(seed).unwrap(), Verdict::Accepted, "{}, good file {number}", target.name);
+        }
+        for (path, input) in scratch.found().unwrap() {
+            let verdict = scratch.check(&input).unwrap();
+            assert!(!matches!(verdict, Verdict::Wrong(_)), "{}: {verdict:?}", path.display());
+        }
+        let (mut mutator, began) = (Mutator::new(1), Instant::now());
+        for _ in 0..MOST {
+            let input = mutator.next(&seeds);
+            if let Verdict::Wrong(what) = scratch.check(&input).unwrap() {
+                let kept = std::env::temp_dir().join(format!("etalon-fuzz-{}", target.name));
+                std::fs::write(&kept, &input).unwrap();
+                panic!("{}: {what}\nthe input is kept as {}", target.name, kept.display());
+            }
+            if began.elapsed() > EACH {
+                break;
+            }
+        }
+    }
+}
