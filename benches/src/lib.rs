@@ -13,7 +13,7 @@ use etalon::metrics::{evaluate, find, recipe};
 use etalon::results::{Profile, ResultFile};
 use etalon::run::Inputs;
 use etalon::sae::arch;
-use etalon::sae::train::{Preset, Settings, Trainer};
+use etalon::sae::train::{Preset, Trainer, TrainingSettings};
 use etalon::store::ActivationStore;
 use etalon_kernel::aligned::Aligned;
 use etalon_kernel::int8::Arithmetic;
@@ -170,13 +170,13 @@ pub fn batches(count: usize) -> Vec<Vec<f32>> {
 /// A dictionary in training, with plain Adam at a constant rate.
 pub fn trainer(name: &str, latents: usize, clip: Option<f64>) -> Result<Trainer> {
     let preset = arch::find(name)?.settings(Preset::Etalon, WIDTH, latents);
-    Trainer::new(Settings { k: 32, batch: BATCH, rate: 1e-3, warmup: 0, clip, ..preset })
+    Trainer::new(TrainingSettings { k: 32, batch: BATCH, rate: 1e-3, warmup: 0, clip, ..preset })
 }
 
 /// A dictionary in training, as people get it who change nothing.
 pub fn default_trainer(name: &str, latents: usize) -> Result<Trainer> {
     let preset = arch::find(name)?.settings(Preset::Etalon, WIDTH, latents);
-    Trainer::new(Settings { k: 32, batch: BATCH, ..preset })
+    Trainer::new(TrainingSettings { k: 32, batch: BATCH, ..preset })
 }
 
 /// Rows as a product wants them.

@@ -7,7 +7,7 @@ use etalon::codes::Codes;
 use etalon::context::Budget;
 use etalon::error::{Error, Result};
 use etalon::input::{self, Finite, Source, TextTable};
-use etalon::labels::{self, Annotations, PairSet, Splits};
+use etalon::labels::{self, Annotations, PairSet, Partition};
 use etalon::report::saebench;
 use etalon::results::Archive;
 use etalon::sae::checkpoint;
@@ -131,7 +131,7 @@ fn pairs(path: &Path) -> Result<()> {
 }
 
 fn splits(path: &Path) -> Result<()> {
-    let splits = Splits::from_table(&read_table(path)?, None)?;
+    let splits = Partition::from_table(&read_table(path)?, None)?;
     splits.names().iter().try_for_each(|name| splits.part(name).map(drop))
 }
 

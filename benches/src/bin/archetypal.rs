@@ -6,7 +6,7 @@ use std::time::Instant;
 use etalon::error::Result;
 use etalon::sae::arch;
 use etalon::sae::arch::params::CANDIDATES as CANDIDATE_POINTS;
-use etalon::sae::train::{Preset, Settings, Trainer};
+use etalon::sae::train::{Preset, Trainer, TrainingSettings};
 use etalon_bench::{BATCH, WIDTH, answer, batches, context};
 
 const LATENTS: usize = 32_000;
@@ -15,7 +15,7 @@ const STEPS: usize = 5;
 
 fn main() -> Result<()> {
     let preset = arch::find("ra_topk")?.settings(Preset::Blindspots, WIDTH, LATENTS);
-    let settings = Settings { k: 32, batch: BATCH, warmup: 0, ..preset }.with(&CANDIDATE_POINTS, CANDIDATES);
+    let settings = TrainingSettings { k: 32, batch: BATCH, warmup: 0, ..preset }.with(&CANDIDATE_POINTS, CANDIDATES);
     let pool = context(2)?;
     let mut best = f64::INFINITY;
     pool.install(|| -> Result<()> {

@@ -3,9 +3,9 @@
 mod bar;
 mod cli;
 mod commands;
+mod console;
 mod options;
 mod serve;
-mod session;
 mod tensorboard;
 
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 
 use cli::{Cli, Command};
-use session::Session;
+use console::Console;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -22,34 +22,34 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    let session = match Session::new(&cli.common) {
-        Ok(session) => session,
-        Err(error) => return session::report_failure(&error, cli.common.json),
+    let console = match Console::new(&cli.common) {
+        Ok(console) => console,
+        Err(error) => return console::report_failure(&error, cli.common.json),
     };
     let inner = matches.subcommand().map(|(_, inner)| inner);
     let done = match &cli.command {
-        Command::Demo(args) => commands::demo::run(args, &session),
-        Command::Data(args) => commands::data::run(args, inner, &session),
-        Command::Train(args) => commands::train::run(args, &session),
-        Command::Archs(args) => commands::archs::run(args, &session),
-        Command::Encode(args) => commands::encode::run(args, &session),
-        Command::Convert(args) => commands::convert::run(args, &session),
-        Command::Layout(args) => commands::layout::run(args, &session),
-        Command::Eval(args) => commands::eval::run(args, inner, &session),
-        Command::Sanity(args) => commands::sanity::run(args, &session),
-        Command::Run(args) => commands::run::run(args, &session),
-        Command::Unit(args) => commands::unit::run(args, &session),
-        Command::Report(args) => commands::report::run(args, &session),
-        Command::Samples(args) => commands::samples::run(args, &session),
-        Command::Serve(args) => commands::serve::run(args, &session),
-        Command::Export(args) => commands::serve::export(args, &session),
-        Command::ImportResults(args) => commands::import_results::run(args, &session),
-        Command::Verify(args) => commands::verify::run(args, &session),
-        Command::Metrics(args) => commands::metrics::run(args, &session),
+        Command::Demo(args) => commands::demo::run(args, &console),
+        Command::Data(args) => commands::data::run(args, inner, &console),
+        Command::Train(args) => commands::train::run(args, &console),
+        Command::Archs(args) => commands::archs::run(args, &console),
+        Command::Encode(args) => commands::encode::run(args, &console),
+        Command::Convert(args) => commands::convert::run(args, &console),
+        Command::Layout(args) => commands::layout::run(args, &console),
+        Command::Eval(args) => commands::eval::run(args, inner, &console),
+        Command::Sanity(args) => commands::sanity::run(args, &console),
+        Command::Run(args) => commands::run::run(args, &console),
+        Command::Unit(args) => commands::unit::run(args, &console),
+        Command::Report(args) => commands::report::run(args, &console),
+        Command::Samples(args) => commands::samples::run(args, &console),
+        Command::Serve(args) => commands::serve::run(args, &console),
+        Command::Export(args) => commands::serve::export(args, &console),
+        Command::ImportResults(args) => commands::import_results::run(args, &console),
+        Command::Verify(args) => commands::verify::run(args, &console),
+        Command::Metrics(args) => commands::metrics::run(args, &console),
         Command::Completions(args) => commands::completions::run(args),
     };
     match done {
         Ok(code) => code,
-        Err(error) => session::report_failure(&error, cli.common.json),
+        Err(error) => console::report_failure(&error, cli.common.json),
     }
 }

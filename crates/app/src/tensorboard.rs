@@ -28,7 +28,7 @@ impl Events {
             .map_err(Error::io("create a file of TensorBoard", &path))?;
         let mut events = Events { file, path };
         events.event(0, 3, b"brain.Event:2")?;
-        // A session log with the status START.
+        // A console log with the status START.
         events.event(step, 7, &[0x08, 1])?;
         Ok(events)
     }
@@ -103,7 +103,7 @@ mod tests {
             records.push(event.to_vec());
             rest = &after[4..];
         }
-        // Time (9 bytes), step (300 is 0xac 0x02), then version, session and summary.
+        // Time (9 bytes), step (300 is 0xac 0x02), then version, console and summary.
         assert_eq!(records.len(), 3);
         assert_eq!(records[0][9..13], [2 << 3, 0, 3 << 3 | 2, 13]);
         assert_eq!(records[1][9..], [2 << 3, 0xac, 0x02, 7 << 3 | 2, 2, 0x08, 1]);

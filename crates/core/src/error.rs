@@ -9,14 +9,26 @@ use std::path::{Path, PathBuf};
 /// The result of everything in this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// An input or parameter that a message names, by its key in study files. The library writes `` `latents` ``; a program
+/// writes what its users type, such as `` `--latents` ``: see [`Error::text`].
+pub struct Key<T>(pub T);
+
+/// Marks around a key until the message is written; private-use characters, so that no message has them otherwise.
+const KEY: [char; 2] = ['\u{E000}', '\u{E001}'];
+
+impl<T: fmt::Display> fmt::Display for Key<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", KEY[0], self.0, KEY[1])
+    }
+}
+
 /// Everything that can go wrong.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// The caller's data or request is wrong.
-    #[error(transparent)]
     Input(Box<InputError>),
-    /// The operating system said no.
-    #[error("could not {doing}: {source}\n  file: {}", file.display())]
+    /// The operating system refused.
     Io {
         /// The verb phrase that failed, such as "read the manifest".
         doing: &'static str,
@@ -26,12 +38,8 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The memory budget does not allow it.
-    #[error(
-        "not enough memory for {what}\n  needed: {}\n  left in the budget: {}\n  help: raise --memory, or use a smaller input",
-        Size(*needed), Size(*left)
-    )]
     Memory {
-        /// What the memory was wanted for.
+        /// What the memory was needed for.
         what: String,
         /// Bytes asked for.
         needed: u64,
@@ -39,14 +47,26 @@ pub enum Error {
         left: u64,
     },
     /// The user asked to stop.
-    #[error("cancelled; finished work was saved, rerun to resume")]
     Cancelled,
     /// Ends a metric's function when a stage gives no result here; never reaches a user.
-    #[error("stopped")]
     Stopped,
     /// A promise of ours is broken; a user cannot cause this.
-    #[error("internal error, please report it: {0}")]
     Bug(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(|key| format!("`{key}`")))
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 impl Error {
@@ -54,6 +74,24 @@ impl Error {
     pub fn io(doing: &'static str, file: &Path) -> impl FnOnce(std::io::Error) -> Error {
         let file = file.to_path_buf();
         move |source| Error::Io { doing, file, source }
+    }
+
+    /// The message, with every [`Key`] written as `name` says.
+    pub fn text(&self, name: impl Fn(&str) -> String) -> String {
+        let marked = match self {
+            Error::Input(input) => input.marked(),
+            Error::Io { doing, file, source } => format!("could not {doing}: {source}\n  file: {}", file.display()),
+            Error::Memory { what, needed, left } => format!(
+                "not enough memory for {what}\n  needed: {}\n  left in the budget: {}\n  help: raise {}, or use a smaller input",
+                Size(*needed),
+                Size(*left),
+                Key("memory")
+            ),
+            Error::Cancelled => "cancelled; finished work was saved, rerun to resume".into(),
+            Error::Stopped => "stopped".into(),
+            Error::Bug(what) => format!("internal error, please report it: {what}"),
+        };
+        with_keys(&marked, name)
     }
 
     /// True when the user, not this program, has to act.
@@ -68,7 +106,7 @@ pub struct InputError {
     what: String,
     expected: Option<String>,
     found: Option<String>,
-    place: Option<String>,
+    position: Option<String>,
     advice: Option<String>,
     missing: Vec<&'static str>,
     file: Option<PathBuf>,
@@ -92,9 +130,9 @@ impl InputError {
         self
     }
 
-    /// The place inside the file: a line, a row and column, a byte, a key.
-    pub fn at(mut self, place: impl fmt::Display) -> InputError {
-        self.place = Some(place.to_string());
+    /// The position inside the file: a line, a row and column, a byte, a key.
+    pub fn at(mut self, position: impl fmt::Display) -> InputError {
+        self.position = Some(position.to_string());
         self
     }
 
@@ -110,11 +148,6 @@ impl InputError {
         self
     }
 
-    /// The keys of missing inputs, if that is what is wrong.
-    pub fn missing(&self) -> &[&'static str] {
-        &self.missing
-    }
-
     /// The file it is in. The innermost caller that knows it wins.
     pub fn file(mut self, file: &Path) -> InputError {
         self.file.get_or_insert_with(|| file.to_path_buf());
@@ -122,27 +155,48 @@ impl InputError {
     }
 }
 
+impl InputError {
+    /// The message, keys still marked.
+    fn marked(&self) -> String {
+        let add = (!self.missing.is_empty()).then(|| {
+            format!("add {}", self.missing.iter().map(|key| Key(key).to_string()).collect::<Vec<_>>().join(", "))
+        });
+        let file = self.file.as_ref().map(|file| file.display().to_string());
+        let lines = [
+            ("expected", &self.expected),
+            ("found", &self.found),
+            ("at", &self.position),
+            ("help", &self.advice),
+            ("help", &add),
+            ("file", &file),
+        ];
+        let lines = lines.iter().filter_map(|(name, text)| text.as_ref().map(|text| format!("\n  {name}: {text}")));
+        self.what.clone() + &lines.collect::<String>()
+    }
+}
+
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.what)?;
-        let lines = [("expected", &self.expected), ("found", &self.found), ("at", &self.place), ("help", &self.advice)];
-        for (name, text) in lines {
-            if let Some(text) = text {
-                write!(f, "\n  {name}: {text}")?;
-            }
-        }
-        match &self.file {
-            Some(file) => write!(f, "\n  file: {}", file.display()),
-            None => Ok(()),
-        }
+        f.write_str(&with_keys(&self.marked(), |key| format!("`{key}`")))
     }
+}
+
+/// Writes the marked keys of a text.
+fn with_keys(text: &str, name: impl Fn(&str) -> String) -> String {
+    let mut parts = text.split(KEY);
+    let mut written = parts.next().unwrap_or_default().to_owned();
+    while let Some(key) = parts.next() {
+        written += &name(key);
+        written += parts.next().unwrap_or_default();
+    }
+    written
 }
 
 impl std::error::Error for InputError {}
 
 impl From<InputError> for Error {
-    fn from(complaint: InputError) -> Error {
-        Error::Input(Box::new(complaint))
+    fn from(input: InputError) -> Error {
+        Error::Input(Box::new(input))
     }
 }
 
@@ -173,7 +227,7 @@ pub trait InFile<T> {
 impl<T> InFile<T> for Result<T> {
     fn in_file(self, file: &Path) -> Result<T> {
         self.map_err(|error| match error {
-            Error::Input(complaint) => complaint.file(file).into(),
+            Error::Input(input) => input.file(file).into(),
             other => other,
         })
     }
@@ -200,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_reads_like_a_letter() {
+    fn a_message_has_all_its_parts() {
         let error: Error = InputError::new("labels and codes differ in rows")
             .expected("400 rows")
             .found("399 rows")
@@ -211,6 +265,16 @@ mod tests {
             error.to_string(),
             "labels and codes differ in rows\n  expected: 400 rows\n  found: 399 rows\n  help: export both from the same split\n  file: labels.csv"
         );
+    }
+
+    #[test]
+    fn keys_are_written_as_the_program_has_them() {
+        let input =
+            InputError::new(format!("{} is too large", Key("value_range"))).advice(format!("lower {}", Key("k")));
+        let error: Error = input.needs("sae").into();
+        assert_eq!(error.to_string(), "`value_range` is too large\n  help: lower `k`\n  help: add `sae`");
+        let option = |key: &str| format!("--{}", key.replace('_', "-"));
+        assert_eq!(error.text(option), "--value-range is too large\n  help: lower --k\n  help: add --sae");
     }
 
     #[test]

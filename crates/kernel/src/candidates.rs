@@ -5,7 +5,7 @@ use pulp::Arch;
 
 use super::aligned::Aligned;
 use super::avx512;
-use super::int8::{Arithmetic, Columns, Rows};
+use super::int8::{Arithmetic, Columns, QuantisedRows};
 use super::packed::{PANEL, Panels, turn};
 
 /// Candidates whose products are formed together.
@@ -42,20 +42,20 @@ pub struct Search<'a> {
 
 /// Values with their columns, ascending, row by row.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct CandidateRows {
     starts: Vec<usize>,
     ends: Vec<usize>,
     entries: Vec<(f32, u32)>,
     /// Rows that must be searched by other means, ascending: their list is empty.
     pub left: Vec<usize>,
-    rows: Rows,
+    rows: QuantisedRows,
     packed: Aligned,
     masks: Vec<u32>,
     groups: Vec<Group>,
     offsets: Vec<f32>,
 }
 
-impl Found {
+impl CandidateRows {
     /// What a row has above its floor.
     pub fn row(&self, row: usize) -> &[(f32, u32)] {
         &self.entries[self.starts[row]..self.ends[row]]
@@ -91,7 +91,7 @@ impl Search<'_> {
         count: usize,
         starts: Option<&[f32]>,
         most: usize,
-        found: &mut Found,
+        found: &mut CandidateRows,
     ) {
         let inner = self.panels.inner();
         // Without floors of rows, those of columns are part of the offsets, and a row must exceed 0.
@@ -281,7 +281,7 @@ mod tests {
             ] {
                 let search = Search { panels: &panels, columns: &rounded, bias: &bias, floors: &floors, arithmetic };
                 assert!(search.usable());
-                let mut found = Found::default();
+                let mut found = CandidateRows::default();
                 // The second time, memory is used again.
                 for _ in 0..2 {
                     search.run(&rows, pitch, count, starts, most, &mut found);

@@ -3,7 +3,7 @@
 use pulp::Arch;
 
 use super::packed::{PANEL, Panels, TILE_ROWS, Tile};
-use super::vector::Rows;
+use super::vector::RowView;
 
 /// How a pursuit chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl MatchingPursuit {
         self,
         columns: usize,
         encoder: &Panels,
-        directions: Rows<'_>,
+        directions: RowView<'_>,
         rows: &mut [f32],
         choices: &mut [Vec<(f32, u32)>],
     ) {
@@ -113,7 +113,7 @@ mod tests {
         let mut rows = vec![0.0; TILE_ROWS * 2];
         rows[..2].copy_from_slice(&row);
         let mut choices = vec![Vec::new(); 1];
-        pursuit.run(3, &Panels::pack(&directions, 2), Rows::new(&directions, 2), &mut rows, &mut choices);
+        pursuit.run(3, &Panels::pack(&directions, 2), RowView::new(&directions, 2), &mut rows, &mut choices);
         (choices.remove(0), [rows[0], rows[1]])
     }
 

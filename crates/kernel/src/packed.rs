@@ -115,7 +115,7 @@ impl Panels {
     /// Twelve rows of length `inner` against one panel.
     pub fn product(&self, rows: &[f32], panel: usize, out: &mut Tile) {
         Arch::new().dispatch(Products {
-            rows: Rows::Plain(rows),
+            rows: RowSource::Plain(rows),
             panel: self.panel(panel),
             inner: self.inner,
             out: from_mut(out),
@@ -125,7 +125,12 @@ impl Panels {
     /// Blocks of twelve packed rows ([`fill_block`]) against one panel, a tile for each. A piece of the panel stays in the
     /// first-level cache while all rows pass it: hand over [`blocks_at_once`].
     pub fn products(&self, blocks: &[f32], panel: usize, out: &mut [Tile]) {
-        Arch::new().dispatch(Products { rows: Rows::Packed(blocks), panel: self.panel(panel), inner: self.inner, out });
+        Arch::new().dispatch(Products {
+            rows: RowSource::Packed(blocks),
+            panel: self.panel(panel),
+            inner: self.inner,
+            out,
+        });
     }
 
     fn panel(&self, panel: usize) -> &[f32] {
@@ -266,13 +271,13 @@ impl WithSimd for Compare<'_> {
 
 /// How the rows of a product lie.
 #[derive(Clone, Copy)]
-enum Rows<'a> {
+enum RowSource<'a> {
     Plain(&'a [f32]),
     Packed(&'a [f32]),
 }
 
 struct Products<'a> {
-    rows: Rows<'a>,
+    rows: RowSource<'a>,
     panel: &'a [f32],
     inner: usize,
     out: &'a mut [Tile],
@@ -307,11 +312,11 @@ impl Products<'_> {
             for (which, tile) in out.iter_mut().enumerate() {
                 let piece = Piece { lines, first: start == 0, tile };
                 match rows {
-                    Rows::Plain(rows) => {
+                    RowSource::Plain(rows) => {
                         let rows = &rows[which * size..][..size];
                         piece.add::<S, ROWS, VECTORS>(simd, |k, r| rows[r * inner + start + k]);
                     }
-                    Rows::Packed(blocks) => {
+                    RowSource::Packed(blocks) => {
                         let block = &blocks[which * size + start * TILE_ROWS..][..length * TILE_ROWS];
                         let (block, _) = block.as_chunks::<TILE_ROWS>();
                         piece.add::<S, ROWS, VECTORS>(simd, |k, r| block[k][r]);

@@ -10,7 +10,7 @@ pub const LANES: usize = 16;
 
 /// Rows of a matrix: row `i` starts at `i × pitch + offset`.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
+pub struct RowView<'a> {
     /// The matrix.
     pub values: &'a [f32],
     /// From the start of a row to the start of the next.
@@ -19,10 +19,10 @@ pub struct Rows<'a> {
     pub offset: usize,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> RowView<'a> {
     /// Rows that lie one after the other.
-    pub fn new(values: &'a [f32], pitch: usize) -> Rows<'a> {
-        Rows { values, pitch, offset: 0 }
+    pub fn new(values: &'a [f32], pitch: usize) -> RowView<'a> {
+        RowView { values, pitch, offset: 0 }
     }
 
     /// The first `length` numbers of a row.
@@ -33,14 +33,14 @@ impl<'a> Rows<'a> {
 }
 
 /// Adds `Σ weights[q] · rows[ids[q]]` to `into`, in the order of `q`.
-pub fn gather(rows: Rows<'_>, ids: &[u32], weights: &[f32], into: &mut [f32]) {
+pub fn gather(rows: RowView<'_>, ids: &[u32], weights: &[f32], into: &mut [f32]) {
     debug_assert!(into.len().is_multiple_of(LANES));
     Arch::new().dispatch(Gather { rows, ids, weights, into });
 }
 
 /// As [`gather`], and writes `dots[q] = rows[ids[q]] · against`, while the row is at hand. `lanes` is reused.
 pub fn gather_and_dot(
-    rows: Rows<'_>,
+    rows: RowView<'_>,
     ids: &[u32],
     weights: &[f32],
     into: &mut [f32],
@@ -66,7 +66,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 /// Adds `weight · from` to `into`.
 pub fn add_scaled(weight: f32, from: &[f32], into: &mut [f32]) {
-    gather(Rows::new(from, from.len()), &[0], &[weight], into);
+    gather(RowView::new(from, from.len()), &[0], &[weight], into);
 }
 
 /// `into = scale · (reconstruction − target)`; returns the squared length of the difference.
@@ -136,7 +136,7 @@ macro_rules! by_width {
 }
 
 struct Gather<'a> {
-    rows: Rows<'a>,
+    rows: RowView<'a>,
     ids: &'a [u32],
     weights: &'a [f32],
     into: &'a mut [f32],
@@ -190,7 +190,7 @@ impl Gather<'_> {
 }
 
 struct GatherAndDot<'a> {
-    rows: Rows<'a>,
+    rows: RowView<'a>,
     ids: &'a [u32],
     weights: &'a [f32],
     into: &'a mut [f32],
@@ -422,7 +422,7 @@ mod tests {
                 let row = &matrix[id as usize * width..][..width];
                 plain.iter_mut().zip(row).for_each(|(into, value)| *into = weight.mul_add(*value, *into));
             }
-            let rows = Rows::new(&matrix, width);
+            let rows = RowView::new(&matrix, width);
             let (mut into, mut again) = (numbers(width, 9), numbers(width, 9));
             let (mut dots, mut lanes) = (Vec::new(), Vec::new());
             gather(rows, &ids, &weights, &mut into);

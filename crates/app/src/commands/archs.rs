@@ -8,17 +8,17 @@ use etalon::sae::baseline::{self, BASELINES};
 use serde_json::json;
 
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Lists the architectures and baselines, or shows the card of one.
-pub fn run(args: &cli::Archs, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Archs, console: &Console) -> Result<ExitCode> {
     match &args.name {
         Some(name) => {
             let card = match baseline::find(name) {
                 Some(baseline) => baseline.card(),
                 None => arch::find(name)?.card(),
             };
-            session.answer(card.to_text(), || card.to_json());
+            console.answer(card.to_text(), || card.to_json());
         }
         None => {
             let trained: Vec<&ArchCard> = ARCHS.iter().map(|arch| arch.card()).collect();
@@ -31,7 +31,7 @@ pub fn run(args: &cli::Archs, session: &Session) -> Result<ExitCode> {
                 lines(&trained),
                 lines(&made)
             );
-            session.answer(text, || json!(trained.iter().chain(&made).map(|card| card.to_json()).collect::<Vec<_>>()));
+            console.answer(text, || json!(trained.iter().chain(&made).map(|card| card.to_json()).collect::<Vec<_>>()));
         }
     }
     Ok(ExitCode::SUCCESS)

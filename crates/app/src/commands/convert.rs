@@ -7,16 +7,16 @@ use etalon::sae::checkpoint::{self, Loaded};
 use serde_json::json;
 
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Writes a dictionary in another format.
-pub fn run(args: &cli::Convert, session: &Session) -> Result<ExitCode> {
-    let Loaded { dictionary, recognised, notes, about, .. } = checkpoint::load(&args.sae, session.budget())?;
-    session.say(format!("dictionary: {recognised}"));
-    notes.iter().for_each(|note| session.say(format!("note: {note}")));
+pub fn run(args: &cli::Convert, console: &Console) -> Result<ExitCode> {
+    let Loaded { dictionary, recognised, notes, about, .. } = checkpoint::load(&args.sae, console.budget())?;
+    console.say(format!("dictionary: {recognised}"));
+    notes.iter().for_each(|note| console.say(format!("note: {note}")));
     checkpoint::save(&*dictionary, &about, &args.to, &args.out)?;
     let card = dictionary.card();
-    session.answer(format!("{} dictionary: {}", args.to, args.out.display()), || {
+    console.answer(format!("{} dictionary: {}", args.to, args.out.display()), || {
         json!({
             "dictionary": args.out, "format": args.to, "recognised": recognised, "notes": notes,
             "arch": card.arch, "width": card.width, "latents": card.latents, "id": dictionary.id(),

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::finite;
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Data sets that are converted, not made.
 const DATA_SETS: [(&str, &str); 6] = [
@@ -27,9 +27,9 @@ const DATA_SETS: [(&str, &str); 6] = [
 ];
 
 /// Makes a world or converts a data set.
-pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, console: &Console) -> Result<ExitCode> {
     let (Some(name), Some(out)) = (&args.name, &args.out) else {
-        list(session);
+        list(console);
         return Ok(ExitCode::SUCCESS);
     };
     let given = given_settings(matches);
@@ -39,9 +39,9 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
                 .advice("leave out --from")
                 .into());
         }
-        let world = worlds::make(maker.card().name, &given, args.seed, session.budget())?;
-        load::save_world(&world, &given, args.seed, out, &session.context)?;
-        session.answer(
+        let world = worlds::make(maker.card().name, &given, args.seed, console.budget())?;
+        load::save_world(&world, &given, args.seed, out, &console.context)?;
+        console.answer(
             format!("world: {} ({} rows)", out.display(), world.activations.rows()),
             || json!({"world": out, "rows": world.activations.rows(), "width": world.activations.width()}),
         );
@@ -64,8 +64,8 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, session: &Session) ->
         InputError::new(format!("`{name}` is converted from files")).advice("name its directory or file with --from")
     })?;
     match name.as_str() {
-        "array" => import_array(from, out, &args.nan, session),
-        _ => convert(name, from, out, args.seed, session),
+        "array" => import_array(from, out, &args.nan, console),
+        _ => convert(name, from, out, args.seed, console),
     }
 }
 
@@ -81,7 +81,7 @@ fn given_settings(matches: Option<&ArgMatches>) -> BTreeMap<String, String> {
     given
 }
 
-fn list(session: &Session) {
+fn list(console: &Console) {
     let mut text = String::from("Worlds (made, with known truth):\n");
     for world in WORLDS {
         text += &format!("  {:<15} {}\n", world.card().name, world.card().summary);
@@ -92,26 +92,26 @@ fn list(session: &Session) {
     text += "Data sets (converted from files that you have):\n";
     DATA_SETS.iter().for_each(|(name, summary)| text += &format!("  {name:<15} {summary}\n"));
     let names: Vec<&str> = WORLDS.iter().map(|world| world.card().name).collect();
-    session.answer(text.trim_end(), || json!({"worlds": names, "data_sets": DATA_SETS.map(|(name, _)| name)}));
+    console.answer(text.trim_end(), || json!({"worlds": names, "data_sets": DATA_SETS.map(|(name, _)| name)}));
 }
 
-fn import_array(from: &Path, out: &Path, nan: &str, session: &Session) -> Result<ExitCode> {
+fn import_array(from: &Path, out: &Path, nan: &str, console: &Console) -> Result<ExitCode> {
     let source = Source::parse(&from.to_string_lossy())?;
-    let mut reader = input::open_rows(&source, session.budget())?;
-    session.say(format!("reading {}", reader.kind()));
+    let mut reader = input::open_rows(&source, console.budget())?;
+    console.say(format!("reading {}", reader.kind()));
     let options = ImportOptions { finite: finite(nan), ..ImportOptions::default() };
-    let store = store::import(reader.as_mut(), out, &options, &session.context).in_file(&source.path)?;
-    session.answer(
+    let store = store::import(reader.as_mut(), out, &options, &console.context).in_file(&source.path)?;
+    console.answer(
         format!("store: {} ({} rows of {})", out.display(), store.rows(), store.width()),
         || json!({"store": out, "rows": store.rows(), "width": store.width()}),
     );
     Ok(ExitCode::SUCCESS)
 }
 
-fn convert(name: &str, from: &Path, out: &Path, seed: u64, session: &Session) -> Result<ExitCode> {
-    let written = load::convert_data_set(name, from, out, seed, session.budget())?;
+fn convert(name: &str, from: &Path, out: &Path, seed: u64, console: &Console) -> Result<ExitCode> {
+    let written = load::convert_data_set(name, from, out, seed, console.budget())?;
     let what = if name == "words" { "words" } else { "images" };
-    session.answer(
+    console.answer(
         format!("{}: {} {what}, {} concepts", out.display(), written.images, written.concepts),
         || json!({"directory": out, "images": written.images, "concepts": written.concepts}),
     );

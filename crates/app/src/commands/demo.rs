@@ -15,7 +15,7 @@ use etalon::run::{
 };
 use etalon::sae::arch::params::{BANDWIDTH, PENALTY, SPARSITY_WARMUP, TARGET_L0};
 use etalon::sae::checkpoint::{self, Loaded};
-use etalon::sae::train::{Line, Log, Preset, Record, Settings, TrainJob, TrainOptions, steps_of_epochs, train};
+use etalon::sae::train::{Line, Log, Preset, Record, TrainJob, TrainOptions, TrainingSettings, steps_of_epochs, train};
 use etalon::sae::{Dictionary, arch, encode_store};
 use etalon::store::{ActivationStore, Lock};
 use etalon::study::{Grid, GridOutcome, Sanity, Set, sanity_sets};
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::{conclude_with, profile};
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// A world with its settings, and the dictionaries that are trained on it: small enough for a minute in all.
 struct Chapter {
@@ -69,7 +69,7 @@ const EPOCHS: f64 = 60.0;
 
 /// One dictionary of a chapter.
 #[derive(Clone, Copy, PartialEq)]
-struct Plan {
+struct DemoPlan {
     arch: &'static str,
     latents: usize,
     k: usize,
@@ -79,30 +79,30 @@ struct Plan {
 
 impl Chapter {
     /// Every dictionary; the last is the twin of the first one that the terminal shows, with another seed.
-    fn plans(&self) -> Vec<Plan> {
-        let plan = |arch, latents, k| Plan { arch, latents, k, seed: 0 };
+    fn plans(&self) -> Vec<DemoPlan> {
+        let plan = |arch, latents, k| DemoPlan { arch, latents, k, seed: 0 };
         let all =
             self.archs.iter().flat_map(|arch| self.sizes.iter().map(move |&(latents, k)| plan(*arch, latents, k)));
         let more = self.more.iter().map(|&(arch, latents, k)| plan(arch, latents, k));
-        let twin = Plan { seed: 1, ..plan(self.archs[0], SHOWN.0, SHOWN.1) };
+        let twin = DemoPlan { seed: 1, ..plan(self.archs[0], SHOWN.0, SHOWN.1) };
         all.chain(more).chain([twin]).collect()
     }
 }
 
 /// Makes worlds, trains dictionaries on each, evaluates true features, trained, untrained and random codes with every
 /// quick metric, and writes the report.
-pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Demo, console: &Console) -> Result<ExitCode> {
     let archive = Archive::open(&args.out)?;
     let _lock = Lock::take(&args.out)?;
     let mut total = GridOutcome::default();
     for chapter in &CHAPTERS {
-        session.say(format!("world `{}`", chapter.world));
+        console.say(format!("world `{}`", chapter.world));
         let settings = chapter.settings.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        let truth = oracle(worlds::make(chapter.world, &settings, args.seed, session.budget())?);
+        let truth = oracle(worlds::make(chapter.world, &settings, args.seed, console.budget())?);
         let out = args.out.join("dictionaries").join(chapter.world);
-        let trained = trained(chapter, &truth, args.seed, &out, session)?;
+        let trained = trained(chapter, &truth, args.seed, &out, console)?;
         let mut sets = vec![Set::new("oracle", truth)];
-        sets.extend(compared(trained, args.seed, session)?);
+        sets.extend(compared(trained, args.seed, console)?);
         for set in &mut sets {
             set.about.insert("data".into(), json!(chapter.world));
         }
@@ -112,7 +112,7 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
             profile: profile("paper"),
             archive: &archive,
             units: None,
-            context: &session.context,
+            context: &console.context,
         };
         total.add(grid.run(&sets)?);
     }
@@ -121,11 +121,11 @@ pub fn run(args: &cli::Demo, session: &Session) -> Result<ExitCode> {
         let number = |name: &str| stored.about.get(name).and_then(Value::as_u64);
         number("k").is_none_or(|k| (number("latents"), k) == (Some(SHOWN.0 as u64), SHOWN.1 as u64))
     };
-    conclude_with(&archive, "Etalon demo", &total, shown, session)
+    conclude_with(&archive, "Etalon demo", &total, shown, console)
 }
 
 /// Every dictionary as a set, and for every size and sparsity an untrained one and random codes.
-fn compared(trained: Vec<(Plan, Inputs)>, seed: u64, session: &Session) -> Result<Vec<Set>> {
+fn compared(trained: Vec<(DemoPlan, Inputs)>, seed: u64, console: &Console) -> Result<Vec<Set>> {
     let mut sets: Vec<Set> = Vec::new();
     let mut nulls: BTreeMap<(usize, usize), Vec<Arc<Codes>>> = BTreeMap::new();
     for (plan, inputs) in trained {
@@ -137,7 +137,7 @@ fn compared(trained: Vec<(Plan, Inputs)>, seed: u64, session: &Session) -> Resul
             }
             None => {
                 let options = Sanity { k: Some(plan.k), seed, ..Sanity::default() };
-                sanity_sets(plan.arch, &inputs, &options, &session.context)?
+                sanity_sets(plan.arch, &inputs, &options, &console.context)?
             }
         };
         made.iter_mut().for_each(|set| drop(set.about.insert("k".into(), json!(plan.k))));
@@ -176,12 +176,18 @@ fn oracle(world: World) -> Inputs {
 }
 
 /// The same inputs with the codes and directions of dictionaries that are trained now, all in one pass, or were before.
-fn trained(chapter: &Chapter, truth: &Inputs, seed: u64, out: &Path, session: &Session) -> Result<Vec<(Plan, Inputs)>> {
-    let (store, context) = (truth.get(&EMBEDDINGS)?, &session.context);
+fn trained(
+    chapter: &Chapter,
+    truth: &Inputs,
+    seed: u64,
+    out: &Path,
+    console: &Console,
+) -> Result<Vec<(DemoPlan, Inputs)>> {
+    let (store, context) = (truth.get(&EMBEDDINGS)?, &console.context);
     let plans = chapter.plans();
-    let job = |plan: &Plan| -> Result<TrainJob> {
+    let job = |plan: &DemoPlan| -> Result<TrainJob> {
         let steps = steps_of_epochs(store.rows(), BATCH, EPOCHS);
-        let settings = Settings {
+        let settings = TrainingSettings {
             k: plan.k,
             seed: seed + plan.seed,
             batch: BATCH,
@@ -215,9 +221,9 @@ fn trained(chapter: &Chapter, truth: &Inputs, seed: u64, out: &Path, session: &S
         inputs.put(&DICTIONARY, dictionary);
         Ok((*plan, inputs))
     });
-    let mut loaded = loaded.collect::<Result<Vec<(Plan, Inputs)>>>()?;
+    let mut loaded = loaded.collect::<Result<Vec<(DemoPlan, Inputs)>>>()?;
     if let Some((twin, other)) = loaded.pop() {
-        let alike = loaded.iter_mut().find(|(plan, _)| Plan { seed: twin.seed, ..*plan } == twin);
+        let alike = loaded.iter_mut().find(|(plan, _)| DemoPlan { seed: twin.seed, ..*plan } == twin);
         if let (Some((_, inputs)), Some(directions)) = (alike, other.share(&DIRECTIONS)) {
             inputs.add(&OTHERS, "", directions);
         }

@@ -13,30 +13,30 @@ use etalon::store::{self, ActivationStore};
 use serde_json::json;
 
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Turns activations into codes.
-pub fn run(args: &cli::Encode, session: &Session) -> Result<ExitCode> {
-    let store = load_activations(Path::new(&args.store), Finite::Refuse, session.budget())?;
+pub fn run(args: &cli::Encode, console: &Console) -> Result<ExitCode> {
+    let store = load_activations(Path::new(&args.store), Finite::Refuse, console.budget())?;
     let (mut recognised, mut precision) = (args.sae.clone(), None);
     let chosen = Precision::named(&args.precision)?;
     let mut encode_by = |mut dictionary: Box<dyn Dictionary>| {
         dictionary.set_precision(chosen);
         precision = Some(dictionary.precision());
-        encode(args, &*dictionary, &store, session)
+        encode(args, &*dictionary, &store, console)
     };
     let encoded = match args.sae.as_str() {
-        "random" => save_random(args, &store, session)?,
+        "random" => save_random(args, &store, console)?,
         "untrained" => {
             let bytes = Linear::bytes(args.latents, store.width());
             let memory =
-                session.budget().reserve(bytes, format!("an untrained dictionary of {} latents", args.latents))?;
+                console.budget().reserve(bytes, format!("an untrained dictionary of {} latents", args.latents))?;
             encode_by(Box::new(untrained(&store, args.latents, args.k, args.seed)?.holding(memory)))?
         }
         path => {
-            let loaded: Loaded = checkpoint::load(Path::new(path), session.budget())?;
-            session.say(format!("dictionary: {}", loaded.recognised));
-            loaded.notes.iter().for_each(|note| session.say(format!("note: {note}")));
+            let loaded: Loaded = checkpoint::load(Path::new(path), console.budget())?;
+            console.say(format!("dictionary: {}", loaded.recognised));
+            loaded.notes.iter().for_each(|note| console.say(format!("note: {note}")));
             recognised = loaded.recognised;
             encode_by(loaded.dictionary)?
         }
@@ -44,7 +44,7 @@ pub fn run(args: &cli::Encode, session: &Session) -> Result<ExitCode> {
     let Encoded { rows, latents, entries } = encoded;
     let l0 = entries as f64 / rows.max(1) as f64;
     let by = precision.map_or(String::new(), |precision| format!(", {precision}"));
-    session.answer(
+    console.answer(
         format!("codes: {} ({rows} rows, {latents} latents, {l0:.1} active{by})", args.out.display()),
         || {
             json!({
@@ -61,22 +61,22 @@ fn encode(
     args: &cli::Encode,
     dictionary: &dyn Dictionary,
     store: &ActivationStore,
-    session: &Session,
+    console: &Console,
 ) -> Result<Encoded> {
     let back = args.reconstruction.as_deref();
-    let encoded = encode_to_disk(dictionary, store, &args.out, back, &session.context)?;
+    let encoded = encode_to_disk(dictionary, store, &args.out, back, &console.context)?;
     if let Some(path) = back {
-        session.wrote("reconstructions", path);
+        console.wrote("reconstructions", path);
     }
     Ok(encoded)
 }
 
 /// Random codes look at nothing but the number of rows.
-fn save_random(args: &cli::Encode, store: &ActivationStore, session: &Session) -> Result<Encoded> {
+fn save_random(args: &cli::Encode, store: &ActivationStore, console: &Console) -> Result<Encoded> {
     if args.reconstruction.is_some() {
         return Err(InputError::new("random codes cannot be decoded").advice("leave out --reconstruction").into());
     }
-    let codes = random_codes_within(store.rows(), args.latents, args.k, args.seed, session.budget())?;
+    let codes = random_codes_within(store.rows(), args.latents, args.k, args.seed, console.budget())?;
     save_codes(&codes, &args.out)?;
     Ok(Encoded { rows: codes.rows(), latents: codes.latents(), entries: codes.entries() })
 }

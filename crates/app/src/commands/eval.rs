@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 
 use super::{find_metric, finite, load_inputs, profile, write_saebench};
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Evaluates one set of inputs with some metrics.
-pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) -> Result<ExitCode> {
     let metrics = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
     let given = given_params(&metrics, matches)?;
     args.out.as_deref().map_or(Ok(()), disk::check_target)?;
-    let inputs = load_inputs(&args.inputs.given, finite(&args.nan), session)?;
+    let inputs = load_inputs(&args.inputs.given, finite(&args.nan), console)?;
     // Every complaint about options and inputs comes before the first long computation.
     let recipes = metrics
         .iter()
@@ -33,14 +33,14 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
         })
         .collect::<Result<Vec<_>>>()?;
     let work: Vec<_> = metrics.into_iter().zip(recipes).collect();
-    let results = evaluate_together(&work, &inputs, None, &session.context, |_, result| Ok(result));
+    let results = evaluate_together(&work, &inputs, None, &console.context, |_, result| Ok(result));
     let results = results.into_iter().collect::<Result<Vec<_>>>()?;
     let json = results.iter().map(ResultFile::to_json).collect::<Result<Vec<Value>>>()?;
     let json = if json.len() == 1 { json.into_iter().next().unwrap_or_default() } else { Value::Array(json) };
     if let Some(out) = &args.out {
         let text = serde_json::to_string_pretty(&json).map_err(|error| Error::Bug(format!("JSON: {error}")))?;
         disk::write(out, format!("{text}\n").as_bytes())?;
-        session.wrote("results", out);
+        console.wrote("results", out);
     }
     if let Some(out) = &args.saebench {
         let given = &args.inputs.given;
@@ -49,14 +49,14 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, session: &Session) ->
         let mut about = Set::new(&name, inputs).about;
         about.insert("inputs".into(), json!(name));
         let named = results.iter().map(|result| Stored::new(result.clone(), about.clone()));
-        write_saebench(out, &named.collect::<Result<Vec<_>>>()?, session)?;
+        write_saebench(out, &named.collect::<Result<Vec<_>>>()?, console)?;
     }
     let stored = results.into_iter().map(|result| Stored::new(result, BTreeMap::new())).collect::<Result<Vec<_>>>()?;
     for stored in &stored {
         let metric = &stored.result.recipe.metric;
-        stored.result.scores.notes.iter().for_each(|note| session.say(format!("note: {metric}: {note}")));
+        stored.result.scores.notes.iter().for_each(|note| console.say(format!("note: {metric}: {note}")));
     }
-    session.answer(report::text_table(&stored), || json);
+    console.answer(report::text_table(&stored), || json);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,13 +10,13 @@ use etalon::study::GridOutcome;
 
 use super::conclude;
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Takes published results of SAEBench into a directory of results, and writes its report.
-pub fn run(args: &cli::ImportResults, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::ImportResults, console: &Console) -> Result<ExitCode> {
     let imported = saebench::read(&args.directory)?;
     for (file, reason) in &imported.refused {
-        session.say(format!("left out: {} ({reason})", file.display()));
+        console.say(format!("left out: {} ({reason})", file.display()));
     }
     if imported.results.is_empty() {
         return Err(InputError::new("there are no results of SAEBench here")
@@ -33,5 +33,5 @@ pub fn run(args: &cli::ImportResults, session: &Session) -> Result<ExitCode> {
         archive.put(&stored.result, &stored.about)?;
         *(if known { &mut outcome.kept } else { &mut outcome.computed }) += 1;
     }
-    conclude(&archive, "Results of SAEBench", &outcome, session)
+    conclude(&archive, "Results of SAEBench", &outcome, console)
 }

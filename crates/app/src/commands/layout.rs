@@ -7,14 +7,14 @@ use etalon::error::{InputError, Result};
 use etalon::load::load_directions;
 use etalon::store::{csv_text, disk, write_npy};
 use etalon_kernel::neighbours::Distance;
-use etalon_kernel::umap::{self, Layout, Options};
+use etalon_kernel::umap::{self, Embedding, Options};
 use serde_json::json;
 
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Lays rows out in two dimensions.
-pub fn run(args: &cli::Layout, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Layout, console: &Console) -> Result<ExitCode> {
     let ending = args.out.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_lowercase();
     if !["npy", "csv"].contains(&ending.as_str()) {
         return Err(InputError::new("a layout is written as an array or as a table")
@@ -23,10 +23,10 @@ pub fn run(args: &cli::Layout, session: &Session) -> Result<ExitCode> {
             .into());
     }
     disk::check_target(&args.out)?;
-    let store = load_directions(&args.rows, session.budget())?;
+    let store = load_directions(&args.rows, console.budget())?;
     let (rows, width) = (store.rows(), store.width());
     let bytes = (rows as u64).saturating_mul(8 * width as u64 + 64 * args.neighbours as u64);
-    let _memory = session.budget().reserve(bytes, format!("a map of {rows} rows of width {width}"))?;
+    let _memory = console.budget().reserve(bytes, format!("a map of {rows} rows of width {width}"))?;
     let tile = store.tile(0..rows)?;
     let options = Options {
         neighbours: args.neighbours,
@@ -35,7 +35,7 @@ pub fn run(args: &cli::Layout, session: &Session) -> Result<ExitCode> {
         seed: args.seed,
         distance: if args.metric == "euclidean" { Distance::Euclidean } else { Distance::Cosine },
     };
-    let map = session.context.install(|| umap::layout(&tile.values, width, &options, &session.context))?;
+    let map = console.context.install(|| umap::layout(&tile.values, width, &options, &console.context))?;
     if ending == "npy" {
         write_npy(&args.out, rows, 2, |row, into| {
             into.copy_from_slice(&map.points[row]);
@@ -45,7 +45,7 @@ pub fn run(args: &cli::Layout, session: &Session) -> Result<ExitCode> {
         write_csv(&args.out, &map)?;
     }
     let trust = map.trustworthiness.map_or("undefined".into(), |value| format!("{value:.4}"));
-    session.answer(format!("layout: {} ({rows} points, trustworthiness {trust})", args.out.display()), || {
+    console.answer(format!("layout: {} ({rows} points, trustworthiness {trust})", args.out.display()), || {
         json!({
             "layout": args.out, "method": "umap", "rows": rows, "width": width, "neighbours": args.neighbours,
             "min_dist": args.min_dist, "epochs": map.epochs, "metric": options.distance.name(), "seed": args.seed,
@@ -56,7 +56,7 @@ pub fn run(args: &cli::Layout, session: &Session) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_csv(path: &Path, map: &Layout) -> Result<()> {
+fn write_csv(path: &Path, map: &Embedding) -> Result<()> {
     let header = ["row", "x", "y"].map(String::from);
     let points = map.points.iter().enumerate().map(|(row, [x, y])| [row.to_string(), x.to_string(), y.to_string()]);
     disk::write(path, csv_text([header].into_iter().chain(points))?.as_bytes())

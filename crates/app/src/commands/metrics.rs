@@ -8,20 +8,20 @@ use serde_json::json;
 
 use super::find_metric;
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Lists the metrics, or shows the card of one.
-pub fn run(args: &cli::Metrics, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Metrics, console: &Console) -> Result<ExitCode> {
     match &args.name {
         Some(name) => {
             let card = find_metric(name)?.card();
-            session.answer(card.to_text(), || card.to_json());
+            console.answer(card.to_text(), || card.to_json());
         }
         None => {
             let list: Vec<String> =
                 METRICS.iter().map(|m| format!("{:<16} {}", m.card().name, m.card().summary)).collect();
             let text = format!("{}\n\n`etalon metrics NAME` shows the card of one.", list.join("\n"));
-            session.answer(text, || json!(METRICS.iter().map(|m| m.card().to_json()).collect::<Vec<_>>()));
+            console.answer(text, || json!(METRICS.iter().map(|m| m.card().to_json()).collect::<Vec<_>>()));
         }
     }
     Ok(ExitCode::SUCCESS)

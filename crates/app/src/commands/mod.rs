@@ -35,7 +35,7 @@ use etalon::store::disk;
 use etalon::study::GridOutcome;
 use serde_json::json;
 
-use crate::session::Session;
+use crate::console::{Console, message};
 
 /// Some units failed and were listed.
 const SOME_FAILED: u8 = 3;
@@ -59,23 +59,23 @@ fn find_metric(name: &str) -> Result<&'static dyn Metric> {
 }
 
 /// Reads the inputs that are named, and encodes them if a dictionary is.
-fn load_inputs(given: &Given, finite: Finite, session: &Session) -> Result<Inputs> {
+fn load_inputs(given: &Given, finite: Finite, console: &Console) -> Result<Inputs> {
     let opening = Opening { finite, ..Opening::at(Path::new("")) };
-    let opened = session.context.install(|| given.open(&opening, &session.context))?;
-    say_recognised(opened.recognised.as_ref(), session);
+    let opened = console.context.install(|| given.open(&opening, &console.context))?;
+    say_recognised(opened.recognised.as_ref(), console);
     Ok(opened.inputs)
 }
 
 /// Says what a checkpoint turned out to be.
-fn say_recognised(recognised: Option<&Recognised>, session: &Session) {
+fn say_recognised(recognised: Option<&Recognised>, console: &Console) {
     if let Some(Recognised { text, notes }) = recognised {
-        session.say(format!("dictionary: {text}"));
-        notes.iter().for_each(|note| session.say(format!("note: {note}")));
+        console.say(format!("dictionary: {text}"));
+        notes.iter().for_each(|note| console.say(format!("note: {note}")));
     }
 }
 
 /// Writes results as SAEBench does, one file per evaluation and dictionary.
-fn write_saebench(out: &Path, results: &[Stored], session: &Session) -> Result<()> {
+fn write_saebench(out: &Path, results: &[Stored], console: &Console) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let files = saebench::files(results, now)?;
     if files.is_empty() {
@@ -91,17 +91,17 @@ fn write_saebench(out: &Path, results: &[Stored], session: &Session) -> Result<(
     let path = std::path::absolute(out).unwrap_or_else(|_| out.to_path_buf()).to_string_lossy().to_lowercase();
     if let Some(word) = ["tpp", "scr", "absorption", "autointerp", "core"].into_iter().find(|word| path.contains(word))
     {
-        session.say(format!(
+        console.say(format!(
             "note: the path contains `{word}`; SAEBench's graphs would take every file for that evaluation"
         ));
     }
-    session.say(format!("{} files for SAEBench: {}", files.len(), out.display()));
+    console.say(format!("{} files for SAEBench: {}", files.len(), out.display()));
     Ok(())
 }
 
 /// Writes the report of a results directory, prints the table, and lists what failed.
-fn conclude(archive: &Archive, title: &str, outcome: &GridOutcome, session: &Session) -> Result<ExitCode> {
-    conclude_with(archive, title, outcome, |_| true, session)
+fn conclude(archive: &Archive, title: &str, outcome: &GridOutcome, console: &Console) -> Result<ExitCode> {
+    conclude_with(archive, title, outcome, |_| true, console)
 }
 
 /// The same; the table shows some results only, the report all.
@@ -110,22 +110,28 @@ fn conclude_with(
     title: &str,
     outcome: &GridOutcome,
     shown: impl Fn(&Stored) -> bool,
-    session: &Session,
+    console: &Console,
 ) -> Result<ExitCode> {
     let mut results = archive.all()?;
     let page = pages::write(archive.directory(), title, &results)?;
     results.retain(shown);
     for failure in &outcome.failed {
-        session.say(format!("failed: {} on {}, seed {}: {}", failure.metric, failure.set, failure.seed, failure.error));
+        console.say(format!(
+            "failed: {} on {}, seed {}: {}",
+            failure.metric,
+            failure.set,
+            failure.seed,
+            message(&failure.error)
+        ));
     }
-    session.say(format!("{} computed, {} kept from before", outcome.computed, outcome.kept));
+    console.say(format!("{} computed, {} kept from before", outcome.computed, outcome.kept));
     let failed: Vec<_> = outcome
         .failed
         .iter()
-        .map(|f| json!({"set": f.set, "metric": f.metric, "seed": f.seed, "error": f.error.to_string()}))
+        .map(|f| json!({"set": f.set, "metric": f.metric, "seed": f.seed, "error": message(&f.error)}))
         .collect();
     let serve = format!("etalon serve {}", for_shell(archive.directory()));
-    session.answer(
+    console.answer(
         format!("{}\nreport: {}\nexplore: {serve}", pages::text_table(&results), page.display()),
         || json!({"report": page, "serve": serve, "computed": outcome.computed, "kept": outcome.kept, "failed": failed}),
     );

@@ -9,14 +9,14 @@ use serde_json::json;
 
 use super::write_saebench;
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Writes the page of a results directory.
-pub fn run(args: &cli::Report, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Report, console: &Console) -> Result<ExitCode> {
     let archive = Archive::open_existing(&args.directory)?;
     let (results, damaged) = archive.read_all()?;
     for damaged in &damaged {
-        session.say(format!("left out, damaged: {} ({})", damaged.file.display(), damaged.reason));
+        console.say(format!("left out, damaged: {} ({})", damaged.file.display(), damaged.reason));
     }
     if results.is_empty() {
         return Err(InputError::new("there are no results here")
@@ -27,10 +27,10 @@ pub fn run(args: &cli::Report, session: &Session) -> Result<ExitCode> {
     let name = args.directory.file_name().map(|name| name.to_string_lossy().into_owned());
     let title = args.title.clone().or(name).unwrap_or_else(|| "Results".into());
     if let Some(out) = &args.saebench {
-        write_saebench(out, &results, session)?;
+        write_saebench(out, &results, console)?;
     }
     let page = report::write(&args.directory, &title, &results)?;
-    session.answer(
+    console.answer(
         format!("{}\nreport: {}", report::text_table(&results), page.display()),
         || json!({"report": page, "results": results.len()}),
     );

@@ -9,10 +9,10 @@ use etalon::study::{Failure, Grid, GridOutcome, Study};
 
 use super::{conclude, say_recognised, write_saebench};
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Evaluates every cell of a study that has no result yet. Sets are read one after the other.
-pub fn run(args: &cli::Run, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Run, console: &Console) -> Result<ExitCode> {
     let study = Study::read(&args.study)?;
     let out = args.out.clone().unwrap_or_else(|| study.out.clone());
     let archive = Archive::open(&out)?;
@@ -24,14 +24,14 @@ pub fn run(args: &cli::Run, session: &Session) -> Result<ExitCode> {
         profile: study.profile,
         archive: &archive,
         units: Some(&units),
-        context: &session.context,
+        context: &console.context,
     };
     let mut total = GridOutcome::default();
     for (place, name) in study.sets().enumerate() {
-        session.say(format!("set {}: {name}", place + 1));
-        match session.context.install(|| study.load(place, &session.context)) {
+        console.say(format!("set {}: {name}", place + 1));
+        match console.context.install(|| study.load(place, &console.context)) {
             Ok((set, recognised)) => {
-                say_recognised(recognised.as_ref(), session);
+                say_recognised(recognised.as_ref(), console);
                 total.add(grid.run(&[set])?);
             }
             Err(Error::Cancelled) => return Err(Error::Cancelled),
@@ -41,10 +41,10 @@ pub fn run(args: &cli::Run, session: &Session) -> Result<ExitCode> {
         }
     }
     for (metric, set) in &total.lacking {
-        session.say(format!("left out: {metric} on {set}, which lacks an input that it needs"));
+        console.say(format!("left out: {metric} on {set}, which lacks an input that it needs"));
     }
     if let Some(out) = &args.saebench {
-        write_saebench(out, &archive.all()?, session)?;
+        write_saebench(out, &archive.all()?, console)?;
     }
-    conclude(&archive, &study.title, &total, session)
+    conclude(&archive, &study.title, &total, console)
 }

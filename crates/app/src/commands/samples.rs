@@ -10,26 +10,26 @@ use serde_json::json;
 
 use super::say_recognised;
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Writes what rows show and which latents fire there.
-pub fn run(args: &cli::Samples, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Samples, console: &Console) -> Result<ExitCode> {
     let (rows, boxes) = (args.rows.as_deref(), args.boxes.as_deref());
     let grid = args.grid.as_deref().map(str::parse).transpose()?;
     let settings = SampleSettings { rows, boxes, grid, most: args.most };
-    let (context, budget) = (&session.context, session.budget());
+    let (context, budget) = (&console.context, console.budget());
     let opening = Opening { keep_tokens: true, ..Opening::at(Path::new("")) };
     let opened = args.inputs.given.open(&opening, context)?;
-    say_recognised(opened.recognised.as_ref(), session);
+    say_recognised(opened.recognised.as_ref(), console);
     let written = context.install(|| write_samples(&opened.inputs, &opened.tokens, &settings, &args.out, budget))?;
     if written.unplaced > 0 {
-        session.say(format!(
+        console.say(format!(
             "note: token positions unknown for {} samples; pass --grid or a `words` column",
             written.unplaced
         ));
     }
     let maps = if written.maps > 0 { format!(", {} maps", written.maps) } else { String::new() };
-    session.answer(
+    console.answer(
         format!(
             "samples: {} ({} samples, {} images{maps})",
             args.out.join("samples.jsonl").display(),

@@ -10,14 +10,14 @@ use etalon::study::{Grid, Sanity, sanity_sets};
 
 use super::{conclude, find_metric, load_inputs, profile};
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// The codes under test beside untrained and random ones, through all metrics.
-pub fn run(args: &cli::SanityArgs, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::SanityArgs, console: &Console) -> Result<ExitCode> {
     let chosen = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
-    let inputs = load_inputs(&args.inputs.given, Finite::Refuse, session)?;
+    let inputs = load_inputs(&args.inputs.given, Finite::Refuse, console)?;
     let options = Sanity { k: args.k, nulls: args.nulls, seed: args.seed };
-    let sets = sanity_sets(&args.name, &inputs, &options, &session.context)?;
+    let sets = sanity_sets(&args.name, &inputs, &options, &console.context)?;
     let archive = Archive::open(&args.out)?;
     let _lock = Lock::take(&args.out)?;
     let mut metrics = if args.metrics.is_empty() { Grid::quick_metrics() } else { Grid::all_metrics() };
@@ -30,8 +30,8 @@ pub fn run(args: &cli::SanityArgs, session: &Session) -> Result<ExitCode> {
         profile: profile(&args.profile),
         archive: &archive,
         units: None,
-        context: &session.context,
+        context: &console.context,
     };
     let outcome = grid.run(&sets)?;
-    conclude(&archive, "Sanity check", &outcome, session)
+    conclude(&archive, "Sanity check", &outcome, console)
 }

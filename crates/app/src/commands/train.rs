@@ -15,12 +15,12 @@ use etalon::study::{BaselineJob, Changes, TrainingGrid};
 use serde_json::{Value, json};
 
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 use crate::tensorboard::Events;
 
 /// Trains dictionaries.
-pub fn run(args: &cli::Train, session: &Session) -> Result<ExitCode> {
-    let all = load_activations(Path::new(&args.store), Finite::Refuse, session.budget())?;
+pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
+    let all = load_activations(Path::new(&args.store), Finite::Refuse, console.budget())?;
     let part = |name: &Option<String>| name.as_deref().map(|name| all.select_split(name)).transpose();
     let (chosen, held_out) = (part(&args.split)?, part(&args.held_out)?);
     let store = chosen.as_ref().unwrap_or(&all);
@@ -31,7 +31,7 @@ pub fn run(args: &cli::Train, session: &Session) -> Result<ExitCode> {
         seeds: &args.seed,
         preset: Preset::named(&args.preset)?,
         changes: changes(args),
-        initial: args.init.as_ref().map(|path| read_tensors(path, session.budget())).transpose()?,
+        initial: args.init.as_ref().map(|path| read_tensors(path, console.budget())).transpose()?,
         out: &args.out,
     };
     let plan = grid.plan(store)?;
@@ -41,10 +41,10 @@ pub fn run(args: &cli::Train, session: &Session) -> Result<ExitCode> {
             .advice("leave it out, or train and make baselines by two commands")
             .into());
     }
-    let context = &session.context;
-    let made = context.install(|| make(args, &plan.baselines, store, session))?;
+    let context = &console.context;
+    let made = context.install(|| make(args, &plan.baselines, store, console))?;
     if plan.jobs.is_empty() {
-        conclude(&[], &[], made, session);
+        conclude(&[], &[], made, console);
         return Ok(ExitCode::SUCCESS);
     }
     let steps = plan.jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0);
@@ -65,9 +65,9 @@ pub fn run(args: &cli::Train, session: &Session) -> Result<ExitCode> {
     };
     let folders = args.tensorboard.as_ref().map(|folder| folders(folder, &plan.jobs)).unwrap_or_default();
     let several = plan.jobs.len() > 1;
-    let mut log = Lines { path: args.log.clone(), file: None, folders, events: Vec::new(), several, session };
+    let mut log = Lines { path: args.log.clone(), file: None, folders, events: Vec::new(), several, console };
     let trained = context.install(|| train(store, &plan.jobs, &options, &mut log, context))?;
-    conclude(&plan.jobs, &trained, made, session);
+    conclude(&plan.jobs, &trained, made, console);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -99,14 +99,14 @@ fn make(
     args: &cli::Train,
     baselines: &[BaselineJob],
     store: &ActivationStore,
-    session: &Session,
+    console: &Console,
 ) -> Result<Vec<(String, Value)>> {
     let like = match &args.like {
-        Some(path) if !baselines.is_empty() => Some(checkpoint::load(path, session.budget())?.dictionary),
+        Some(path) if !baselines.is_empty() => Some(checkpoint::load(path, console.budget())?.dictionary),
         _ => None,
     };
     let one = |job: &BaselineJob| {
-        let (dictionary, out) = (job.run(store, like.as_deref(), &session.context)?, &job.out);
+        let (dictionary, out) = (job.run(store, like.as_deref(), &console.context)?, &job.out);
         let card = dictionary.card();
         let text = format!("dictionary: {} ({}, {} latents, a baseline)", out.display(), card.arch, card.latents);
         let json = json!({
@@ -118,7 +118,7 @@ fn make(
     baselines.iter().map(one).collect()
 }
 
-fn conclude(jobs: &[TrainJob], trained: &[Trained], made: Vec<(String, Value)>, session: &Session) {
+fn conclude(jobs: &[TrainJob], trained: &[Trained], made: Vec<(String, Value)>, console: &Console) {
     let (mut text, mut list): (Vec<String>, Vec<Value>) = made.into_iter().unzip();
     for (job, trained) in jobs.iter().zip(trained) {
         let card = trained.dictionary.card();
@@ -136,7 +136,7 @@ fn conclude(jobs: &[TrainJob], trained: &[Trained], made: Vec<(String, Value)>, 
             "precision": trained.precision, "kept": trained.kept, "id": trained.dictionary.id(),
         }));
     }
-    session.answer(text.join("\n"), || if list.len() == 1 { list.remove(0) } else { Value::Array(list) });
+    console.answer(text.join("\n"), || if list.len() == 1 { list.remove(0) } else { Value::Array(list) });
 }
 
 /// Writes the log, and says now and then how the training goes.
@@ -147,7 +147,7 @@ struct Lines<'a> {
     folders: Vec<PathBuf>,
     events: Vec<Events>,
     several: bool,
-    session: &'a Session,
+    console: &'a Console,
 }
 
 impl Log for Lines<'_> {
@@ -183,7 +183,7 @@ impl Log for Lines<'_> {
         let number = |name: &str| line.terms.get(name).and_then(Value::as_f64).unwrap_or(f64::NAN);
         let explained = line.explained_variance.map_or("-".into(), |share| format!("{share:.4}"));
         let which = if self.several { format!("[{}] ", line.job) } else { String::new() };
-        self.session.say(format!(
+        self.console.say(format!(
             "{which}step {}: loss {:.5}, explained {explained}, L0 {:.1}, dead {:.1} %, {:.0} rows/s",
             line.step,
             number("loss"),

@@ -14,15 +14,15 @@ use etalon::study::{Cell, CellOutcome, Study};
 use serde_json::json;
 
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Lists cells, merges one, or runs units of one.
-pub fn run(args: &cli::Unit, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Unit, console: &Console) -> Result<ExitCode> {
     let study = Study::read(&args.study)?;
     let out = args.out.clone().unwrap_or_else(|| study.out.clone());
     let Some(text) = &args.cell else {
         let cells: Vec<String> = study.cells().iter().map(Cell::to_string).collect();
-        session.answer(cells.join("\n"), || json!({"cells": cells}));
+        console.answer(cells.join("\n"), || json!({"cells": cells}));
         return Ok(ExitCode::SUCCESS);
     };
     let cell = study.cell(text)?;
@@ -32,10 +32,10 @@ pub fn run(args: &cli::Unit, session: &Session) -> Result<ExitCode> {
         (Some(stage), Some(unit)) => (Mode::Units(stage.clone(), range(unit)?), None),
         (Some(_), None) => return Err(InputError::new("`--unit` is required with `--stage`").into()),
     };
-    match study.run_cell(&cell, mode, &archive, &out.join("units"), &session.context)? {
-        CellOutcome::Done => session.answer(format!("{text}: done"), || json!({"cell": text, "done": true})),
-        CellOutcome::Stored => session.answer(format!("{text}: stored"), || json!({"cell": text, "stored": true})),
-        CellOutcome::Waiting { stage, missing } => session.answer(
+    match study.run_cell(&cell, mode, &archive, &out.join("units"), &console.context)? {
+        CellOutcome::Done => console.answer(format!("{text}: done"), || json!({"cell": text, "done": true})),
+        CellOutcome::Stored => console.answer(format!("{text}: stored"), || json!({"cell": text, "stored": true})),
+        CellOutcome::Waiting { stage, missing } => console.answer(
             format!("{text}: stage {stage} waits for {} units", missing.len()),
             || json!({"cell": text, "stage": stage, "missing": missing}),
         ),

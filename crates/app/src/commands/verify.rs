@@ -6,12 +6,12 @@ use etalon::error::{Result, Size};
 use serde_json::json;
 
 use crate::cli;
-use crate::session::Session;
+use crate::console::Console;
 
 /// Checks every byte of a directory.
-pub fn run(args: &cli::Verify, session: &Session) -> Result<ExitCode> {
+pub fn run(args: &cli::Verify, console: &Console) -> Result<ExitCode> {
     let checked = etalon::study::verify(&args.directory)?;
-    session.answer(
+    console.answer(
         format!("whole: {} in {} files ({})", Size(checked.bytes), checked.files, checked.kinds.join(", ")),
         || json!({"files": checked.files, "bytes": checked.bytes, "kinds": checked.kinds}),
     );

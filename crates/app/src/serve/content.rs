@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use etalon::context::Budget;
 use etalon::error::{Error, Result};
-use etalon::input::{PointLayout, read_layout, read_samples};
+use etalon::input::{MapLayout, read_layout, read_samples};
 use etalon::metrics::METRICS;
 use etalon::report;
 use etalon::results::{Archive, Cells, Damaged, Stored};
@@ -18,6 +18,7 @@ use super::directions::Directions;
 use super::json::Json;
 use super::pictures::Pictures;
 use super::samples::Samples;
+use crate::console::message;
 
 const API: &str = "/api/v1";
 
@@ -31,7 +32,7 @@ pub struct Content {
     /// Tags and lengths of long answers, once somebody asked for them.
     pub long: Mutex<BTreeMap<String, (String, u64)>>,
     results: Vec<Stored>,
-    layouts: BTreeMap<String, PointLayout>,
+    layouts: BTreeMap<String, MapLayout>,
     albums: BTreeMap<String, Value>,
     directions: Option<Directions>,
     manifest: Value,
@@ -215,5 +216,5 @@ fn without_paths(error: &Error) -> String {
         Some(path) => format!("file: {}", Path::new(path).file_name().unwrap_or_default().to_string_lossy()),
         None => line.trim().to_string(),
     };
-    error.to_string().lines().map(line).collect::<Vec<_>>().join("; ")
+    message(error).lines().map(line).collect::<Vec<_>>().join("; ")
 }

@@ -1,7 +1,7 @@
 //! What is sent as JSON. Large things are written from where they are, without a copy.
 
 use etalon::error::{Error, Result};
-use etalon::input::PointLayout;
+use etalon::input::MapLayout;
 use etalon::results::{ResultFile, Scores, Stored, Table};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -22,7 +22,7 @@ pub enum Json<'a> {
     Result(Map<String, Value>, &'a [Table]),
     /// Where latents are on a map.
     #[serde(serialize_with = "write_layout")]
-    Layout(&'a PointLayout),
+    Layout(&'a MapLayout),
     /// All samples.
     #[serde(serialize_with = "write_samples")]
     Samples(&'a Samples),
@@ -70,7 +70,7 @@ impl Serialize for Columns<'_> {
     }
 }
 
-fn write_layout<S: Serializer>(layout: &&PointLayout, out: S) -> Result<S::Ok, S::Error> {
+fn write_layout<S: Serializer>(layout: &&MapLayout, out: S) -> Result<S::Ok, S::Error> {
     let mut map = out.serialize_map(Some(4))?;
     map.serialize_entry("latent", &layout.latents)?;
     map.serialize_entry("x", &Doubles(&layout.x))?;
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_layout_is_written_in_double_precision() {
-        let layout = PointLayout { latents: vec![4], x: vec![0.1], y: vec![2.0], names: vec!["red".into()] };
+        let layout = MapLayout { latents: vec![4], x: vec![0.1], y: vec![2.0], names: vec!["red".into()] };
         let expected = json!({"latent": [4], "x": [0.1f32], "y": [2.0], "name": ["red"]});
         assert_eq!(serde_json::to_string(&Json::Layout(&layout)).unwrap(), expected.to_string());
     }

@@ -1,6 +1,6 @@
 //! NaN and infinities: counted, refused, or dropped with their rows.
 
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 
 /// What to do with NaN and infinities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Census {
         .expected("finite numbers")
         .found(format!("{value} in {kind}{wide}"))
         .at(format!("first at row {}, column {}", place / self.width, place % self.width))
-        .advice("mend the array, or leave those rows out with --nan drop-rows")
+        .advice(format!("mend the array, or leave those rows out with {} drop-rows", Key("nan")))
         .into())
     }
 }

@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use super::file::failed;
-use super::number::Layout;
+use super::number::NumberFormat;
 use super::{RowReader, Shape};
 use crate::context::{Budget, Reservation};
 use crate::error::Result;
@@ -23,7 +23,7 @@ pub(super) struct Fortran<R> {
     source: R,
     /// Where the first number is.
     start: u64,
-    layout: Layout,
+    layout: NumberFormat,
     shape: Shape,
     kind: String,
     path: PathBuf,
@@ -41,7 +41,7 @@ impl<R: Read + Seek> Fortran<R> {
     pub fn new(
         source: R,
         start: u64,
-        layout: Layout,
+        layout: NumberFormat,
         shape: Shape,
         kind: String,
         path: PathBuf,
@@ -154,7 +154,7 @@ mod tests {
                 }
             }
             let shape = Shape { rows: samples * tokens, width, rows_per_sample: Some(tokens) };
-            let layout = Layout::little(super::super::number::Number::F32);
+            let layout = NumberFormat::little(super::super::number::Number::F32);
             for budget in [4 * (2 * tokens * width * 4) as u64, 1 << 20] {
                 let source = Cursor::new(bytes.clone());
                 let budget = Budget::new(budget.max(4000));

@@ -10,7 +10,7 @@ use crate::error::{InFile, InputError, Result};
 
 /// One point per latent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Layout {
+pub struct MapLayout {
     /// The latent of each point; none occurs twice.
     pub latents: Vec<u32>,
     /// Across.
@@ -22,13 +22,13 @@ pub struct Layout {
 }
 
 /// Reads a layout. An array of width 2 is x and y in the order of latents; of width 3, latent, x and y.
-pub fn read_layout(path: &Path, budget: &Budget) -> Result<Layout> {
+pub fn read_layout(path: &Path, budget: &Budget) -> Result<MapLayout> {
     let table = path.extension().is_some_and(|ending| ["csv", "tsv", "jsonl"].iter().any(|known| ending == *known));
     let layout = if table { of_table(path, budget) } else { of_array(path, budget) };
     layout.and_then(checked).in_file(path)
 }
 
-fn of_array(path: &Path, budget: &Budget) -> Result<Layout> {
+fn of_array(path: &Path, budget: &Budget) -> Result<MapLayout> {
     let rows = read_rows(&Source { path: path.into(), key: None }, Finite::Refuse, budget)?;
     if rows.width != 2 && rows.width != 3 {
         return Err(InputError::new("a layout has an x and a y for every latent")
@@ -36,7 +36,7 @@ fn of_array(path: &Path, budget: &Budget) -> Result<Layout> {
             .found(format!("{} columns", rows.width))
             .into());
     }
-    let mut layout = Layout::default();
+    let mut layout = MapLayout::default();
     for (row, point) in rows.values.chunks_exact(rows.width).enumerate() {
         let (place, latent) = if rows.width == 3 { (1, point[0]) } else { (0, row as f32) };
         let whole = latent >= 0.0 && latent.fract() == 0.0 && latent < (1u32 << 24) as f32;
@@ -54,7 +54,7 @@ fn of_array(path: &Path, budget: &Budget) -> Result<Layout> {
     Ok(layout)
 }
 
-fn of_table(path: &Path, budget: &Budget) -> Result<Layout> {
+fn of_table(path: &Path, budget: &Budget) -> Result<MapLayout> {
     let table = read_table(path, budget)?;
     let column = |names: &[&str]| -> Result<usize> {
         names.iter().find_map(|name| table.column(name)).ok_or_else(|| {
@@ -66,7 +66,7 @@ fn of_table(path: &Path, budget: &Budget) -> Result<Layout> {
     };
     let (latent, x, y) = (column(&["latent", "row", "id"])?, column(&["x"])?, column(&["y"])?);
     let name = table.column("name");
-    let mut layout = Layout::default();
+    let mut layout = MapLayout::default();
     for (row, cells) in table.cells.iter().enumerate() {
         let wrong = |column: usize, expected: &str| {
             InputError::new("a cell of a layout cannot be read")
@@ -87,7 +87,7 @@ fn of_table(path: &Path, budget: &Budget) -> Result<Layout> {
     Ok(layout)
 }
 
-fn checked(layout: Layout) -> Result<Layout> {
+fn checked(layout: MapLayout) -> Result<MapLayout> {
     let mut seen = BTreeSet::new();
     if let Some(twice) = layout.latents.iter().find(|latent| !seen.insert(**latent)) {
         return Err(InputError::new("a latent has two places in a layout").found(format!("latent {twice}")).into());
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<Layout> {
+    fn read(text: &str) -> Result<MapLayout> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("points.csv");
         fs::write(&path, text).unwrap();

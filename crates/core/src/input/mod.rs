@@ -43,7 +43,7 @@ use format::Format;
 
 pub use file::open_regular;
 pub use finite::{Census, Finite};
-pub use layout::{Layout as PointLayout, read_layout};
+pub use layout::{MapLayout, read_layout};
 pub use picture::{LARGEST_PICTURE, picture_ending, read_picture};
 pub(crate) use samples::LONGEST_SAMPLE;
 pub use samples::{Firing, Region, Sample, read_samples};
@@ -66,7 +66,7 @@ pub trait RowReader: Send {
 
 /// A whole array in memory.
 #[derive(Debug)]
-pub struct Rows {
+pub struct DenseRows {
     /// The rows, one after the other.
     pub values: Vec<f32>,
     /// How many rows there are.
@@ -102,7 +102,7 @@ pub fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowReader>>
 }
 
 /// Reads the whole array into memory, after asking the budget.
-pub fn read_rows(source: &Source, finite: Finite, budget: &Budget) -> Result<Rows> {
+pub fn read_rows(source: &Source, finite: Finite, budget: &Budget) -> Result<DenseRows> {
     let (mut read, census) = read_all(source, budget)?;
     match finite {
         Finite::Refuse => census.refuse(&read.kind).in_file(&source.path)?,
@@ -118,11 +118,11 @@ pub fn read_rows(source: &Source, finite: Finite, budget: &Budget) -> Result<Row
 }
 
 /// Reads the whole array into memory as it is: for labels, where NaN means that nobody looked.
-pub fn read_with_gaps(source: &Source, budget: &Budget) -> Result<Rows> {
+pub fn read_with_gaps(source: &Source, budget: &Budget) -> Result<DenseRows> {
     read_all(source, budget).map(|(read, _)| read)
 }
 
-fn read_all(source: &Source, budget: &Budget) -> Result<(Rows, Census)> {
+fn read_all(source: &Source, budget: &Budget) -> Result<(DenseRows, Census)> {
     let mut reader = open_rows(source, budget)?;
     let Shape { rows, width, rows_per_sample } = reader.shape();
     let length = rows.checked_mul(width).ok_or_else(|| Error::Bug("rows × width of an open array".into()))?;
@@ -142,7 +142,7 @@ fn read_all(source: &Source, budget: &Budget) -> Result<(Rows, Census)> {
         filled += count;
     }
     let kind = reader.kind().to_string();
-    Ok((Rows { values, rows, width, rows_per_sample, dropped: Vec::new(), kind, memory }, census))
+    Ok((DenseRows { values, rows, width, rows_per_sample, dropped: Vec::new(), kind, memory }, census))
 }
 
 /// Where the values lie, when the file holds them as C-order little-endian `f32` that can be used in place.

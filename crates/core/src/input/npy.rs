@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::file::{Regular, failed};
 use super::fortran::Fortran;
-use super::number::{Layout, Number};
+use super::number::{Number, NumberFormat};
 use super::shape::{bytes_of, written};
 use super::source::no_key;
 use super::stream::Stream;
@@ -77,7 +77,7 @@ impl Header {
     }
 
     /// The kind of number, if it is one.
-    pub fn layout(&self) -> Result<Layout> {
+    pub fn layout(&self) -> Result<NumberFormat> {
         let number = match self.descr.trim_start_matches(['<', '>', '|', '=']) {
             "b1" | "?" => Some(Number::Bool),
             "i1" => Some(Number::I8),
@@ -94,7 +94,7 @@ impl Header {
             _ => None,
         };
         if let Some(number) = number {
-            return Ok(Layout { number, big_endian: self.descr.starts_with('>') });
+            return Ok(NumberFormat { number, big_endian: self.descr.starts_with('>') });
         }
         let complaint = InputError::new("the elements of the numpy array are not numbers that can be read")
             .expected("bool, int8 to int64, uint8 to uint64, float16, float32 or float64")
@@ -131,13 +131,13 @@ impl Header {
     }
 
     /// The words for messages.
-    pub fn kind(&self, format: &str, layout: Layout) -> String {
+    pub fn kind(&self, format: &str, layout: NumberFormat) -> String {
         let order = if self.fortran && self.dimensions.len() > 1 { ", Fortran order" } else { "" };
         format!("{format} {}{order}", layout.name())
     }
 }
 
-fn open(source: &Source) -> Result<(Regular, Header, Layout, Shape)> {
+fn open(source: &Source) -> Result<(Regular, Header, NumberFormat, Shape)> {
     no_key(source, "npy")?;
     let mut file = Regular::open(&source.path)?;
     let header = Header::read(&mut file.file, &source.path)?;
@@ -161,7 +161,7 @@ pub(super) fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowR
 /// Where the values of a `.npy` file lie, if they can be used in place.
 pub(super) fn plain_f32(source: &Source) -> Result<Option<(Range<u64>, Shape)>> {
     let (file, header, layout, shape) = open(source)?;
-    let plain = layout == Layout::little(Number::F32) && !header.is_scattered() && header.data.is_multiple_of(4);
+    let plain = layout == NumberFormat::little(Number::F32) && !header.is_scattered() && header.data.is_multiple_of(4);
     Ok(plain.then_some((header.data..file.length, shape)))
 }
 

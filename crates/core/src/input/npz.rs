@@ -6,7 +6,7 @@ use super::archive::{Archive, Entry};
 use super::file::failed;
 use super::fortran::Fortran;
 use super::npy::Header;
-use super::number::Layout;
+use super::number::NumberFormat;
 use super::source::which_key;
 use super::stream::Stream;
 use super::strided::View;
@@ -104,7 +104,7 @@ impl Raw {
     }
 
     /// The kind of number, after comparing lengths.
-    pub fn layout(&self) -> Result<Layout> {
+    pub fn layout(&self) -> Result<NumberFormat> {
         let layout = self.header.layout()?;
         self.header.check_length(self.bytes.len() as u64, layout.size())?;
         Ok(layout)

@@ -54,15 +54,15 @@ impl Number {
 
 /// A kind of number and the order of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct NumberFormat {
     pub number: Number,
     pub big_endian: bool,
 }
 
-impl Layout {
+impl NumberFormat {
     /// Numbers with the low byte first.
-    pub fn little(number: Number) -> Layout {
-        Layout { number, big_endian: false }
+    pub fn little(number: Number) -> NumberFormat {
+        NumberFormat { number, big_endian: false }
     }
 
     /// Bytes per number.
@@ -167,7 +167,7 @@ mod tests {
         for (number, little, expected) in cases {
             let big: Vec<u8> = little.chunks(number.size()).flat_map(|item| item.iter().rev().copied()).collect();
             for (big_endian, bytes) in [(false, little), (true, big)] {
-                let layout = Layout { number, big_endian };
+                let layout = NumberFormat { number, big_endian };
                 let mut out = [f32::NAN; 2];
                 layout.decode(&bytes, &mut out);
                 assert_eq!(out, expected, "{}", layout.name());
@@ -185,9 +185,9 @@ mod tests {
     #[test]
     fn large_numbers_round_and_overflow_is_infinite() {
         let mut out = [0.0; 2];
-        Layout::little(Number::U64).decode(&[u64::MAX, (1 << 24) + 1].map(u64::to_le_bytes).concat(), &mut out);
+        NumberFormat::little(Number::U64).decode(&[u64::MAX, (1 << 24) + 1].map(u64::to_le_bytes).concat(), &mut out);
         assert_eq!(out, [18446744073709551616.0, 16777216.0]);
-        Layout::little(Number::F64).decode(&[1e300f64, 0.1].map(f64::to_le_bytes).concat(), &mut out);
+        NumberFormat::little(Number::F64).decode(&[1e300f64, 0.1].map(f64::to_le_bytes).concat(), &mut out);
         assert_eq!(out, [f32::INFINITY, 0.1]);
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn open_rows(source: &Source) -> Result<Box<dyn RowReader>> {
             _ if column.max_rep_level() > 1 => "lists in lists".to_string(),
             None => format!("{} ({})", column.physical_type(), column.converted_type()),
             Some(kind) => {
-                columns.push(Column { place, kind, full: column.max_def_level(), reader: None });
+                columns.push(ParquetColumn { place, kind, full: column.max_def_level(), reader: None });
                 continue;
             }
         };
@@ -118,7 +118,7 @@ fn list_width(file: &Opened, column: usize) -> Result<usize> {
     Ok(width.unwrap_or(1))
 }
 
-struct Column {
+struct ParquetColumn {
     place: usize,
     kind: Kind,
     /// The definition level of a value that is there.
@@ -128,7 +128,7 @@ struct Column {
 
 struct ParquetRows {
     file: Opened,
-    columns: Vec<Column>,
+    columns: Vec<ParquetColumn>,
     list: bool,
     shape: Shape,
     kind: String,

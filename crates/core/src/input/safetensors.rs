@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 
 use super::file::{Regular, failed};
 use super::json::Entries;
-use super::number::{Layout, Number};
+use super::number::{Number, NumberFormat};
 use super::source::which_key;
 use super::stream::Stream;
 use super::tensors::{Collector, Tensor, Tensors};
@@ -95,8 +95,8 @@ impl Opened {
 }
 
 /// The kind of number of a tensor.
-fn layout(name: &str, info: &TensorInfo) -> Result<Layout> {
-    Ok(Layout::little(match info.dtype {
+fn layout(name: &str, info: &TensorInfo) -> Result<NumberFormat> {
+    Ok(NumberFormat::little(match info.dtype {
         Dtype::BOOL => Number::Bool,
         Dtype::U8 => Number::U8,
         Dtype::I8 => Number::I8,

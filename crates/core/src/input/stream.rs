@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use super::file::failed;
-use super::number::Layout;
+use super::number::NumberFormat;
 use super::{RowReader, Shape};
 use crate::error::{InputError, Result};
 
@@ -14,7 +14,7 @@ const BLOCK: usize = 1 << 18;
 /// Rows out of a stream that stands at the first value.
 pub(super) struct Stream<R> {
     source: R,
-    layout: Layout,
+    layout: NumberFormat,
     shape: Shape,
     kind: String,
     path: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct Stream<R> {
 }
 
 impl<R: Read> Stream<R> {
-    pub fn new(source: R, layout: Layout, shape: Shape, kind: String, path: PathBuf, ends: bool) -> Stream<R> {
+    pub fn new(source: R, layout: NumberFormat, shape: Shape, kind: String, path: PathBuf, ends: bool) -> Stream<R> {
         Stream { source, layout, shape, kind, path, rows_left: shape.rows, ends, block: Vec::new() }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::archive::Archive;
 use super::file::Regular;
-use super::number::{Layout, Number};
+use super::number::{Number, NumberFormat};
 use super::pickle::{Id, Node, Tree};
 use super::source::which_key;
 use super::strided::View;
@@ -32,7 +32,7 @@ pub(super) fn is_pickle(name: &str) -> bool {
 
 /// Where a tensor's values are.
 #[derive(Debug)]
-struct Plan {
+struct ReadPlan {
     storage: String,
     number: Number,
     /// How many numbers the storage holds.
@@ -67,7 +67,7 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
     let plans = Walk::through(&Tree::read(&bytes)?)?;
 
     // Tensors that share a storage are copied out of it together, so that it is read once.
-    let mut by_storage: BTreeMap<&str, Vec<(&String, &Plan)>> = BTreeMap::new();
+    let mut by_storage: BTreeMap<&str, Vec<(&String, &ReadPlan)>> = BTreeMap::new();
     for (name, plan) in &plans {
         by_storage.entry(&plan.storage).or_default().push((name, plan));
     }
@@ -76,7 +76,7 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
         let entry = format!("{root}data/{storage}");
         let (bytes, _memory) = archive.bytes(&entry, budget)?;
         for (name, plan) in plans {
-            let layout = Layout { number: plan.number, big_endian };
+            let layout = NumberFormat { number: plan.number, big_endian };
             if plan.available.checked_mul(layout.size()) != Some(bytes.len()) {
                 return Err(InputError::new("a storage has not the size that the tensor says")
                     .expected(format!("{} numbers of {} bytes", plan.available, layout.size()))
@@ -134,12 +134,12 @@ fn big_endian(archive: &mut Archive, root: &str, budget: &Budget) -> Result<bool
 /// A walk through what a pickle says, collecting tensors under the names that lead to them.
 struct Walk<'a> {
     tree: &'a Tree<'a>,
-    plans: BTreeMap<String, Plan>,
+    plans: BTreeMap<String, ReadPlan>,
     visited: usize,
 }
 
 impl Walk<'_> {
-    fn through(tree: &Tree) -> Result<BTreeMap<String, Plan>> {
+    fn through(tree: &Tree) -> Result<BTreeMap<String, ReadPlan>> {
         let mut walk = Walk { tree, plans: BTreeMap::new(), visited: 0 };
         walk.visit(tree.root, "", 0)?;
         Ok(walk.plans)
@@ -195,7 +195,7 @@ impl Walk<'_> {
     }
 
     /// The arguments of `_rebuild_tensor_v2`: storage, offset, size, stride, and more that does not matter here.
-    fn plan(&self, arguments: Id) -> Option<Plan> {
+    fn plan(&self, arguments: Id) -> Option<ReadPlan> {
         let Node::Tuple(arguments) = self.tree.node(arguments) else { return None };
         let [storage, offset, size, stride, ..] = arguments[..] else { return None };
         let Node::Outside(storage) = self.tree.node(storage) else { return None };
@@ -220,7 +220,7 @@ impl Walk<'_> {
             _ => return None,
         };
         let view = View { offset: self.size(offset)?, dimensions: self.sizes(size)?, strides: self.sizes(stride)? };
-        Some(Plan { storage: key.to_string(), number, available: self.size(available)?, view })
+        Some(ReadPlan { storage: key.to_string(), number, available: self.size(available)?, view })
     }
 
     fn size(&self, id: Id) -> Option<usize> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::dataset::{Classes, DataSet, check_inside, each_line, numbered_names};
-use super::{Annotations, Label, Splits};
+use super::{Annotations, Label, Partition};
 use crate::context::Budget;
 use crate::error::{Error, InFile, InputError, Result};
 
@@ -28,7 +28,7 @@ pub fn read_cub(root: &Path, certainty: u8, budget: &Budget) -> Result<DataSet> 
     let mut notes = Vec::new();
     let labels =
         read_labels(root, attributes, images.len(), certainty, budget, &mut notes).in_file(&attributes_list)?;
-    let splits = Splits::new(
+    let splits = Partition::new(
         vec!["test".into(), "train".into()],
         split.into_iter().map(|is_training| Some(is_training as u32)).collect(),
     )?;

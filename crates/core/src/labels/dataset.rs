@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Component, Path};
 
 use super::read::cell;
-use super::{Annotations, PairSet, Splits};
+use super::{Annotations, PairSet, Partition};
 use crate::error::{Error, InFile, InputError, Result};
 use crate::input::open_regular;
 
@@ -19,7 +19,7 @@ pub struct DataSet {
     /// One class per image, where the data set has classes.
     pub classes: Option<Classes>,
     /// The parts that its authors made, where they did.
-    pub splits: Option<Splits>,
+    pub splits: Option<Partition>,
     /// Pairs of images that differ in one thing, where it consists of them.
     pub pairs: Option<PairSet>,
     /// What a reader must know: lines that were left out, cells that were filled in.

@@ -18,7 +18,7 @@ pub use coco::read_coco;
 pub use cub::read_cub;
 pub use dataset::{Classes, DataSet};
 pub use pairs::{Pair, PairSet};
-pub use splits::Splits;
+pub use splits::Partition;
 pub use syncoco::read_syncoco;
 pub use syncub::read_syncub;
 pub use words::{first_letter_prompts, read_words};

@@ -10,25 +10,25 @@ use etalon_kernel::random::{permutation, stream};
 
 /// Rows in named parts; a row may be in none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Splits {
+pub struct Partition {
     names: Vec<String>,
     of_row: Vec<Option<u32>>,
 }
 
-impl Splits {
+impl Partition {
     /// Parts by name, and the part of every row.
-    pub fn new(names: Vec<String>, of_row: Vec<Option<u32>>) -> Result<Splits> {
+    pub fn new(names: Vec<String>, of_row: Vec<Option<u32>>) -> Result<Partition> {
         if of_row.iter().flatten().any(|&part| part as usize >= names.len()) {
             return Err(Error::Bug(format!("a row is in a split beyond the {} named", names.len())));
         }
-        Ok(Splits { names, of_row })
+        Ok(Partition { names, of_row })
     }
 
     /// Random parts of the given shares. With `classes`, every part has its share of every class.
     ///
     /// Rows are shuffled within each class and then dealt out one by one, each to the part that is furthest behind its
     /// share, so sizes are exact to one row in all and to two rows within a class.
-    pub fn random(rows: usize, parts: &[(&str, f64)], classes: Option<&[u32]>, seed: u64) -> Result<Splits> {
+    pub fn random(rows: usize, parts: &[(&str, f64)], classes: Option<&[u32]>, seed: u64) -> Result<Partition> {
         let total: f64 = parts.iter().map(|(_, share)| share).sum();
         if parts.iter().any(|(_, share)| share.is_nan() || *share < 0.0) || !total.is_finite() || total <= 0.0 {
             let shares: Vec<String> = parts.iter().map(|(name, share)| format!("{name} {share}")).collect();
@@ -61,26 +61,26 @@ impl Splits {
                 of_row[members[place]] = Some(next as u32);
             }
         }
-        Ok(Splits { names: parts.iter().map(|(name, _)| name.to_string()).collect(), of_row })
+        Ok(Partition { names: parts.iter().map(|(name, _)| name.to_string()).collect(), of_row })
     }
 
     /// As many random folds of equal size: `fold_0`, `fold_1` and so on.
-    pub fn folds(rows: usize, folds: usize, classes: Option<&[u32]>, seed: u64) -> Result<Splits> {
+    pub fn folds(rows: usize, folds: usize, classes: Option<&[u32]>, seed: u64) -> Result<Partition> {
         let names: Vec<String> = (0..folds).map(|fold| format!("fold_{fold}")).collect();
         let parts: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 1.0)).collect();
-        Splits::random(rows, &parts, classes, seed)
+        Partition::random(rows, &parts, classes, seed)
     }
 
     /// Two random halves: `train` and `test`.
-    pub fn halves(rows: usize, classes: Option<&[u32]>, seed: u64) -> Result<Splits> {
-        Splits::random(rows, &[("train", 0.5), ("test", 0.5)], classes, seed)
+    pub fn halves(rows: usize, classes: Option<&[u32]>, seed: u64) -> Result<Partition> {
+        Partition::random(rows, &[("train", 0.5), ("test", 0.5)], classes, seed)
     }
 
     /// Reads a table with columns `sample` and `split`.
     ///
     /// With ids, every sample of the table must be one of them, and those that it lacks are in no split; without, its
-    /// rows are the rows of the data in order. Splits are numbered in the order of their first row.
-    pub fn from_table(table: &TextTable, ids: Option<&[String]>) -> Result<Splits> {
+    /// rows are the rows of the data in order. Parts are numbered in the order of their first row.
+    pub fn from_table(table: &TextTable, ids: Option<&[String]>) -> Result<Partition> {
         let (sample, split) = (column(table, "sample")?, column(table, "split")?);
         let row_of: Option<BTreeMap<&str, usize>> =
             ids.map(|ids| ids.iter().enumerate().map(|(row, id)| (id.as_str(), row)).collect());
@@ -113,10 +113,10 @@ impl Splits {
                 of_row[row] = Some(part as u32);
             }
         }
-        Ok(Splits { names, of_row })
+        Ok(Partition { names, of_row })
     }
 
-    /// The table that [`Splits::from_table`] reads back.
+    /// The table that [`Partition::from_table`] reads back.
     pub fn to_csv(&self, ids: &[String]) -> Result<String> {
         if ids.len() != self.of_row.len() {
             return Err(Error::Bug(format!("{} ids for {} rows of splits", ids.len(), self.of_row.len())));
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn folds_cover_every_row_once_and_are_level() {
         for (rows, folds) in [(0, 3), (1, 3), (10, 3), (1000, 7)] {
-            let splits = Splits::folds(rows, folds, None, 4).unwrap();
+            let splits = Partition::folds(rows, folds, None, 4).unwrap();
             let sizes: Vec<usize> = splits.names().iter().map(|name| splits.part(name).unwrap().len()).collect();
             assert_eq!(sizes.iter().sum::<usize>(), rows);
             assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
@@ -180,7 +180,7 @@ mod tests {
     fn classes_are_shared_out() {
         // 40 classes of 25 rows, 85 % : 15 % leaves 21.25 and 3.75 of each.
         let classes: Vec<u32> = (0..1000).map(|row| row % 40).collect();
-        let splits = Splits::random(1000, &[("train", 0.85), ("val", 0.15)], Some(&classes), 1).unwrap();
+        let splits = Partition::random(1000, &[("train", 0.85), ("val", 0.15)], Some(&classes), 1).unwrap();
         let train = splits.part("train").unwrap();
         assert_eq!(train.len(), 850);
         for class in 0..40 {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_seed_decides() {
-        let halves = |seed| Splits::halves(100, None, seed).unwrap();
+        let halves = |seed| Partition::halves(100, None, seed).unwrap();
         assert_eq!(halves(1), halves(1));
         assert_ne!(halves(1), halves(2));
         assert_eq!(halves(1).part("train").unwrap().len(), 50);
@@ -199,23 +199,25 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        assert!(Splits::folds(3, 0, None, 0).is_err());
-        assert!(Splits::random(3, &[("a", -1.0), ("b", 2.0)], None, 0).is_err());
-        assert!(Splits::random(3, &[("a", f64::NAN)], None, 0).is_err());
-        assert!(Splits::halves(3, Some(&[0, 1]), 0).is_err());
-        assert!(Splits::halves(3, None, 0).unwrap().part("valid").unwrap_err().to_string().contains("train, test"));
+        assert!(Partition::folds(3, 0, None, 0).is_err());
+        assert!(Partition::random(3, &[("a", -1.0), ("b", 2.0)], None, 0).is_err());
+        assert!(Partition::random(3, &[("a", f64::NAN)], None, 0).is_err());
+        assert!(Partition::halves(3, Some(&[0, 1]), 0).is_err());
+        assert!(Partition::halves(3, None, 0).unwrap().part("valid").unwrap_err().to_string().contains("train, test"));
     }
 
     #[test]
     fn tables_come_and_go() {
         let ids: Vec<String> = ["a", "b", "c"].map(String::from).to_vec();
-        let splits = Splits::from_table(&table(&[("c", "test"), ("a", "train")]), Some(&ids)).unwrap();
+        let splits = Partition::from_table(&table(&[("c", "test"), ("a", "train")]), Some(&ids)).unwrap();
         assert_eq!(splits.name_of(0), Some("train"));
         assert_eq!(splits.name_of(1), None);
         assert_eq!(splits.part("test").unwrap(), [2]);
         assert_eq!(splits.to_csv(&ids).unwrap(), "sample,split\na,train\nb,\nc,test\n");
-        assert!(Splits::from_table(&table(&[("d", "test")]), Some(&ids)).unwrap_err().to_string().contains("`d`"));
-        assert!(Splits::from_table(&table(&[("a", "x"), ("a", "y")]), None).unwrap_err().to_string().contains("twice"));
-        assert_eq!(Splits::from_table(&table(&[("p", "x"), ("q", "y")]), None).unwrap().part("y").unwrap(), [1]);
+        assert!(Partition::from_table(&table(&[("d", "test")]), Some(&ids)).unwrap_err().to_string().contains("`d`"));
+        assert!(
+            Partition::from_table(&table(&[("a", "x"), ("a", "y")]), None).unwrap_err().to_string().contains("twice")
+        );
+        assert_eq!(Partition::from_table(&table(&[("p", "x"), ("q", "y")]), None).unwrap().part("y").unwrap(), [1]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::results::Profile;
 use crate::run::{AnyRole, Inputs};
 
@@ -119,7 +119,7 @@ impl Param {
     pub fn parse(&self, text: &str) -> Result<Value> {
         let one = |part: &str| {
             self.kind.parse(part.trim()).ok_or_else(|| {
-                InputError::new(format!("`--{}` has a value it cannot take", self.name.replace('_', "-")))
+                InputError::new(format!("invalid value for {}", Key(self.name)))
                     .expected(self.kind.describe())
                     .found(format!("`{}`", part.trim()))
                     .advice(self.doc)

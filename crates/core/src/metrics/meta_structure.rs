@@ -14,7 +14,7 @@ use crate::results::{Interval, Scores, Table, percentile_interval};
 use crate::run::leaves::BATCH_ROWS;
 use crate::run::{DIRECTIONS, Job, Work};
 use crate::sae::arch;
-use crate::sae::train::{Preset, Settings, Trainer};
+use crate::sae::train::{Preset, Trainer, TrainingSettings};
 use crate::sae::{Dictionary, encode_store};
 use crate::store::ActivationStore;
 
@@ -112,7 +112,7 @@ impl Metric for MetaStructure {
         let found = work.once("dictionaries of directions", || {
             let _memory = job.budget().reserve(bytes, what.clone())?;
             let (rows, kept) = unit_rows(&store.tile(0..store.rows())?.values, width);
-            Ok(Found { explained: explain(rows, width, job)?, kept })
+            Ok(MetaResult { explained: explain(rows, width, job)?, kept })
         })?;
         let null = match &found.explained {
             None => None,
@@ -131,14 +131,14 @@ impl Metric for MetaStructure {
 
 /// What one training gives.
 #[derive(Serialize, Deserialize)]
-struct Found {
+struct MetaResult {
     /// The directions that have a length.
     kept: Vec<usize>,
     /// Nothing where no two of them differ.
     explained: Option<Explained>,
 }
 
-impl Found {
+impl MetaResult {
     fn scores(&self, directions: usize, null: Option<f64>, interval: Option<Interval>) -> Scores {
         let (kept, explained) = (self.kept.len(), self.explained.as_ref());
         let mut scores = Scores::default();
@@ -196,7 +196,7 @@ fn explain(rows: Vec<f32>, width: usize, job: &Job<'_>) -> Result<Option<Explain
     }
     let latents = ((job.number("ratio")? * count as f64).ceil() as usize).max(1);
     let batch = job.whole("meta_batch")?.min(count);
-    let settings = Settings {
+    let settings = TrainingSettings {
         k: job.whole("k_meta")?.min(latents),
         steps: job.whole("meta_steps")? as u64,
         batch,

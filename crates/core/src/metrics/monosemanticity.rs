@@ -70,9 +70,9 @@ impl Metric for Monosemanticity {
 }
 
 /// The scores of all latents, `step` of them at a time.
-fn found(job: &Job<'_>, work: &mut Work<'_>, step: usize) -> Result<Found> {
+fn found(job: &Job<'_>, work: &mut Work<'_>, step: usize) -> Result<LatentScore> {
     let (latents, width) = (job.get(&CODES)?.latents(), job.get(&EMBEDDINGS)?.width());
-    let mut found = Found::default();
+    let mut found = LatentScore::default();
     for first in (0..latents.max(1)).step_by(step.max(1)) {
         let range = first..(first + step.max(1)).min(latents);
         let empty = || Sums::new(range.len(), width);
@@ -86,7 +86,7 @@ fn found(job: &Job<'_>, work: &mut Work<'_>, step: usize) -> Result<Found> {
 
 /// What is known of the latents so far.
 #[derive(Default)]
-struct Found {
+struct LatentScore {
     scores: Vec<Option<f64>>,
     fired: Vec<usize>,
     blank: usize,
@@ -207,7 +207,7 @@ impl LatentSums<'_> {
     }
 }
 
-impl Found {
+impl LatentScore {
     fn scores(self, seed: u64) -> Scores {
         let defined: Vec<f64> = self.scores.iter().copied().flatten().collect();
         let mut scores = Scores::default();

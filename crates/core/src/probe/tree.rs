@@ -334,7 +334,7 @@ impl Search {
 
 /// The entries of one latent in a node: where its ranks lie, and how many of them are no holes.
 #[derive(Clone, Copy, Debug)]
-struct Column {
+struct TreeColumn {
     column: u32,
     start: u32,
     end: u32,
@@ -342,7 +342,7 @@ struct Column {
     negatives: u32,
 }
 
-impl Column {
+impl TreeColumn {
     fn classes(&self) -> Classes {
         Classes { positives: self.positives as usize, negatives: self.negatives as usize }
     }
@@ -354,7 +354,7 @@ struct Block {
     id: u32,
     classes: Classes,
     places: Vec<u32>,
-    columns: Vec<Column>,
+    columns: Vec<TreeColumn>,
     /// Ascending; those whose place belongs to another block are holes.
     ranks: Vec<u32>,
     /// How many ranks are no holes.
@@ -386,12 +386,12 @@ impl Growth<'_> {
 
     /// A block without holes.
     fn block(&self, id: u32, classes: Classes, places: Vec<u32>, ranks: Vec<u32>) -> Block {
-        let mut columns: Vec<Column> = Vec::new();
+        let mut columns: Vec<TreeColumn> = Vec::new();
         for (end, &rank) in ranks.iter().enumerate() {
             let entry = &self.sample.entries[rank as usize];
             if columns.last().is_none_or(|last| last.column != entry.column) {
                 let start = end as u32;
-                columns.push(Column { column: entry.column, start, end: start, positives: 0, negatives: 0 });
+                columns.push(TreeColumn { column: entry.column, start, end: start, positives: 0, negatives: 0 });
             }
             if let Some(column) = columns.last_mut() {
                 column.end = end as u32 + 1;
@@ -402,14 +402,14 @@ impl Growth<'_> {
         Block { id, classes, places, columns, live: ranks.len(), ranks }
     }
 
-    fn entries<'b>(&'b self, block: &'b Block, column: &Column) -> impl Iterator<Item = &'b Entry> {
+    fn entries<'b>(&'b self, block: &'b Block, column: &TreeColumn) -> impl Iterator<Item = &'b Entry> {
         block.ranks[column.start as usize..column.end as usize]
             .iter()
             .map(|&rank| &self.sample.entries[rank as usize])
             .filter(|entry| self.owner[entry.place as usize] == block.id)
     }
 
-    fn scan(&self, search: &mut Search, block: &Block, column: &Column) {
+    fn scan(&self, search: &mut Search, block: &Block, column: &TreeColumn) {
         let latent = self.sample.latents[column.column as usize];
         search.scan(latent, block.classes.less(column.classes()), self.entries(block, column));
     }
@@ -418,7 +418,7 @@ impl Growth<'_> {
         let mut search = Search::new(block.classes, true);
         // The latent whose firing goes most with the class sets the bar from which the search begins.
         let [all_positives, all_negatives] = [block.classes.positives, block.classes.negatives].map(|n| n as i64);
-        let apart = |column: &Column| {
+        let apart = |column: &TreeColumn| {
             (i64::from(column.positives) * all_negatives - i64::from(column.negatives) * all_positives).abs()
         };
         if let Some(likely) = block.columns.iter().max_by_key(|column| apart(column)) {

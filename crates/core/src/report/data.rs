@@ -40,7 +40,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::results::{About, Profile, Recipe, ResultFile, Scores};
+    use crate::results::{Metadata, Profile, Recipe, ResultFile, Scores};
 
     #[test]
     fn every_data_set_stands_apart_and_has_its_own_page() {
@@ -54,7 +54,7 @@ mod tests {
                 inputs: BTreeMap::new(),
             };
             let result = ResultFile { etalon: "0".into(), recipe, scores: Scores::default(), seconds: 0.0 };
-            Stored::new(result, About::from([("data".into(), json!(data))])).unwrap()
+            Stored::new(result, Metadata::from([("data".into(), json!(data))])).unwrap()
         };
         let parts = by_data(&[stored("b"), stored("a!"), stored("b"), stored("a?")]);
         let names: Vec<(&str, usize)> = parts.iter().map(|part| (part.name.as_str(), part.results.len())).collect();

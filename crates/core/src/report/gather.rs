@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::figure::Stroke;
 use super::words::{natural, plain, slug, tidy};
 use crate::metrics::{self, Better, Card, METRICS};
-use crate::results::{About, Aggregate, Comparison, Headline, Stored, current, measure_key, set_key, unnamed};
+use crate::results::{Aggregate, Comparison, Headline, Metadata, Stored, current, measure_key, set_key, unnamed};
 
 /// All results of a report, in the order in which people read them.
 pub struct Gathered<'a> {
@@ -188,7 +188,7 @@ fn rank(name: &str) -> usize {
     }
 }
 
-fn text_of(about: &About, name: &str) -> Option<String> {
+fn text_of(about: &Metadata, name: &str) -> Option<String> {
     let value = about.get(name).filter(|value| !value.is_null())?;
     Some(tidy(&value.as_str().map_or_else(|| value.to_string(), str::to_string))).filter(|text| !text.trim().is_empty())
 }

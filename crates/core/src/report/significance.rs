@@ -70,7 +70,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::results::{About, Profile, Recipe, ResultFile, Scores, Stored};
+    use crate::results::{Metadata, Profile, Recipe, ResultFile, Scores, Stored};
 
     /// Values with half of their intervals, on units that are not known.
     fn column(cells: &[Option<(f64, f64)>]) -> Comparison {
@@ -86,7 +86,7 @@ mod tests {
                 inputs: BTreeMap::new(),
             };
             let result = ResultFile { etalon: "0".into(), recipe, scores, seconds: 0.0 };
-            Stored::new(result, About::new()).unwrap()
+            Stored::new(result, Metadata::new()).unwrap()
         };
         let results: Vec<Vec<Stored>> = cells.iter().map(|cell| cell.map(stored).into_iter().collect()).collect();
         let runs: Vec<Vec<&Stored>> = results.iter().map(|runs| runs.iter().collect()).collect();

@@ -34,7 +34,7 @@ fn one_table(results: &[Stored]) -> String {
         }
     }
     let room = WIDTH - first.iter().map(|column| 2 + column_width(column)).sum::<usize>();
-    let mut tables: Vec<Vec<Column>> = Vec::new();
+    let mut tables: Vec<Vec<TextColumn>> = Vec::new();
     let mut used = usize::MAX;
     let mut marks = (false, false);
     for measure in (0..gathered.measures.len()).filter(|&measure| !gathered.measures[measure].keys.is_empty()) {
@@ -79,9 +79,9 @@ fn one_table(results: &[Stored]) -> String {
 }
 
 /// A heading, its cells, and whether they are numbers.
-type Column = (String, Vec<String>, bool);
+type TextColumn = (String, Vec<String>, bool);
 
-fn measure_column(gathered: &Gathered<'_>, measure: usize, marks: &mut (bool, bool)) -> Column {
+fn measure_column(gathered: &Gathered<'_>, measure: usize, marks: &mut (bool, bool)) -> TextColumn {
     let about = &gathered.measures[measure];
     let cells: Vec<Option<Aggregate>> = (0..gathered.sets.len()).map(|set| gathered.main(measure, set)).collect();
     let better = about.keys.first().map_or(Better::Neither, |key| about.better(key));
@@ -106,16 +106,16 @@ fn measure_column(gathered: &Gathered<'_>, measure: usize, marks: &mut (bool, bo
     (shorten(&about.title, 40), cells.iter().zip(&significances).map(text).collect(), true)
 }
 
-fn column_width((title, cells, _): &Column) -> usize {
+fn column_width((title, cells, _): &TextColumn) -> usize {
     cells.iter().chain([title]).map(|text| width(text)).max().unwrap_or(0)
 }
 
-fn block(columns: &[&Column], rows: usize) -> String {
-    let pad = |text: &str, column: &Column| {
+fn block(columns: &[&TextColumn], rows: usize) -> String {
+    let pad = |text: &str, column: &TextColumn| {
         let blanks = " ".repeat(column_width(column).saturating_sub(width(text)));
         if column.2 { format!("{blanks}{text}") } else { format!("{text}{blanks}") }
     };
-    let line = |cell: &dyn Fn(&Column) -> String| {
+    let line = |cell: &dyn Fn(&TextColumn) -> String| {
         let cells: Vec<String> = columns.iter().map(|column| cell(column)).collect();
         format!("{}\n", cells.join("  ").trim_end())
     };

@@ -6,13 +6,13 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::results::{About, Cells, Interval, Profile, Recipe, ResultFile, Scores, Table};
+use crate::results::{Cells, Interval, Metadata, Profile, Recipe, ResultFile, Scores, Table};
 use etalon_kernel::random::{stream, unit};
 
 /// A result of one metric on one input set.
 pub fn stored(metric: &str, seed: u64, params: Value, about: Value, scores: Scores) -> Stored {
     let map = |value: Value| value.as_object().unwrap().clone().into_iter().collect::<BTreeMap<String, Value>>();
-    let about: About = map(about);
+    let about: Metadata = map(about);
     let recipe = Recipe {
         metric: metric.into(),
         version: 1,

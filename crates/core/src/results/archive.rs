@@ -28,7 +28,7 @@ use crate::error::{Error, InputError, Result};
 use crate::store::disk;
 
 /// What people call the inputs: `inputs` (a name), `group`, `latents`, `l0` and whatever else tells them apart.
-pub type About = BTreeMap<String, Value>;
+pub type Metadata = BTreeMap<String, Value>;
 
 /// The line that the check ends before. No JSON string holds a line break, so it can begin only a top-level field.
 const SECONDS: &str = "\n  \"seconds\": ";
@@ -41,7 +41,7 @@ pub struct Stored {
     /// The result.
     pub result: ResultFile,
     /// What people call its inputs.
-    pub about: About,
+    pub about: Metadata,
     /// When its file was written, or last kept by a run; `None` for a result that is not on disk.
     pub written: Option<SystemTime>,
 }
@@ -63,12 +63,12 @@ pub struct Archive {
 
 impl Stored {
     /// A result that need not be on disk.
-    pub fn new(result: ResultFile, about: About) -> Result<Stored> {
+    pub fn new(result: ResultFile, about: Metadata) -> Result<Stored> {
         Ok(Stored { id: Stored::id_of(&result.recipe, &about)?, result, about, written: None })
     }
 
     /// The id that a result of this recipe will have under this name.
-    pub fn id_of(recipe: &Recipe, about: &About) -> Result<String> {
+    pub fn id_of(recipe: &Recipe, about: &Metadata) -> Result<String> {
         // Dictionaries of several sizes may share a name, and a recipe that looks at none of them.
         let name = |key: &str| about.get(key).map(Value::to_string).unwrap_or_default();
         let mark = crc32c::crc32c(["inputs", "data", "latents", "k"].map(name).join("\n").as_bytes());
@@ -104,9 +104,9 @@ impl Stored {
         let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
         let result = ResultFile::from_json(&value).map_err(|error| one_line(&error))?;
         result.scores.check().map_err(|error| one_line(&error))?;
-        let about: About = match value.get("about") {
+        let about: Metadata = match value.get("about") {
             Some(about) => serde_json::from_value(about.clone()).map_err(|error| format!("field `about`: {error}"))?,
-            None => About::new(),
+            None => Metadata::new(),
         };
         let stored = Stored::new(result, about).map_err(|error| one_line(&error))?;
         if stored.id == id { Ok(stored) } else { Err("the name of the file is not that of its recipe".into()) }
@@ -170,7 +170,7 @@ impl Archive {
 
     /// Keeps a result and gives its id. What is already there stays; a damaged file is replaced, news about the inputs
     /// are taken over, and different scores for one recipe are refused.
-    pub fn put(&self, result: &ResultFile, about: &About) -> Result<String> {
+    pub fn put(&self, result: &ResultFile, about: &Metadata) -> Result<String> {
         result.scores.check()?;
         let new = Stored::new(result.clone(), about.clone())?;
         if let Some(old) = self.get(&new.id)? {
@@ -283,7 +283,7 @@ mod tests {
     use crate::results::{Interval, Profile, Recipe, Scores, Table};
     use serde_json::json;
 
-    fn example(seed: u64) -> (ResultFile, About) {
+    fn example(seed: u64) -> (ResultFile, Metadata) {
         let mut scores = Scores::default();
         scores.headline("match_score", Some(0.1 + 0.2), Some(Interval { low: 0.25, high: 0.4 }), 24);
         scores.note("a note with a line\nbreak and \"seconds\": 3,");
@@ -298,7 +298,7 @@ mod tests {
             params: BTreeMap::from([("beta".into(), json!(0.5))]),
             inputs: BTreeMap::from([("codes".into(), "blake3:00".into())]),
         };
-        let about = About::from([("inputs".into(), json!("trained")), ("latents".into(), json!(512))]);
+        let about = Metadata::from([("inputs".into(), json!("trained")), ("latents".into(), json!(512))]);
         (ResultFile { etalon: "0.1.0".into(), recipe, scores, seconds: 0.25 }, about)
     }
 

@@ -76,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::results::{About, Profile, Recipe, ResultFile, Scores};
+    use crate::results::{Metadata, Profile, Recipe, ResultFile, Scores};
 
     fn stored(metric: &str, seed: u64, labels: &str, second: Option<u64>) -> Stored {
         let inputs = [("codes", "blake3:c"), ("labels", labels)];
@@ -89,7 +89,7 @@ mod tests {
             inputs: inputs.map(|(role, id)| (role.into(), id.into())).into(),
         };
         let result = ResultFile { etalon: "0".into(), recipe, scores: Scores::default(), seconds: 0.0 };
-        let mut stored = Stored::new(result, About::from([("inputs".into(), json!("mine"))])).unwrap();
+        let mut stored = Stored::new(result, Metadata::from([("inputs".into(), json!("mine"))])).unwrap();
         stored.written = second.map(|second| SystemTime::UNIX_EPOCH + Duration::from_secs(second));
         stored
     }

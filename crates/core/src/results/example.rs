@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{About, Interval, Profile, Recipe, ResultFile, Scores, Stored, Table};
+use super::{Interval, Metadata, Profile, Recipe, ResultFile, Scores, Stored, Table};
 
 /// A result with one headline number, `score`.
 pub struct Example<'a> {
@@ -53,5 +53,5 @@ pub fn run(example: Example<'_>) -> Stored {
         inputs: inputs.map(|(role, id)| (role.into(), format!("blake3:{id}"))).into(),
     };
     let result = ResultFile { etalon: "0".into(), recipe, scores, seconds: 0.0 };
-    Stored::new(result, About::from([("inputs".into(), json!(example.name))])).unwrap()
+    Stored::new(result, Metadata::from([("inputs".into(), json!(example.name))])).unwrap()
 }

@@ -15,7 +15,7 @@ mod scores;
 mod units;
 
 pub use aggregate::Aggregate;
-pub use archive::{About, Archive, Damaged, Stored};
+pub use archive::{Archive, Damaged, Metadata, Stored};
 pub use bootstrap::{Interval, RESAMPLES, bootstrap_mean, percentile_interval};
 pub use comparison::{Comparison, Difference};
 pub use current::{CurrentResults, current, measure_key, set_key, unnamed};

@@ -12,7 +12,7 @@ use super::inputs::Over;
 use super::role::Axis;
 
 /// Rows that passes visit, as a key.
-type Rows = (Axis, String);
+type RowSet = (Axis, String);
 
 /// Brings members together.
 #[derive(Default)]
@@ -28,7 +28,7 @@ struct State {
     /// The member that runs between passes.
     running: Option<usize>,
     /// Members that wait at a pass.
-    waiting: BTreeMap<usize, Rows>,
+    waiting: BTreeMap<usize, RowSet>,
     /// The scan under way.
     scan: Option<Scan>,
 }

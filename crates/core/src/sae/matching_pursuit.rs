@@ -6,7 +6,7 @@ use crate::codes::CodesBuilder;
 use crate::error::Result;
 use etalon_kernel::matching_pursuit::sum_choices;
 use etalon_kernel::packed::{Panels, TILE_ROWS};
-use etalon_kernel::vector::Rows;
+use etalon_kernel::vector::RowView;
 
 /// Rows that pass through all panels together.
 pub(super) const GROUP: usize = 8 * TILE_ROWS;
@@ -29,7 +29,7 @@ pub(super) fn encode(
         for (row, into) in input.chunks_exact_mut(width).take(rows).enumerate() {
             prepare(first + row, into);
         }
-        pursuit.run(encoder.columns(), encoder, Rows::new(decoder, width), &mut input, &mut choices[..rows]);
+        pursuit.run(encoder.columns(), encoder, RowView::new(decoder, width), &mut input, &mut choices[..rows]);
         for row in &mut choices[..rows] {
             sum_choices(row);
             latents.clear();

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::preset::Preset;
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, InputError, Key, Result};
 
 /// A parameter of type `T`.
 pub struct Param<T: 'static> {
@@ -148,7 +148,7 @@ impl<T: ParamValue> AnyParam for Param<T> {
     fn parse(&self, text: &str) -> Result<Value> {
         let name = self.card.option.unwrap_or(self.card.name);
         T::parse(text.trim()).map(|value| json!(value)).ok_or_else(|| {
-            InputError::new(format!("`--{name}` has a value it cannot take"))
+            InputError::new(format!("invalid value for {}", Key(name)))
                 .expected(T::describe())
                 .found(format!("`{text}`"))
                 .advice(self.card.doc)
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(PAIR.parse("2, 0.25").unwrap(), json!([2.0, 0.25]));
         assert_eq!(PAIR.default_text(Preset::Etalon), "1,0.5");
         let error = PAIR.parse("2").unwrap_err().to_string();
-        assert!(error.contains("--both-ends") && error.contains("two numbers") && error.contains("`2`"), "{error}");
+        assert!(error.contains("`both-ends`") && error.contains("two numbers") && error.contains("`2`"), "{error}");
         assert!(COUNT.parse("-1").is_err() && COUNT.parse("x").is_err());
         assert_eq!(COUNT.parse("12").unwrap(), json!(12));
     }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, InputError, Key, Result};
 use crate::input::Sample;
 
 /// Lines and columns of patches, such as 14x14.
@@ -48,7 +48,7 @@ impl Arrangement {
                     wrong("a sample has too few tokens for the grid")
                         .expected(format!("at least {lines} × {columns} = {} tokens", lines * columns))
                         .found(format!("{tokens} tokens"))
-                        .advice("--grid is for images that all have as many patches")
+                        .advice(format!("{} is for images that all have as many patches", Key("grid")))
                 })?;
                 let columns = (lines != columns).then_some(columns as u32);
                 return Ok(Some(Arrangement::Patches { first, columns }));

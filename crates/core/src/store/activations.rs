@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::backing::{Backing, PlainFile, check_finite};
-use super::layout::{Layout, content_id};
+use super::layout::{StoreManifest, content_id};
 use super::map::{Map, Residency};
 use super::shard::{Content, Shard};
-use super::splits::{self, Splits};
+use super::splits::{self, SplitRanges};
 use crate::context::Reserved;
 use crate::error::{Error, InputError, Result};
 use crate::input::{RowReader, Shape};
@@ -23,7 +23,7 @@ pub struct ActivationStore {
     /// Which rows of the backing these are; more than one piece only in a split.
     pieces: Vec<Piece>,
     samples: Samples,
-    splits: Splits,
+    splits: SplitRanges,
     /// Rows of the source that are not here because they were not finite.
     dropped: Vec<usize>,
     id: OnceLock<String>,
@@ -76,7 +76,7 @@ impl ActivationStore {
             rows,
             pieces: vec![Piece { first: 0, rows: 0..rows }],
             samples: Samples::None,
-            splits: Splits::new(),
+            splits: SplitRanges::new(),
             dropped: Vec::new(),
             id: OnceLock::new(),
         }
@@ -151,7 +151,7 @@ impl ActivationStore {
     /// A directory that [`super::import`] wrote. Lengths, checksums of checksums and sample ids are checked now, rows
     /// when they are first read.
     pub fn open(directory: &Path) -> Result<ActivationStore> {
-        let layout = Layout::read(directory)?;
+        let layout = StoreManifest::read(directory)?;
         let mut shards = Vec::with_capacity(layout.shards.len());
         let mut first = 0;
         for shard in &layout.shards {
@@ -184,7 +184,7 @@ impl ActivationStore {
     }
 
     /// Names parts of the rows.
-    pub fn with_splits(mut self, splits: Splits) -> Result<ActivationStore> {
+    pub fn with_splits(mut self, splits: SplitRanges) -> Result<ActivationStore> {
         splits::check(&splits, self.rows)?;
         self.splits = splits;
         Ok(self)
@@ -211,7 +211,7 @@ impl ActivationStore {
     }
 
     /// The named parts of the rows.
-    pub fn splits(&self) -> &Splits {
+    pub fn splits(&self) -> &SplitRanges {
         &self.splits
     }
 
@@ -233,7 +233,7 @@ impl ActivationStore {
             rows,
             pieces,
             samples: self.samples().map(pick).map_or(Samples::None, Samples::Memory),
-            splits: Splits::new(),
+            splits: SplitRanges::new(),
             dropped: Vec::new(),
             id: OnceLock::new(),
         })
@@ -331,7 +331,7 @@ mod tests {
     fn a_split_renumbers_rows_and_samples() {
         let values: Vec<f32> = (0..12).map(|value| value as f32).collect();
         let store = ActivationStore::from_rows(values, 2).unwrap();
-        let splits: Splits = [("odd".into(), vec![1..2, 3..4, 5..6]), ("none".into(), vec![])].into();
+        let splits: SplitRanges = [("odd".into(), vec![1..2, 3..4, 5..6]), ("none".into(), vec![])].into();
         let store = store.with_samples(vec![0, 0, 1, 1, 2, 2]).unwrap().with_splits(splits).unwrap();
         let odd = store.select_split("odd").unwrap();
         assert_eq!((odd.rows(), odd.samples()), (3, Some(&[0u32, 1, 2][..])));

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::map::{Map, Residency, floats};
 use super::shard::{Seen, Shard};
 use crate::context::Reservation;
-use crate::error::{Error, InFile, InputError, Result};
+use crate::error::{Error, InFile, InputError, Key, Result};
 
 /// The rows themselves.
 #[derive(Debug)]
@@ -122,6 +122,6 @@ pub fn check_finite(values: &[f32], first_row: usize, width: usize) -> Result<()
         .expected("finite numbers")
         .found(format!("{}; {bad} such values in rows {first_row} to {last_row}", values[place]))
         .at(format!("row {}, column {}", first_row + place / width, place % width))
-        .advice("look for an overflow where they were made, or import them with `--nan drop-rows`")
+        .advice(format!("look for an overflow where they were made, or import them with {} drop-rows", Key("nan")))
         .into())
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::ActivationStore;
 use super::backing::check_finite;
-use super::layout::{FORMAT, Layout, RowShard, SAMPLES, content_id, is_ours, shard_name};
+use super::layout::{FORMAT, RowShard, SAMPLES, StoreManifest, content_id, is_ours, shard_name};
 use super::output::Output;
 use super::seal::BLOCK_BYTES;
 use super::shard::{ShardWriter, differs};
-use super::splits::{self, Boundaries, Splits};
+use super::splits::{self, Boundaries, SplitRanges};
 use crate::context::{Context, Monitor};
 use crate::error::{Error, InputError, Result};
 use crate::input::{Finite, RowReader, Shape};
@@ -23,7 +23,7 @@ pub struct ImportOptions {
     /// The sample of each row of the source.
     pub samples: Option<Vec<u32>>,
     /// Named parts of the rows of the source.
-    pub splits: Splits,
+    pub splits: SplitRanges,
 }
 
 const SHARD_BYTES: usize = 256_000_000;
@@ -52,7 +52,7 @@ pub fn import(
         check_likely_the_same(out, shape, options)?;
     }
     context.start("importing activations", shape.rows as u64, "rows");
-    let mut rows = Rows::new(&output, shape, options, row_bytes);
+    let mut rows = ShardRows::new(&output, shape, options, row_bytes);
     let copied = copy(reader, &mut buffer, &mut rows, context);
     context.finish();
     copied?;
@@ -91,7 +91,7 @@ fn check_shape(shape: Shape, options: &ImportOptions) -> Result<usize> {
 
 /// Spares reading a large source when already its shape is not that of the finished store.
 fn check_likely_the_same(out: &Path, shape: Shape, options: &ImportOptions) -> Result<()> {
-    let there = Layout::read(out)?;
+    let there = StoreManifest::read(out)?;
     let rows = there.rows.saturating_add(there.dropped_rows);
     if (rows, there.width) == (shape.rows, shape.width)
         && (there.dropped_rows == 0 || options.finite == Finite::DropRows)
@@ -103,7 +103,7 @@ fn check_likely_the_same(out: &Path, shape: Shape, options: &ImportOptions) -> R
         .into())
 }
 
-fn copy(reader: &mut dyn RowReader, buffer: &mut [f32], rows: &mut Rows<'_>, context: &Context) -> Result<()> {
+fn copy(reader: &mut dyn RowReader, buffer: &mut [f32], rows: &mut ShardRows<'_>, context: &Context) -> Result<()> {
     loop {
         context.check()?;
         let read = reader.read(buffer)?;
@@ -127,7 +127,7 @@ fn copy(reader: &mut dyn RowReader, buffer: &mut [f32], rows: &mut Rows<'_>, con
 }
 
 /// Rows on their way into shards.
-struct Rows<'a> {
+struct ShardRows<'a> {
     output: &'a Output,
     shape: Shape,
     options: &'a ImportOptions,
@@ -143,9 +143,9 @@ struct Rows<'a> {
     values: blake3::Hasher,
 }
 
-impl<'a> Rows<'a> {
-    fn new(output: &'a Output, shape: Shape, options: &'a ImportOptions, row_bytes: usize) -> Rows<'a> {
-        Rows {
+impl<'a> ShardRows<'a> {
+    fn new(output: &'a Output, shape: Shape, options: &'a ImportOptions, row_bytes: usize) -> ShardRows<'a> {
+        ShardRows {
             output,
             shape,
             options,
@@ -242,14 +242,14 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn finish(mut self, source: &str) -> Result<Layout> {
+    fn finish(mut self, source: &str) -> Result<StoreManifest> {
         self.finish_shard()?;
         if self.shape.rows == 0 {
             self.write_samples(self.sample_ids(0..0))?;
             self.boundaries.pass(0, 0);
         }
         let (samples, hash) = self.samples.map(ShardWriter::finish).transpose()?.unzip();
-        Ok(Layout {
+        Ok(StoreManifest {
             rows: self.kept,
             width: self.shape.width,
             id: content_id(self.kept, self.shape.width, hash, self.values.finalize()),

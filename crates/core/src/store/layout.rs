@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{self, Format, StoredFile};
-use super::splits::{self, Splits};
+use super::splits::{self, SplitRanges};
 use crate::error::{InFile, InputError, Result};
 
 /// Stored activations.
@@ -17,7 +17,7 @@ pub const SAMPLES: &str = "samples.u32";
 /// What the manifest says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Layout {
+pub struct StoreManifest {
     /// How many rows there are.
     pub rows: usize,
     /// Values per row.
@@ -35,7 +35,7 @@ pub struct Layout {
     /// The sample of each row, if rows are not samples.
     pub samples: Option<StoredFile>,
     /// Named parts of the rows.
-    pub splits: Splits,
+    pub splits: SplitRanges,
 }
 
 /// A file of consecutive rows.
@@ -60,10 +60,10 @@ pub fn is_ours(name: &str) -> bool {
     name == SAMPLES || name == "samples.crc" || shard.is_some_and(number)
 }
 
-impl Layout {
+impl StoreManifest {
     /// Reads a manifest and makes sure that its numbers fit together; no number in it is trusted before that.
-    pub fn read(directory: &Path) -> Result<Layout> {
-        let layout: Layout = manifest::read_as(directory, FORMAT)?;
+    pub fn read(directory: &Path) -> Result<StoreManifest> {
+        let layout: StoreManifest = manifest::read_as(directory, FORMAT)?;
         layout.check().in_file(&directory.join(manifest::NAME))?;
         Ok(layout)
     }

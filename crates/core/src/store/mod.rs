@@ -28,5 +28,5 @@ pub use lock::Lock;
 pub use manifest::Format;
 pub use npy::{NpyWriter, write_npy};
 pub(crate) use seal::BLOCK_BYTES;
-pub use splits::Splits;
+pub use splits::SplitRanges;
 pub use verify::{KINDS, Kind, Verified, verify, verify_among};

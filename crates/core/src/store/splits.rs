@@ -6,10 +6,10 @@ use std::ops::Range;
 use crate::error::{InputError, Result};
 
 /// The row ranges of every split, ascending and apart. Different splits may share rows.
-pub type Splits = BTreeMap<String, Vec<Range<usize>>>;
+pub type SplitRanges = BTreeMap<String, Vec<Range<usize>>>;
 
 /// Refuses ranges that overlap, run backwards or leave the rows.
-pub fn check(splits: &Splits, rows: usize) -> Result<()> {
+pub fn check(splits: &SplitRanges, rows: usize) -> Result<()> {
     for (name, ranges) in splits {
         let mut last = 0;
         for range in ranges {
@@ -26,7 +26,7 @@ pub fn check(splits: &Splits, rows: usize) -> Result<()> {
 }
 
 /// The ranges of a split.
-pub fn find<'a>(splits: &'a Splits, name: &str) -> Result<&'a [Range<usize>]> {
+pub fn find<'a>(splits: &'a SplitRanges, name: &str) -> Result<&'a [Range<usize>]> {
     splits.get(name).map(Vec::as_slice).ok_or_else(|| {
         let known: Vec<&str> = splits.keys().map(String::as_str).collect();
         InputError::new(format!("there is no split `{name}`"))
@@ -46,7 +46,7 @@ pub struct Boundaries {
 
 impl Boundaries {
     /// All starts and ends.
-    pub fn of(splits: &Splits) -> Boundaries {
+    pub fn of(splits: &SplitRanges) -> Boundaries {
         let ends = splits.values().flatten().flat_map(|range| [range.start, range.end]);
         let places: BTreeMap<usize, usize> = ends.map(|end| (end, 0)).collect();
         let waiting = places.keys().rev().copied().collect();
@@ -64,7 +64,7 @@ impl Boundaries {
     }
 
     /// The splits over the kept rows; ranges without rows are gone.
-    pub fn moved(&self, splits: &Splits) -> Splits {
+    pub fn moved(&self, splits: &SplitRanges) -> SplitRanges {
         let place = |end: &usize| self.places.get(end).copied().unwrap_or(0);
         let moved = |range: &Range<usize>| place(&range.start)..place(&range.end);
         let ranges = |ranges: &Vec<Range<usize>>| ranges.iter().map(moved).filter(|range| !range.is_empty()).collect();
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn boundaries_move_with_dropped_rows() {
         // Rows 0..6, of which 1 and 4 are dropped: 0 2 3 5 become 0 1 2 3.
-        let splits: Splits = [("a".into(), vec![0..2, 4..5]), ("b".into(), vec![2..6])].into();
+        let splits: SplitRanges = [("a".into(), vec![0..2, 4..5]), ("b".into(), vec![2..6])].into();
         check(&splits, 6).unwrap();
         let mut boundaries = Boundaries::of(&splits);
         let mut kept = 0;

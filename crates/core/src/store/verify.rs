@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::layout::{self, Layout, content_id};
+use super::layout::{self, StoreManifest, content_id};
 use super::manifest::{self, Format, StoredFile};
 use super::seal::Seal;
 use super::shard::{Content, Shard};
@@ -59,7 +59,7 @@ pub fn verify_among(directory: &Path, kinds: &[Kind]) -> Result<Verified> {
 }
 
 fn activations(directory: &Path) -> Result<Verified> {
-    let layout = Layout::read(directory)?;
+    let layout = StoreManifest::read(directory)?;
     let mut hash = blake3::Hasher::new();
     for shard in &layout.shards {
         let shard = Shard::open(directory, &shard.stored, layout.block_bytes, Content::Finite)?;

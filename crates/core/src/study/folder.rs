@@ -27,7 +27,7 @@ pub fn dictionaries(folder: &Path) -> Result<Vec<String>> {
     names.sort();
     if names.is_empty() {
         return Err(InputError::new("this folder holds no dictionaries")
-            .expected("a directory or file per dictionary, such as `etalon train --out FOLDER` makes for several")
+            .expected("a directory or file per dictionary, such as a training grid writes")
             .file(folder)
             .into());
     }

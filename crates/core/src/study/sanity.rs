@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::grid::Set;
 use crate::codes::Codes;
 use crate::context::Context;
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::run::{
     CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, NULLS, OTHERS, PAIR_CODES,
     PAIR_EMBEDDINGS, PAIRS, TRAINING,
@@ -40,13 +40,13 @@ pub fn sanity_sets(name: &str, inputs: &Inputs, options: &Sanity, context: &Cont
     if ["untrained", "random"].contains(&name) {
         return Err(InputError::new("the codes under test need another name than the baselines")
             .found(format!("`{name}`"))
-            .advice("choose one with --name")
+            .advice(format!("choose one with {}", Key("name")))
             .into());
     }
     if options.nulls > MOST_NULLS {
-        return Err(InputError::new(format!("`--nulls` must be at most {MOST_NULLS}"))
+        return Err(InputError::new(format!("{} must be at most {MOST_NULLS}", Key("nulls")))
             .found(options.nulls)
-            .advice("a few are enough: --nulls 3")
+            .advice(format!("a few are enough: {} 3", Key("nulls")))
             .into());
     }
     inputs.check()?;

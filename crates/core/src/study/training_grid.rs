@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, json};
 
 use crate::context::Context;
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::input::Tensors;
 use crate::sae::arch;
 use crate::sae::baseline::{self, BaselineParams};
-use crate::sae::train::{Preset, Settings, TrainJob, steps_of_epochs};
+use crate::sae::train::{Preset, TrainJob, TrainingSettings, steps_of_epochs};
 use crate::sae::{Dictionary, checkpoint};
 use crate::store::ActivationStore;
 
@@ -68,7 +68,7 @@ pub struct Changes {
 
 impl Changes {
     /// Changes settings for a store with so many rows.
-    fn apply(&self, settings: &mut Settings, rows: usize) -> Result<()> {
+    fn apply(&self, settings: &mut TrainingSettings, rows: usize) -> Result<()> {
         settings.batch = self.batch;
         let epochs = self.epochs.unwrap_or(EPOCHS);
         settings.steps = self.steps.unwrap_or_else(|| steps_of_epochs(rows, self.batch, epochs));
@@ -144,7 +144,7 @@ impl TrainingGrid<'_> {
             let arch = arch::find(name)?;
             if self.latents.is_empty() {
                 return Err(InputError::new(format!("nothing says how many latents `{name}` should have"))
-                    .advice("add --latents L")
+                    .advice(format!("add {} L", Key("latents")))
                     .into());
             }
             for &latents in self.latents {
@@ -252,8 +252,8 @@ mod tests {
         let store = ActivationStore::from_rows(vec![0.5; 40 * 8], 8).unwrap();
         let archs = ["topk".to_string()];
         let why = |grid: TrainingGrid<'_>| grid.plan(&store).unwrap_err().to_string();
-        assert!(why(grid(&archs, &[], &[])).contains("--latents"));
-        assert!(why(grid(&archs, &[16], &[("bandwidth", "wide")])).contains("--bandwidth"));
+        assert!(why(grid(&archs, &[], &[])).contains("`latents`"));
+        assert!(why(grid(&archs, &[16], &[("bandwidth", "wide")])).contains("`bandwidth`"));
         assert!(why(grid(&archs, &[16], &[("nonsense", "1")])).contains("nonsense"));
         assert!(why(grid(&["nothing".to_string()], &[16], &[])).contains("no architecture"));
     }

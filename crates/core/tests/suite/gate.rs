@@ -7,7 +7,7 @@ use std::sync::Arc;
 use etalon::context::Budget;
 use etalon::error::Result;
 use etalon::input::{
-    Finite, Rows, Shape, Source, open_rows, plain_f32, read_rows, read_sparse, read_table, read_tensors,
+    DenseRows, Finite, Shape, Source, open_rows, plain_f32, read_rows, read_sparse, read_table, read_tensors,
 };
 use half::{bf16, f16};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, FloatType, Int32Type};
@@ -40,7 +40,7 @@ fn budget() -> Budget {
     Budget::new(1 << 28)
 }
 
-fn rows(path: &Path, key: Option<&str>) -> Result<Rows> {
+fn rows(path: &Path, key: Option<&str>) -> Result<DenseRows> {
     read_rows(&source(path, key), Finite::Refuse, &budget())
 }
 

@@ -11,7 +11,7 @@ use etalon::sae::arch;
 use etalon::sae::arch::params::{
     ANNEAL_START, BANDWIDTH, EXPONENT_UPDATES, EXPONENTS, GROUPS, PENALTY, QUEUE, SPARSITY_WARMUP, TARGET_L0,
 };
-use etalon::sae::train::{Preset, Settings, Trainer};
+use etalon::sae::train::{Preset, Trainer, TrainingSettings};
 use serde_json::Value;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/training/");
@@ -19,7 +19,7 @@ const BATCH: usize = 64;
 const WIDTH: usize = 16;
 const LATENTS: usize = 48;
 
-fn settings(arch: &str, params: &Value) -> Settings {
+fn settings(arch: &str, params: &Value) -> TrainingSettings {
     let number = |name: &str| params[name].as_f64();
     let count = |name: &str| params[name].as_u64();
     let mut settings = arch::find(arch).unwrap().settings(Preset::DictionaryLearning, WIDTH, LATENTS);

@@ -13,7 +13,7 @@ use etalon::codes::{Codes, CodesWriter, Latent};
 use etalon::context::{Budget, Context, Progress};
 use etalon::error::{Error, Result};
 use etalon::input::{Finite, RowReader, Shape};
-use etalon::store::{ActivationStore, ImportOptions, Splits, import, verify};
+use etalon::store::{ActivationStore, ImportOptions, SplitRanges, import, verify};
 use proptest::prelude::*;
 
 /// An array that exists nowhere: every value is a function of its place.
@@ -68,7 +68,7 @@ impl RowReader for Made {
 }
 
 fn options() -> ImportOptions {
-    let splits: Splits = [("train".into(), vec![0..10, 30..40]), ("test".into(), vec![10..30])].into();
+    let splits: SplitRanges = [("train".into(), vec![0..10, 30..40]), ("test".into(), vec![10..30])].into();
     let samples = Some((0..40).map(|row| row / 4).collect());
     ImportOptions { shard_rows: Some(16), samples, splits, ..ImportOptions::default() }
 }
@@ -171,7 +171,7 @@ fn rows_of_three_dimensional_arrays_know_their_sample() {
         made.shape.rows_per_sample = Some(2);
         made.most = most;
         made.spoiled = vec![(1, 0), (4, 1)];
-        let splits: Splits = [("late".into(), vec![1..2, 3..6])].into();
+        let splits: SplitRanges = [("late".into(), vec![1..2, 3..6])].into();
         let options = ImportOptions { finite: Finite::DropRows, splits, ..ImportOptions::default() };
         let store = quietly(&mut made, directory.path(), &options).unwrap();
         // Rows 0 2 3 5 stay; row 1 was all there was of the first range.
@@ -295,7 +295,7 @@ fn a_finished_directory_is_never_overwritten() {
     other.salt = 1 << 31;
     let refused = [
         quietly(&mut other, &out, &options()),
-        quietly(&mut Made::new(40, 3), &out, &ImportOptions { splits: Splits::new(), ..options() }),
+        quietly(&mut Made::new(40, 3), &out, &ImportOptions { splits: SplitRanges::new(), ..options() }),
         quietly(&mut Made::new(40, 3), &out, &ImportOptions { samples: None, ..options() }),
         quietly(&mut Made::new(40, 3), &out, &ImportOptions { shard_rows: None, ..options() }),
         quietly(&mut Made::new(41, 3), &out, &ImportOptions::default()),

@@ -13,7 +13,7 @@ use std::array::from_fn;
 pub use columns::Columns;
 pub(super) use columns::{ColumnLine, PanelNumbers};
 use rows::Numbers;
-pub use rows::Rows;
+pub use rows::QuantisedRows;
 
 use super::amx::{self, BLOCK, Sums, Tiles};
 use super::avx512;
@@ -71,7 +71,7 @@ impl Arithmetic {
 impl Columns {
     /// Says for every row, as a bit per column of a panel, where the product plus the column's offset may exceed the
     /// row's floor. No bit is missing; some are too many.
-    pub fn propose(&self, rows: &Rows, panel: usize, offsets: &[f32; PANEL], masks: &mut [u32]) {
+    pub fn propose(&self, rows: &QuantisedRows, panel: usize, offsets: &[f32; PANEL], masks: &mut [u32]) {
         let (bytes, panel) = self.panel(panel);
         if rows.arithmetic == Arithmetic::Tiles {
             let (tiles, mut sums) = (Tiles::configure(), Sums([[0; PANEL]; BLOCK]));
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(line[0].to_le_bytes(), [64 + 128, 1, 32 + 128, 0]);
         assert_eq!(line[1].to_le_bytes(), [128, 255, 1, 0]);
         for arithmetic in Arithmetic::ALL {
-            let mut rows = Rows::default();
+            let mut rows = QuantisedRows::default();
             assert!(rows.fill(&[127.0, 0.0, 1.0], 3, 3, &[0.0], columns.longest(), arithmetic).is_empty());
             assert_eq!(rows.numbers.starts[0], -128 * 128);
             let mut masks = [7];
@@ -201,12 +201,12 @@ mod tests {
         for value in [f32::NAN, f32::INFINITY, 1e30, -1e-30] {
             let panels = Panels::pack(&[1.0, value, 2.0, 1.0, 1.0, 1.0], 3);
             assert!(!Columns::new(panels.values(), 3).usable() || value == -1e-30);
-            let mut rows = Rows::default();
+            let mut rows = QuantisedRows::default();
             let left = rows.fill(&[1.0, value, 2.0], 3, 3, &[0.0], 1.0, Arithmetic::Vectors);
             assert_eq!(left.len(), usize::from(value != -1e-30));
         }
         assert!(!Columns::default().usable());
-        assert_eq!(Rows::default().fill(&[1e10; 3], 3, 3, &[0.0], 1e30, Arithmetic::Vectors), [0]);
+        assert_eq!(QuantisedRows::default().fill(&[1e10; 3], 3, 3, &[0.0], 1e30, Arithmetic::Vectors), [0]);
     }
 
     proptest! {
@@ -230,7 +230,7 @@ mod tests {
             let floors: Vec<f32> = (0..count).map(|row| floor * chain(row, row % width).abs()).collect();
             if columns.usable() {
                 let proposed = Arithmetic::ALL.map(|arithmetic| {
-                    let (mut rows, mut masks) = (Rows::default(), vec![7; 2 * count]);
+                    let (mut rows, mut masks) = (QuantisedRows::default(), vec![7; 2 * count]);
                     let left = rows.fill(&values, inner, inner, &floors, columns.longest(), arithmetic);
                     for (panel, masks) in masks.chunks_exact_mut(count).enumerate() {
                         columns.propose(&rows, panel, &[0.0; PANEL], masks);

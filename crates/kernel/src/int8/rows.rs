@@ -11,7 +11,7 @@ const LANES: usize = 16;
 
 /// Some rows, rounded to 8 bits, as an arithmetic wants them.
 #[derive(Clone, Debug, Default)]
-pub struct Rows {
+pub struct QuantisedRows {
     pub(super) arithmetic: Arithmetic,
     /// For loops and vectors: for every twelve rows and four of the inner index, four bytes of each row.
     twelves: Vec<[i32; TILE_ROWS]>,
@@ -66,7 +66,7 @@ impl Numbers {
     }
 }
 
-impl Rows {
+impl QuantisedRows {
     /// Rounds rows of some pitch, the first `inner` numbers of each. `floors` has what the products of each row must
     /// exceed. Returns the rows that have to be left to exact products: theirs could overflow, with columns of up to a
     /// length and offsets of up to a size, or are too small to be bounded. Where the processor lacks an arithmetic, loops

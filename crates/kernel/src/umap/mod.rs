@@ -58,7 +58,7 @@ pub enum Failure {
 
 /// A map.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Layout {
+pub struct Embedding {
     /// A place for every row; the longer side of the map reaches from −1 to 1.
     pub points: Vec<[f32; 2]>,
     /// How far neighbours on the map are neighbours among the rows: 1 if all are, about 0.5 by chance. `None` with fewer
@@ -73,7 +73,7 @@ pub struct Layout {
 }
 
 /// Lays rows out in two dimensions. The same rows, options and seed give the same bits with any number of threads.
-pub fn layout(rows: &[f32], width: usize, options: &Options, monitor: &dyn Monitor) -> Result<Layout, Failure> {
+pub fn layout(rows: &[f32], width: usize, options: &Options, monitor: &dyn Monitor) -> Result<Embedding, Failure> {
     let count = rows.len().checked_div(width).unwrap_or(0);
     check(count, options)?;
     let points = Points::new(rows, width, options.distance);
@@ -85,7 +85,7 @@ pub fn layout(rows: &[f32], width: usize, options: &Options, monitor: &dyn Monit
     let curve = curve::Curve::fit(options.min_dist);
     let moved = descent::descend(&graph, first, &curve, epochs, options.seed, monitor)?;
     let trusted = trust::trustworthiness(&points, &moved, options.neighbours, options.seed);
-    Ok(Layout {
+    Ok(Embedding {
         points: fit_to_square(moved),
         trustworthiness: trusted.map(|(value, _)| value),
         trustworthiness_error: trusted.map_or(0.0, |(_, error)| error),
@@ -137,7 +137,7 @@ mod tests {
             .collect()
     }
 
-    fn map(rows: &[f32], width: usize, options: &Options) -> Layout {
+    fn map(rows: &[f32], width: usize, options: &Options) -> Embedding {
         layout(rows, width, options, &Silent).unwrap()
     }
 

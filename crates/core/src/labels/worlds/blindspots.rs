@@ -4,12 +4,12 @@ use rayon::prelude::*;
 
 use super::superposition::{directions, draw_value, rates};
 use super::{
-    Allowed, BLOCK_ROWS, Generated, Planted, Setting, Settings, World, WorldCard, WorldMaker, labels_of, normal,
+    Allowed, BLOCK_ROWS, Generated, Planted, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, normal,
     reserve,
 };
 use crate::codes::{Codes, CodesBuilder};
 use crate::context::Budget;
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::store::ActivationStore;
 use etalon_kernel::random::{ChaCha8Rng, permutation, stream, unit};
 
@@ -92,7 +92,7 @@ impl WorldMaker for Blindspots {
         &CARD
     }
 
-    fn make(&self, settings: &Settings, seed: u64, budget: &Budget) -> Result<World> {
+    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
         let (rows, width, features) = (settings.whole("rows")?, settings.whole("width")?, settings.whole("features")?);
         let models = settings.whole("models")?;
         let _rows = reserve(rows.saturating_mul(models + 1), width, features, budget)?;
@@ -158,7 +158,7 @@ struct Rule {
 }
 
 impl Rule {
-    fn new(settings: &Settings, seed: u64) -> Result<Rule> {
+    fn new(settings: &WorldSettings, seed: u64) -> Result<Rule> {
         let parent = vec![None; settings.whole("features")?];
         Ok(Rule {
             seed,
@@ -182,7 +182,7 @@ impl Rule {
             return Err(InputError::new("there are too few features to plant so much")
                 .expected(format!("at least {needed} features"))
                 .found(features)
-                .advice("raise --features, or lower --planted or --models")
+                .advice(format!("raise {}, or lower {} or {}", Key("features"), Key("planted"), Key("models")))
                 .into());
         }
         let mut order = permutation(features, &mut stream(self.seed, "blindspots/planted", 0)).into_iter();
@@ -354,6 +354,6 @@ mod tests {
         assert!((mean(&world.codes, suppressed) - mean(&world.generated[0].codes, suppressed)).abs() < 0.05);
         let given = BTreeMap::from([("features".to_string(), "20".to_string())]);
         let error = make("blindspots", &given, 0, &Budget::new(1 << 30)).unwrap_err().to_string();
-        assert!(error.contains("--planted") && error.contains("25"), "{error}");
+        assert!(error.contains("`planted`") && error.contains("25"), "{error}");
     }
 }

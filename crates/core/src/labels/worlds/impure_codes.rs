@@ -1,6 +1,6 @@
 //! `impure-codes`: concept scores that are right about their own concept and, if impure, also tell of the others.
 
-use super::{Allowed, BLOCK_ROWS, Setting, Settings, World, WorldCard, WorldMaker, labels_of, normal, reserve};
+use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, normal, reserve};
 use crate::codes::CodesBuilder;
 use crate::context::Budget;
 use crate::error::Result;
@@ -51,7 +51,7 @@ impl WorldMaker for ImpureCodes {
         &CARD
     }
 
-    fn make(&self, settings: &Settings, seed: u64, budget: &Budget) -> Result<World> {
+    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
         let (rows, concepts) = (settings.whole("rows")?, settings.whole("concepts")?);
         let (mode, covariance) = (settings.word("mode")?, settings.number("covariance")?);
         let _taken = reserve(rows, concepts, concepts, budget)?;

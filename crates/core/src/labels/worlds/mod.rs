@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use rand_distr::{Distribution, StandardNormal};
 
-pub use settings::{Allowed, Setting, Settings};
+pub use settings::{Allowed, Setting, WorldSettings};
 
 use super::{Annotations, PairSet};
 use crate::codes::Codes;
@@ -129,7 +129,7 @@ pub trait WorldMaker: Sync {
     /// What it makes.
     fn card(&self) -> &'static WorldCard;
     /// Makes it.
-    fn make(&self, settings: &Settings, seed: u64, budget: &Budget) -> Result<World>;
+    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World>;
 }
 
 /// All worlds, in the order in which people read them.
@@ -152,7 +152,7 @@ pub fn make(name: &str, given: &BTreeMap<String, String>, seed: u64, budget: &Bu
         let known: Vec<&str> = WORLDS.iter().map(|maker| maker.card().name).collect();
         InputError::new(format!("there is no world `{name}`")).expected(known.join(", "))
     })?;
-    maker.make(&Settings::of(maker.card(), given)?, seed, budget)
+    maker.make(&WorldSettings::of(maker.card(), given)?, seed, budget)
 }
 
 /// Rows that one random stream makes.

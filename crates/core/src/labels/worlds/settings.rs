@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::WorldCard;
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, InputError, Key, Result};
 
 /// Something that can be chosen about a world.
 pub struct Setting {
@@ -56,7 +56,7 @@ impl Setting {
             Allowed::Word(words) => words.contains(&text).then(|| json!(text)),
         };
         value.ok_or_else(|| {
-            InputError::new(format!("`--{}` has a value it cannot take", self.name.replace('_', "-")))
+            InputError::new(format!("invalid value for {}", Key(self.name)))
                 .expected(self.allowed.describe())
                 .found(format!("`{text}`"))
                 .advice(self.doc)
@@ -67,13 +67,13 @@ impl Setting {
 
 /// Every setting of a world with its value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct WorldSettings {
     values: BTreeMap<String, Value>,
 }
 
-impl Settings {
+impl WorldSettings {
     /// Those given, and the defaults of the rest. Unknown names are refused.
-    pub fn of(card: &WorldCard, given: &BTreeMap<String, String>) -> Result<Settings> {
+    pub fn of(card: &WorldCard, given: &BTreeMap<String, String>) -> Result<WorldSettings> {
         if let Some(name) = given.keys().find(|name| !card.settings.iter().any(|setting| setting.name == *name)) {
             let known: Vec<&str> = card.settings.iter().map(|setting| setting.name).collect();
             return Err(InputError::new(format!("the world `{}` has no setting `{name}`", card.name))
@@ -82,7 +82,7 @@ impl Settings {
         }
         let value = |setting: &Setting| setting.parse(given.get(setting.name).map_or(setting.default, String::as_str));
         let values = card.settings.iter().map(|setting| Ok((setting.name.to_string(), value(setting)?)));
-        Ok(Settings { values: values.collect::<Result<_>>()? })
+        Ok(WorldSettings { values: values.collect::<Result<_>>()? })
     }
 
     /// All values by name, for recipes.
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn defaults_are_allowed_and_rubbish_is_not() {
         for maker in WORLDS {
-            Settings::of(maker.card(), &BTreeMap::new()).unwrap();
+            WorldSettings::of(maker.card(), &BTreeMap::new()).unwrap();
             for setting in maker.card().settings {
                 for text in ["", "rubbish", "-1", "nan", "inf"] {
                     assert!(setting.parse(text).is_err(), "{}: `{text}`", setting.name);
@@ -128,11 +128,8 @@ mod tests {
         }
         let card = WORLDS[0].card();
         let given = BTreeMap::from([("colour".to_string(), "red".to_string())]);
-        assert!(Settings::of(card, &given).unwrap_err().to_string().contains("rows"));
+        assert!(WorldSettings::of(card, &given).unwrap_err().to_string().contains("rows"));
         let error = card.settings[0].parse("-5").unwrap_err().to_string();
-        assert!(
-            error.contains("`--rows`") && error.contains("`-5`") && error.contains("a whole number from"),
-            "{error}"
-        );
+        assert!(error.contains("`rows`") && error.contains("`-5`") && error.contains("a whole number from"), "{error}");
     }
 }

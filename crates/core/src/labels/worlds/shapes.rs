@@ -2,7 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::{Allowed, BLOCK_ROWS, Images, Setting, Settings, World, WorldCard, WorldMaker, labels_of, normal, reserve};
+use super::{
+    Allowed, BLOCK_ROWS, Images, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, normal, reserve,
+};
 use crate::codes::{Codes, CodesBuilder};
 use crate::context::Budget;
 use crate::error::Result;
@@ -190,7 +192,7 @@ impl WorldMaker for Shapes {
         &CARD
     }
 
-    fn make(&self, settings: &Settings, seed: u64, budget: &Budget) -> Result<World> {
+    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
         let (rows, side, pairs) = (settings.whole("rows")?, settings.whole("side")?, settings.whole("pairs")?);
         let (jitter, noise) = (settings.number("jitter")?, settings.number("noise")?);
         let size = side * side * 3;

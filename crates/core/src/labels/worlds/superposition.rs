@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::{Allowed, BLOCK_ROWS, Setting, Settings, World, WorldCard, WorldMaker, labels_of, normal, reserve};
+use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, normal, reserve};
 use crate::codes::{Codes, CodesBuilder};
 use crate::context::Budget;
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::labels::{Concept, Pair, PairSet};
 use crate::store::ActivationStore;
 use etalon_kernel::random::{ChaCha8Rng, index, permutation, stream, unit};
@@ -97,7 +97,7 @@ impl WorldMaker for Superposition {
         &CARD
     }
 
-    fn make(&self, settings: &Settings, seed: u64, budget: &Budget) -> Result<World> {
+    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
         let (rows, width, pairs) = (settings.whole("rows")?, settings.whole("width")?, settings.whole("pairs")?);
         let features = settings.whole("features")?;
         let _rows = reserve(rows.saturating_add(pairs.saturating_mul(2)), width, features, budget)?;
@@ -179,7 +179,7 @@ impl Row {
 }
 
 impl Rule {
-    fn new(settings: &Settings, seed: u64) -> Result<Rule> {
+    fn new(settings: &WorldSettings, seed: u64) -> Result<Rule> {
         let (features, width) = (settings.whole("features")?, settings.whole("width")?);
         let mut random = stream(seed, "superposition/hierarchy", 0);
         // Feature 0 has nobody before it; any other may be the child of an earlier one.
@@ -325,7 +325,7 @@ impl Rule {
         }
         Err(InputError::new("no pair could be made: the parents of all leaf features fire too seldom")
             .found(format!("no feature to add or remove in {TRIES} rows"))
-            .advice("raise --active or lower --hierarchy")
+            .advice(format!("raise {} or lower {}", Key("active"), Key("hierarchy")))
             .into())
     }
 
@@ -364,9 +364,15 @@ pub(super) fn rates(parent: &[Option<usize>], power: f64, active: f64) -> Result
     let most = total(high);
     if active > most {
         return Err(InputError::new("so many features cannot fire at once")
-            .expected(format!("--active of at most {most:.2} with these features and this hierarchy"))
+            .expected(format!("{} of at most {most:.2} with these features and this hierarchy", Key("active")))
             .found(active)
-            .advice("raise --features, or lower --active, --power or --hierarchy")
+            .advice(format!(
+                "raise {}, or lower {}, {} or {}",
+                Key("features"),
+                Key("active"),
+                Key("power"),
+                Key("hierarchy")
+            ))
             .into());
     }
     for _ in 0..100 {

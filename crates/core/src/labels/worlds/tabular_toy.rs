@@ -1,7 +1,7 @@
 //! `tabular-toy`: three hidden numbers, seven functions of them.
 
 use super::impure_codes::correlated;
-use super::{Allowed, BLOCK_ROWS, Setting, Settings, World, WorldCard, WorldMaker, labels_of, reserve};
+use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve};
 use crate::codes::CodesBuilder;
 use crate::context::Budget;
 use crate::error::Result;
@@ -32,7 +32,7 @@ impl WorldMaker for TabularToy {
         &CARD
     }
 
-    fn make(&self, settings: &Settings, seed: u64, budget: &Budget) -> Result<World> {
+    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
         let (rows, delta) = (settings.whole("rows")?, settings.number("delta")?);
         let _taken = reserve(rows, 7, 3, budget)?;
         let mut activations = Vec::with_capacity(rows * 7);

@@ -3,7 +3,7 @@
 use super::concept::{Concept, Rules};
 use super::sums::Sums;
 use crate::context::{Reservation, Reserved};
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::results::Profile;
 use crate::run::{CODES, GENERATED, Job};
 
@@ -31,11 +31,14 @@ pub(super) struct Measured {
 impl Measured {
     pub fn new(sums: Reserved<Sums>, range: Option<f64>, rules: Rules, job: &Job<'_>) -> Result<Measured> {
         if let Some(range) = range.filter(|&range| range < sums.range()) {
-            return Err(InputError::new("values lie further apart than `--value-range` allows")
-                .expected(format!("at most {range}"))
-                .found(sums.range())
-                .advice("leave the option out, or give the range of the pooled values")
-                .into());
+            return Err(InputError::new(format!(
+                "the distance between two values is larger than {}",
+                Key("value_range")
+            ))
+            .expected(format!("at most {range}"))
+            .found(sums.range())
+            .advice("leave the option out, or give the range of the pooled values")
+            .into());
         }
         let (rows, latents) = (sums.rows(), job.get(&CODES)?.latents());
         let names: Vec<String> = job.all(&GENERATED).into_iter().map(|(name, _)| name.into()).collect();

@@ -8,7 +8,7 @@ use super::distance::{Distance, distances};
 use super::measured::Measured;
 use super::sums::compare;
 use super::{EXAGGERATED_ABOVE, SHARE, SUPPRESSED_BELOW, TEMPERATURE, output, resampled, rules};
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::metrics::{Better, Card, Kind, Metric, Param};
 use crate::results::{Cells, Interval, RESAMPLES, Scores, Table, percentile_interval};
 use crate::run::{CODES, GENERATED, Job, Work};
@@ -95,7 +95,7 @@ impl Metric for BlindspotModels {
             return Err(InputError::new("one model has nothing to be compared with")
                 .expected("at least two models")
                 .found("1")
-                .advice("give --generated once more")
+                .advice(format!("repeat {} for every generator", Key("generated")))
                 .into());
         }
         let measured = Measured::new(compare(0, job, work)?, None, rules(job)?, job)?;

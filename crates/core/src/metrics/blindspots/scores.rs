@@ -221,7 +221,7 @@ impl<'a> Judged<'a> {
         }
         if measured.range_seen {
             scores.note(format!(
-                "bounds take the largest distance between two values that was seen, {:.4}; give `--value-range` if \
+                "bounds take the largest distance between two values that was seen, {:.4}; give `value_range` if \
                  larger ones are possible",
                 measured.range
             ));

@@ -116,8 +116,8 @@ fn bad_input_is_named() {
     assert!(say(&inputs(2, &real, &[("m", &real), ("m", &real)]), &[]).contains("two generators are called `m`"));
     assert!(say(&inputs(2, &real, &[]), &[]).contains("no generated"));
     let text = say(&inputs(2, &real, &[("m", &real)]), &[("value_range", "1.5")]);
-    assert!(text.contains("--value-range") && text.contains('2'), "{text}");
-    assert!(say(&inputs(2, &real, &[("m", &real)]), &[("temperature", "0")]).contains("--temperature"));
+    assert!(text.contains("`value_range`") && text.contains('2'), "{text}");
+    assert!(say(&inputs(2, &real, &[("m", &real)]), &[("temperature", "0")]).contains("`temperature`"));
 }
 
 pub(super) fn planted(settings: &[(&str, &str)], seed: u64) -> (World, Inputs) {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::codes::{Codes, CodesBuilder};
 use crate::context::Reservation;
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::results::{Interval, Scores, student_quantile};
 use crate::run::{CODES, EMBEDDINGS, Job, Lazy, Work};
 use alignment::cknna;
@@ -103,7 +103,7 @@ impl Metric for Cknna {
             return Err(InputError::new("too many rows to compare each with each")
                 .expected(format!("at most {}", u32::MAX))
                 .found(rows)
-                .advice("compare a sample: --sample 20000")
+                .advice(format!("compare a sample: {} 20000", Key("sample")))
                 .into());
         }
         // Spare neighbours, so that enough stay when a group of rows is left out.
@@ -148,7 +148,7 @@ impl<'a> Kernels<'a> {
         let (codes, store) = (job.get(&CODES)?, job.get(&EMBEDDINGS)?);
         let (all, width) = (codes.rows(), store.width());
         let bytes = (rows as u64).saturating_mul(4 * width as u64);
-        let what = format!("the embeddings of {rows} rows (--sample takes fewer)");
+        let what = format!("the embeddings of {rows} rows ({} takes fewer)", Key("sample"));
         let _memory = job.budget().reserve(bytes, what)?;
         let mut embeddings = Vec::with_capacity(rows * width);
         let mut picked = None;

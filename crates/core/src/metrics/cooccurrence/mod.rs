@@ -20,7 +20,7 @@ use crate::run::{Job, Lazy, Work};
 use card::CARD;
 pub use partners::{Partner, Together, partners};
 use sets::{LazySets, Sets, SetsShape};
-use summary::Found;
+use summary::Findings;
 
 /// Which latents fire together, in real rows and in generated ones.
 pub struct Cooccurrence;
@@ -45,7 +45,8 @@ impl Metric for Cooccurrence {
             let [one, other] = pairs[pair].map(|block| &spectra[block]);
             summary::align(one, other, top, shape.latents, job.context)
         })?;
-        let found = Found { threshold, sweep: &sweep, spectra: &spectra, alignments: &alignments, partners: &partners };
+        let found =
+            Findings { threshold, sweep: &sweep, spectra: &spectra, alignments: &alignments, partners: &partners };
         Ok(summary::scores(&shape, &found))
     }
 }

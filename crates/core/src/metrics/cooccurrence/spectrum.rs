@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::sets::{LazySets, Sets, SetsShape};
 use crate::codes::{Codes, CodesBuilder, Latent};
 use crate::context::{Context, Reserved};
-use crate::error::{Error, Result};
+use crate::error::{Error, Key, Result};
 use crate::run::{Job, Work};
 use etalon_kernel::lanczos::{BLOCK, Wanted, try_largest};
 
@@ -68,7 +68,7 @@ pub(super) fn spectra(
         let vectors = (size as u64).saturating_mul(8 * (basis + count + 4 * BLOCK) as u64);
         let _memory = job.budget().reserve(
             vectors.saturating_add((codes.rows() * BLOCK * 8) as u64),
-            format!("{count} eigenvectors of {size} latents (--eigenvalues and --top ask for fewer)"),
+            format!("{count} eigenvectors of {size} latents ({} and {} ask for fewer)", Key("eigenvalues"), Key("top")),
         )?;
         let wanted = Wanted { count, tolerance: TOLERANCE, basis, seed: job.seed };
         spectrum(&codes, &wanted, top, sets.scale(codes.rows()), job.context)

@@ -22,7 +22,7 @@ const ROUNDING: f64 = 1e-10;
 const FIRST_RANK: usize = 10;
 
 /// Everything that scores are made of.
-pub(super) struct Found<'a> {
+pub(super) struct Findings<'a> {
     /// The index of the threshold of the headline.
     pub threshold: usize,
     pub sweep: &'a Sweep,
@@ -42,7 +42,7 @@ pub(super) fn pairs_of_spectra(models: usize) -> Vec<[usize; 2]> {
 /// A share of the entries at a threshold.
 type ShareOf = fn(At) -> (u64, u64);
 
-pub(super) fn scores(shape: &SetsShape<'_>, found: &Found<'_>) -> Scores {
+pub(super) fn scores(shape: &SetsShape<'_>, found: &Findings<'_>) -> Scores {
     let (models, null, at) = (&found.sweep.models, &found.sweep.null, found.threshold);
     let mut scores = Scores::default();
     let shares: [(&str, ShareOf); 2] = [("unique", |at| (at.only_b, at.in_b)), ("missing", |at| (at.only_a, at.in_a))];
@@ -88,7 +88,7 @@ pub(super) fn scores(shape: &SetsShape<'_>, found: &Found<'_>) -> Scores {
     scores
 }
 
-fn alignment_headlines(scores: &mut Scores, found: &Found<'_>) {
+fn alignment_headlines(scores: &mut Scores, found: &Findings<'_>) {
     let (null, models) = (&found.alignments[0], &found.alignments[1..]);
     let over_models = |half: usize, pick: fn(&Alignment) -> Option<f64>| {
         mean(&models.chunks_exact(2).filter_map(|both| pick(&both[half])).collect::<Vec<_>>())
@@ -103,7 +103,7 @@ fn alignment_headlines(scores: &mut Scores, found: &Found<'_>) {
     }
 }
 
-fn slope_headlines(scores: &mut Scores, shape: &SetsShape<'_>, found: &Found<'_>) {
+fn slope_headlines(scores: &mut Scores, shape: &SetsShape<'_>, found: &Findings<'_>) {
     let slopes: Vec<Option<f64>> = (0..shape.sets()).map(|set| slope(&found.spectra[of_set(set)].values)).collect();
     scores.headline("slope_real", slopes[0], None, found.spectra[of_set(0)].values.len());
     let generated: Vec<f64> = slopes[1..].iter().copied().flatten().collect();

@@ -3,7 +3,7 @@
 use super::frechet::{Fill, GROUPS, MatrixRows, Moments, Part, Products, by_covariances};
 use crate::codes::Codes;
 use crate::context::Reservation;
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::run::{CODES, Count, DICTIONARY, EMBEDDINGS, GENERATED, Job, Lazy, Over, Work};
 use crate::sae::Dictionary;
 use crate::store::ActivationStore;
@@ -235,7 +235,7 @@ fn many_dimensions(sets: &[&Codes], most_rows: usize, job: &Job<'_>, work: &mut 
         std::iter::once([0, 0]).chain((1..sets.len()).flat_map(|model| [[0, model], [model, model]])).collect();
     let blocks = rows.div_ceil(TOGETHER);
     let bytes = (rows as u64 * rows as u64).saturating_mul(8 * pairs.len() as u64);
-    drop(job.budget().reserve(bytes, format!("products of {rows} rows of codes (--most-rows takes fewer)"))?);
+    drop(job.budget().reserve(bytes, format!("products of {rows} rows of codes ({} takes fewer)", Key("most_rows")))?);
     let products = work.fold_with(
         &sample,
         "blocks of products",

@@ -209,7 +209,7 @@ fn note_settings(scores: &mut Scores, job: &Job<'_>, order: &RowOrder, strategie
     let codes = job.get(&CODES)?;
     if order.lost() > 0 {
         scores.note(format!(
-            "{} of {} rows are lost and as many are zero, as in the released program; `--reference-batch 0` keeps them all",
+            "{} of {} rows are lost and as many are zero, as in the released program; `reference_batch` 0 keeps them all",
             order.lost(),
             codes.rows()
         ));

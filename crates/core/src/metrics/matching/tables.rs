@@ -212,7 +212,7 @@ impl Findings<'_> {
         }
         match self.nulls.len() {
             0 => scores.note(
-                "no null codes: `delta_match_score` is undefined; give codes of untrained dictionaries of the same size with --null",
+                "no null codes: `delta_match_score` is undefined; give codes of untrained dictionaries of the same size as `null`",
             ),
             1 => scores.note("one null: its deviation is undefined; three or more seeds show how much the null moves"),
             _ => {}

@@ -354,7 +354,7 @@ fn the_rows_of_the_short_batch_are_lost_in_reference_only() {
     assert_eq!(paper.value("match_score"), Some(2.0 / 3.0));
     let reference = run_on(&inputs, &[("reference_batch", "3")], Profile::Reference, 1);
     assert_eq!(reference.value("match_score"), Some(0.0));
-    assert!(reference.notes.iter().any(|note| note.contains("--reference-batch 0")), "{:?}", reference.notes);
+    assert!(reference.notes.iter().any(|note| note.contains("`reference_batch` 0")), "{:?}", reference.notes);
     let kept = run_on(&inputs, &[("reference_batch", "0")], Profile::Reference, 1);
     assert_eq!(kept.value("match_score"), Some(2.0 / 3.0));
 }

@@ -205,7 +205,7 @@ fn scores(
         ));
     }
     if all.len() < 2 {
-        scores.note("one pair of dictionaries has no spread: give --other several times");
+        scores.note("one pair of dictionaries has no spread: give several `other` dictionaries");
     }
     let greedy = all.iter().filter(|one| !one.optimal).count();
     if greedy > 0 {

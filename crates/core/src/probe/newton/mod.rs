@@ -12,7 +12,7 @@ use super::preconditioner::dot;
 use absolute::Bent;
 use etalon_kernel::cholesky::solve;
 use etalon_kernel::monitor::{Cancelled, Monitor, Silent};
-use rows::Rows;
+use rows::RowStorage;
 
 /// The first columns of a table of rows, and which rows are positive.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub enum Penalty {
     Absolute,
 }
 
-/// Rows whose losses are multiplied before a logarithm is taken: each is at most two.
+/// RowStorage whose losses are multiplied before a logarithm is taken: each is at most two.
 const MULTIPLIED: usize = 512;
 
 impl<'a> Few<'a> {
@@ -56,18 +56,22 @@ impl<'a> Few<'a> {
     /// Makes some of the rows ready for many fits.
     pub fn ready(&self, rows: &[usize]) -> Ready {
         let positive = rows.iter().map(|&row| self.positive[row]).collect();
-        Ready { rows: Rows::of(self, rows.iter().copied()), width: self.width, positive }
+        Ready { rows: RowStorage::of(self, rows.iter().copied()), width: self.width, positive }
     }
 
     /// Makes all rows ready for many fits.
     pub fn ready_all(&self) -> Ready {
-        Ready { rows: Rows::of(self, 0..self.positive.len()), width: self.width, positive: self.positive.to_vec() }
+        Ready {
+            rows: RowStorage::of(self, 0..self.positive.len()),
+            width: self.width,
+            positive: self.positive.to_vec(),
+        }
     }
 }
 
-/// Rows that are ready for many fits.
+/// RowStorage that are ready for many fits.
 pub struct Ready {
-    rows: Rows,
+    rows: RowStorage,
     width: usize,
     positive: Vec<bool>,
 }

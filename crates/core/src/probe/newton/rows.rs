@@ -1,25 +1,25 @@
-//! Rows made ready for many fits: the entries that are not zero where these are few, every value where they are not.
+//! RowStorage made ready for many fits: the entries that are not zero where these are few, every value where they are not.
 
 use super::Few;
 use crate::probe::preconditioner::dot;
 use etalon_kernel::product::rows_by_columns;
 
-/// Rows whose curvatures are summed at a time.
+/// RowStorage whose curvatures are summed at a time.
 const TILE: usize = 256;
 /// Up to so many columns, a product of matrices costs more to prepare than it saves.
 const NARROW: usize = 12;
 
 /// The rows of a fit, every one with a one behind it.
-pub(super) enum Rows {
+pub(super) enum RowStorage {
     /// Columns ascending, row after row.
     Sparse { starts: Vec<usize>, columns: Vec<u32>, values: Vec<f64> },
     /// Row by row.
     Dense(Vec<f64>),
 }
 
-impl Rows {
+impl RowStorage {
     /// Some rows of a table.
-    pub fn of(few: &Few<'_>, rows: impl Iterator<Item = usize> + Clone) -> Rows {
+    pub fn of(few: &Few<'_>, rows: impl Iterator<Item = usize> + Clone) -> RowStorage {
         let side = few.width + 1;
         let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
         let (mut cost, mut count) = (0, 0);
@@ -37,16 +37,18 @@ impl Rows {
         }
         // An entry of the curvature costs about four times as much alone as within a product.
         if side <= NARROW || cost * 4 < count * side * side {
-            return Rows::Sparse { starts, columns, values };
+            return RowStorage::Sparse { starts, columns, values };
         }
-        Rows::Dense(rows.flat_map(|row| few.row(row).iter().chain(&[1.0])).map(|&value| f64::from(value)).collect())
+        RowStorage::Dense(
+            rows.flat_map(|row| few.row(row).iter().chain(&[1.0])).map(|&value| f64::from(value)).collect(),
+        )
     }
 
     /// What weights, with the intercept behind them, give every row.
     pub fn scores(&self, weights: &[f64]) -> Vec<f64> {
         match self {
-            Rows::Dense(values) => values.chunks_exact(weights.len()).map(|row| dot(row, weights)).collect(),
-            Rows::Sparse { starts, columns, values } => {
+            RowStorage::Dense(values) => values.chunks_exact(weights.len()).map(|row| dot(row, weights)).collect(),
+            RowStorage::Sparse { starts, columns, values } => {
                 let score = |span: &[usize]| {
                     let entries = columns[span[0]..span[1]].iter().zip(&values[span[0]..span[1]]);
                     entries.map(|(&column, value)| value * weights[column as usize]).sum()
@@ -60,12 +62,12 @@ impl Rows {
     pub fn weighted_sum(&self, factors: &[f64], side: usize) -> Vec<f64> {
         let mut sum = vec![0.0; side];
         match self {
-            Rows::Dense(values) => {
+            RowStorage::Dense(values) => {
                 for (row, factor) in values.chunks_exact(side).zip(factors) {
                     sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += factor * value);
                 }
             }
-            Rows::Sparse { starts, columns, values } => {
+            RowStorage::Sparse { starts, columns, values } => {
                 for (span, factor) in starts.windows(2).zip(factors) {
                     let entries = columns[span[0]..span[1]].iter().zip(&values[span[0]..span[1]]);
                     entries.for_each(|(&column, value)| sum[column as usize] += factor * value);
@@ -79,7 +81,7 @@ impl Rows {
     pub fn curvature(&self, curves: &[f64], side: usize) -> Vec<f64> {
         let mut sum = vec![0.0; side * side];
         match self {
-            Rows::Dense(values) => {
+            RowStorage::Dense(values) => {
                 let (mut part, mut turned) = (vec![0.0; side * side], Vec::new());
                 for (tile, curves) in values.chunks(TILE * side).zip(curves.chunks(TILE)) {
                     let count = curves.len();
@@ -93,7 +95,7 @@ impl Rows {
                     sum.iter_mut().zip(&part).for_each(|(sum, part)| *sum += part);
                 }
             }
-            Rows::Sparse { starts, columns, values } => {
+            RowStorage::Sparse { starts, columns, values } => {
                 for (span, curve) in starts.windows(2).zip(curves) {
                     let (columns, values) = (&columns[span[0]..span[1]], &values[span[0]..span[1]]);
                     for (place, (&column, value)) in columns.iter().zip(values).enumerate() {
@@ -122,11 +124,11 @@ mod tests {
             (0..300 * 20).map(|i| if i * i % 5 == 1 { (i % 17) as f32 - 8.0 } else { 0.0 }).collect();
         let filled: Vec<f32> = values.iter().map(|value| value + 0.5).collect();
         let few = |values| Few { values, stride: 20, width: 20, positive: &[] };
-        let all = Rows::of(&few(&filled), 0..300);
-        assert!(matches!(all, Rows::Dense(_)));
-        let sparse = Rows::of(&few(&values), 0..300);
-        let Rows::Sparse { .. } = sparse else { panic!("not sparse") };
-        let dense = Rows::Dense(
+        let all = RowStorage::of(&few(&filled), 0..300);
+        assert!(matches!(all, RowStorage::Dense(_)));
+        let sparse = RowStorage::of(&few(&values), 0..300);
+        let RowStorage::Sparse { .. } = sparse else { panic!("not sparse") };
+        let dense = RowStorage::Dense(
             (0..300).flat_map(|row| values[row * 20..][..20].iter().chain(&[1.0])).map(|&v| f64::from(v)).collect(),
         );
         let weights: Vec<f64> = (0..21).map(|i| f64::from(i) / 8.0 - 1.0).collect();

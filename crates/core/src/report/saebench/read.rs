@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Envelope;
 use crate::error::{Error, InputError, Result};
-use crate::results::{About, Profile, Recipe, ResultFile, Scores, Stored};
+use crate::results::{Metadata, Profile, Recipe, ResultFile, Scores, Stored};
 
 /// The end of the name of every file.
 pub const SUFFIX: &str = "eval_results.json";
@@ -142,7 +142,7 @@ fn convert(name: &str, envelope: Envelope, hash: String, l0: Option<f64>) -> Res
         params,
         inputs: BTreeMap::from([("file".into(), hash)]),
     };
-    let mut about = About::from([("inputs".into(), json!(name))]);
+    let mut about = Metadata::from([("inputs".into(), json!(name))]);
     about.extend(known("architecture").map(|architecture| ("group".into(), architecture)));
     about.extend(known("d_sae").map(|latents| ("latents".into(), latents)));
     about.extend(known("training_tokens").map(|tokens| ("training_tokens".into(), tokens)));

@@ -7,7 +7,7 @@ use super::{Arch, ArchCard, jumprelu, refuse, topk};
 use crate::error::Result;
 use crate::sae::param::{Param, ParamValue};
 use crate::sae::preset::Preset;
-use crate::sae::train::{Constraint, Form, Mixtures, Objective, Radius, Rules, Settings};
+use crate::sae::train::{Constraint, Form, Mixtures, Objective, Radius, Rules, TrainingSettings};
 
 /// TopK with archetypal directions.
 pub struct ArchetypalTopK;
@@ -112,11 +112,11 @@ static JUMPRELU: ArchCard = ArchCard {
 };
 
 /// Archetypal directions have their own constraint, and no bias to start from.
-fn free(settings: Settings) -> Settings {
-    Settings { constraint: Constraint::Free, median: false, ..settings }
+fn free(settings: TrainingSettings) -> TrainingSettings {
+    TrainingSettings { constraint: Constraint::Free, median: false, ..settings }
 }
 
-fn rules(settings: &Settings, rules: Rules) -> Result<Rules> {
+fn rules(settings: &TrainingSettings, rules: Rules) -> Result<Rules> {
     let (neighbours, radius) = (settings.get(&NEIGHBOURS)?, settings.get(&RADIUS)?);
     if neighbours == 0 {
         refuse("archetypal directions need candidates to mix", "1 neighbour or more", neighbours)?;
@@ -134,8 +134,8 @@ impl Arch for ArchetypalTopK {
         &TOPK
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        let objective = |settings: &Settings| -> Result<Box<dyn Objective>> {
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
+        let objective = |settings: &TrainingSettings| -> Result<Box<dyn Objective>> {
             Ok(Box::new(topk::TopKObjective::new(rules(settings, topk::rules(settings))?, settings)?))
         };
         free(topk::settings(&TOPK, objective, preset, width, latents))
@@ -147,8 +147,8 @@ impl Arch for ArchetypalJumpRelu {
         &JUMPRELU
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        let objective = |settings: &Settings| -> Result<Box<dyn Objective>> {
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
+        let objective = |settings: &TrainingSettings| -> Result<Box<dyn Objective>> {
             Ok(Box::new(jumprelu::JumpReluObjective::new(rules(settings, jumprelu::rules(settings)?)?, settings)?))
         };
         free(jumprelu::settings(&JUMPRELU, objective, preset, width, latents))

@@ -6,7 +6,7 @@ use super::{Arch, ArchCard, scaled, topk};
 use crate::error::Result;
 use crate::sae::activation::Activation;
 use crate::sae::preset::Preset;
-use crate::sae::train::{Batch, Column, Objective, Row, Rules, Selection, Settings, Terms};
+use crate::sae::train::{Batch, LatentBackward, Objective, Row, Rules, Selection, Terms, TrainingSettings};
 
 /// BatchTopK.
 pub struct BatchTopK;
@@ -33,12 +33,12 @@ impl Arch for BatchTopK {
         &CARD
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
         topk::settings(&CARD, objective, preset, width, latents)
     }
 }
 
-fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     Ok(Box::new(BatchTopKObjective::new(topk::rules(settings), settings)?))
 }
 
@@ -51,7 +51,7 @@ pub(super) struct BatchTopKObjective {
 }
 
 impl BatchTopKObjective {
-    pub fn new(rules: Rules, settings: &Settings) -> Result<BatchTopKObjective> {
+    pub fn new(rules: Rules, settings: &TrainingSettings) -> Result<BatchTopKObjective> {
         let threshold = Running::new(settings.get(&THRESHOLD)?);
         Ok(BatchTopKObjective { rules, kept: Kept::of(settings)?, auxiliary: settings.auxiliary, threshold })
     }
@@ -80,7 +80,7 @@ impl Objective for BatchTopKObjective {
         topk::terms(batch, weighted.iter().sum(), self.auxiliary)
     }
 
-    fn backward(&self, column: &mut Column<'_>) {
+    fn backward(&self, column: &mut LatentBackward<'_>) {
         column.gradient[0] = column.bias_gradient();
     }
 

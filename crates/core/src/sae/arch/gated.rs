@@ -5,7 +5,7 @@ use super::{Arch, ArchCard, follow, scaled};
 use crate::error::Result;
 use crate::sae::activation::Activation;
 use crate::sae::preset::Preset;
-use crate::sae::train::{Batch, Column, Objective, Row, Rules, Scalar, Selection, Settings, Terms};
+use crate::sae::train::{Batch, LatentBackward, Objective, Row, Rules, Scalar, Selection, Terms, TrainingSettings};
 
 /// Gated.
 pub struct Gated;
@@ -38,13 +38,13 @@ impl Arch for Gated {
         &CARD
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        let settings = follow(Settings::new(CARD.name, objective, width, latents), preset, &CARD);
-        Settings { rate: 5e-5, betas: (0.0, 0.999), ..settings }
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
+        let settings = follow(TrainingSettings::new(CARD.name, objective, width, latents), preset, &CARD);
+        TrainingSettings { rate: 5e-5, betas: (0.0, 0.999), ..settings }
     }
 }
 
-fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     let rules = Rules { scalars: SCALARS.to_vec(), gates: true, ..Rules::plain(settings.latents) };
     Ok(Box::new(GatedObjective { rules, penalty: Penalty::of(settings)?, pull: 0.0 }))
 }
@@ -86,7 +86,7 @@ impl Objective for GatedObjective {
         vec![("loss", total), ("squared_error", error), ("sparsity", sparsity), ("gate_error", batch.gate_error)]
     }
 
-    fn backward(&self, column: &mut Column<'_>) {
+    fn backward(&self, column: &mut LatentBackward<'_>) {
         let scale = column.scalars[2].exp();
         let mut sums = [0.0f64; 3];
         for ((slope, &gate_slope), &value) in column.slopes.iter_mut().zip(column.gate_slopes).zip(column.values) {

@@ -8,7 +8,9 @@ use crate::error::Result;
 use crate::sae::activation::Activation;
 use crate::sae::param::{Param, ParamValue};
 use crate::sae::preset::Preset;
-use crate::sae::train::{Batch, Column, NewObjective, Objective, Row, Rules, Scalar, Selection, Settings, Terms};
+use crate::sae::train::{
+    Batch, LatentBackward, NewObjective, Objective, Row, Rules, Scalar, Selection, Terms, TrainingSettings,
+};
 
 /// JumpReLU.
 pub struct JumpRelu;
@@ -103,12 +105,12 @@ impl Arch for JumpRelu {
         &CARD
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
         settings(&CARD, objective, preset, width, latents)
     }
 }
 
-fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     Ok(Box::new(JumpReluObjective::new(rules(settings)?, settings)?))
 }
 
@@ -119,17 +121,17 @@ pub(super) fn settings(
     preset: Preset,
     width: usize,
     latents: usize,
-) -> Settings {
-    let settings = follow(Settings::top_family(card.name, new_objective, width, latents), preset, card);
-    let settings = Settings { median: false, ..settings };
+) -> TrainingSettings {
+    let settings = follow(TrainingSettings::top_family(card.name, new_objective, width, latents), preset, card);
+    let settings = TrainingSettings { median: false, ..settings };
     match preset {
-        Preset::Etalon | Preset::DictionaryLearning => Settings { rate: 7e-5, betas: (0.0, 0.999), ..settings },
-        Preset::Saelens => Settings { rate: 3e-4, ..settings },
+        Preset::Etalon | Preset::DictionaryLearning => TrainingSettings { rate: 7e-5, betas: (0.0, 0.999), ..settings },
+        Preset::Saelens => TrainingSettings { rate: 3e-4, ..settings },
         Preset::SaeConceptEval | Preset::Blindspots => settings,
     }
 }
 
-pub(super) fn rules(settings: &Settings) -> Result<Rules> {
+pub(super) fn rules(settings: &TrainingSettings) -> Result<Rules> {
     let initial = settings.get(&INITIAL_THRESHOLD)?;
     if initial.is_nan() || initial <= 0.0 {
         refuse("the first threshold of JumpReLU is out of range", "a number above 0", initial)?;
@@ -154,7 +156,7 @@ pub(super) struct JumpReluObjective {
 }
 
 impl JumpReluObjective {
-    pub fn new(rules: Rules, settings: &Settings) -> Result<JumpReluObjective> {
+    pub fn new(rules: Rules, settings: &TrainingSettings) -> Result<JumpReluObjective> {
         let (bandwidth, target) = (settings.get(&BANDWIDTH)?, settings.get(&TARGET_L0)?);
         if bandwidth.is_nan() || bandwidth <= 0.0 {
             refuse("the bandwidth of JumpReLU is out of range", "a number above 0", bandwidth)?;
@@ -211,7 +213,7 @@ impl Objective for JumpReluObjective {
         vec![("loss", error + weight * miss * miss), ("squared_error", error), ("sparsity", miss * miss)]
     }
 
-    fn backward(&self, column: &mut Column<'_>) {
+    fn backward(&self, column: &mut LatentBackward<'_>) {
         let (threshold, bandwidth) = (self.threshold(column.scalars), f64::from(self.bandwidth));
         let codes_only = self.jump != Jump::Step;
         let (mut jump, mut fires, mut near) = (0.0f64, 0, 0);

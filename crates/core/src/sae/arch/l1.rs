@@ -1,11 +1,11 @@
 //! Penalties on codes, with a warm-up, and the ReLU that most of them belong to.
 
 use super::scaled;
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::sae::activation::Activation;
 use crate::sae::param::Param;
 use crate::sae::preset::Preset;
-use crate::sae::train::{Batch, Column, Objective, Row, Rules, Selection, Settings, Terms};
+use crate::sae::train::{Batch, LatentBackward, Objective, Row, Rules, Selection, Terms, TrainingSettings};
 
 /// What the penalty weighs.
 pub static PENALTY: Param<f64> = Param::new(["penalty", "l1", "WEIGHT", "Weight of the sparsity penalty"], |_| 0.1);
@@ -27,13 +27,13 @@ pub(super) struct Penalty {
 }
 
 impl Penalty {
-    pub fn of(settings: &Settings) -> Result<Penalty> {
+    pub fn of(settings: &TrainingSettings) -> Result<Penalty> {
         let weight = settings.get(&PENALTY)?;
         if !weight.is_finite() || weight < 0.0 {
             return Err(InputError::new("the penalty is out of range")
                 .expected("a number from 0")
                 .found(weight)
-                .advice("change --l1")
+                .advice(format!("change {}", Key("l1")))
                 .into());
         }
         Ok(Penalty { weight, warmup: settings.get(&SPARSITY_WARMUP)? })
@@ -60,7 +60,7 @@ pub(super) struct ReluObjective {
 }
 
 impl ReluObjective {
-    pub fn new(settings: &Settings, lengths: bool) -> Result<ReluObjective> {
+    pub fn new(settings: &TrainingSettings, lengths: bool) -> Result<ReluObjective> {
         Ok(ReluObjective { rules: Rules::plain(settings.latents), penalty: Penalty::of(settings)?, lengths, pull: 0.0 })
     }
 }
@@ -94,7 +94,7 @@ impl Objective for ReluObjective {
         vec![("loss", error + weight * sparsity), ("squared_error", error), ("sparsity", sparsity)]
     }
 
-    fn backward(&self, column: &mut Column<'_>) {
+    fn backward(&self, column: &mut LatentBackward<'_>) {
         let pull = if self.lengths { self.pull * column.norm } else { self.pull };
         column.slopes.iter_mut().for_each(|slope| *slope += pull);
         column.gradient[0] = column.bias_gradient();

@@ -7,7 +7,9 @@ use crate::sae::activation::Activation;
 use crate::sae::matching_pursuit::MatchingPursuit;
 use crate::sae::param::Param;
 use crate::sae::preset::Preset;
-use crate::sae::train::{Batch, Column, Constraint, Form, Objective, Rules, Selection, Settings, Terms};
+use crate::sae::train::{
+    Batch, Constraint, Form, LatentBackward, Objective, Rules, Selection, Terms, TrainingSettings,
+};
 
 /// MP-SAE.
 pub struct MpSae;
@@ -43,14 +45,14 @@ impl Arch for MpSae {
         &CARD
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
-        let settings = follow(Settings::top_family(CARD.name, objective, width, latents), preset, &CARD);
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
+        let settings = follow(TrainingSettings::top_family(CARD.name, objective, width, latents), preset, &CARD);
         let constraint = Constraint::Unit { gradient_guard: 0.0, length_guard: 0.0, before: false };
-        Settings { constraint, initial_norm: 1.0, reanimation: 0.0, auxiliary: 0.0, ..settings }
+        TrainingSettings { constraint, initial_norm: 1.0, reanimation: 0.0, auxiliary: 0.0, ..settings }
     }
 }
 
-fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     let (kept, signed) = (Kept::of(settings)?, settings.get(&SIGNED)?);
     // Only overcomplete's own has no bias; it is the one with signs.
     let rules = Rules { form: Form::Tied, biased: !signed, ..Rules::plain(settings.latents) };
@@ -78,7 +80,7 @@ impl Objective for MpObjective {
     }
 
     /// Gradients go through the pursuit, not through columns.
-    fn backward(&self, _: &mut Column<'_>) {}
+    fn backward(&self, _: &mut LatentBackward<'_>) {}
 
     fn finish(&self, scalars: &[f32], _: f32) -> (Vec<f32>, Activation) {
         let pursuit = MatchingPursuit { k: self.kept.k, signed: self.signed };

@@ -7,7 +7,7 @@ use super::{Arch, ArchCard, refuse, topk};
 use crate::error::Result;
 use crate::sae::param::Param;
 use crate::sae::preset::Preset;
-use crate::sae::train::{Objective, Rules, Settings};
+use crate::sae::train::{Objective, Rules, TrainingSettings};
 
 /// Matryoshka BatchTopK.
 pub struct Matryoshka;
@@ -71,12 +71,12 @@ impl Arch for Matryoshka {
         &CARD
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
         topk::settings(&CARD, objective, preset, width, latents)
     }
 }
 
-fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     let mut groups = ends(&settings.get(&GROUPS)?, settings.latents)?;
     let mut weight = 1.0 / (groups.len() * groups.len()) as f32;
     if settings.get(&BARE)? {

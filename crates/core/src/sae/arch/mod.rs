@@ -25,7 +25,7 @@ pub use threshold::ThresholdRule;
 
 use super::baseline::BASELINES;
 use super::preset::Preset;
-use super::train::Settings;
+use super::train::TrainingSettings;
 use crate::error::{InputError, Result};
 
 /// The parameters of all architectures.
@@ -46,7 +46,7 @@ pub trait Arch: Send + Sync {
     /// What it is, for people.
     fn card(&self) -> &'static ArchCard;
     /// The settings that a preset means for this architecture, for a dictionary of this size.
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings;
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings;
 }
 
 /// Every architecture that can be trained.
@@ -125,7 +125,7 @@ pub fn options() -> Vec<ArchOption> {
 }
 
 /// Changes that a preset makes, and the parameters of an architecture with their defaults.
-fn follow(settings: Settings, preset: Preset, card: &ArchCard) -> Settings {
+fn follow(settings: TrainingSettings, preset: Preset, card: &ArchCard) -> TrainingSettings {
     let mut settings = settings.follow(preset);
     settings.params.complete(card.params, preset);
     settings.params.complete(FIRST_EDITION, preset);

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::sae::activation::Activation;
 use crate::sae::param::Param;
 use crate::sae::preset::Preset;
-use crate::sae::train::{Batch, Column, Objective, Row, Rules, Selection, Settings, Terms};
+use crate::sae::train::{Batch, LatentBackward, Objective, Row, Rules, Selection, Terms, TrainingSettings};
 
 /// P-anneal.
 pub struct PAnneal;
@@ -52,12 +52,12 @@ impl Arch for PAnneal {
         &CARD
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
         relu::settings(&CARD, objective, preset, width, latents)
     }
 }
 
-fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     let exponents = settings.get(&EXPONENTS)?;
     let (start, end) = exponents;
     let (rooted, updates, queue) = (settings.get(&ROOTED)?, settings.get(&EXPONENT_UPDATES)?, settings.get(&QUEUE)?);
@@ -200,7 +200,7 @@ impl Objective for PAnnealObjective {
         vec![("loss", error + weight * sparsity), ("squared_error", error), ("sparsity", sparsity)]
     }
 
-    fn backward(&self, column: &mut Column<'_>) {
+    fn backward(&self, column: &mut LatentBackward<'_>) {
         let exponent = self.penalised - 1.0;
         for ((slope, &value), &row) in column.slopes.iter_mut().zip(column.values).zip(column.rows) {
             let root = self.roots.get(row as usize).copied().unwrap_or(1.0);

@@ -5,7 +5,7 @@ use super::{Arch, ArchCard, follow};
 use crate::error::Result;
 use crate::sae::param::Param;
 use crate::sae::preset::Preset;
-use crate::sae::train::{NewObjective, Objective, Settings};
+use crate::sae::train::{NewObjective, Objective, TrainingSettings};
 
 /// ReLU.
 pub struct Relu;
@@ -40,8 +40,9 @@ pub(super) fn settings(
     preset: Preset,
     width: usize,
     latents: usize,
-) -> Settings {
-    let settings = Settings { initial_norm: 0.1, ..Settings::new(card.name, new_objective, width, latents) };
+) -> TrainingSettings {
+    let settings =
+        TrainingSettings { initial_norm: 0.1, ..TrainingSettings::new(card.name, new_objective, width, latents) };
     let mut settings = follow(settings, preset, card);
     if preset == Preset::DictionaryLearning {
         settings.initial_bias = 1.0 / (width as f32).sqrt();
@@ -54,11 +55,11 @@ impl Arch for Relu {
         &CARD
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
         settings(&CARD, objective, preset, width, latents)
     }
 }
 
-fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     Ok(Box::new(ReluObjective::new(settings, settings.get(&PENALISE_LENGTHS)?)?))
 }

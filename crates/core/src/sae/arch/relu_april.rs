@@ -4,7 +4,7 @@ use super::l1::{PENALTY, ReluObjective, SPARSITY_WARMUP};
 use super::{Arch, ArchCard, relu};
 use crate::error::Result;
 use crate::sae::preset::Preset;
-use crate::sae::train::{Constraint, Objective, Settings};
+use crate::sae::train::{Constraint, Objective, TrainingSettings};
 
 /// ReLU, April update.
 pub struct ReluApril;
@@ -27,12 +27,12 @@ impl Arch for ReluApril {
         &CARD
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
         let settings = relu::settings(&CARD, objective, preset, width, latents);
-        Settings { constraint: Constraint::Free, clip: Some(1.0), ..settings }
+        TrainingSettings { constraint: Constraint::Free, clip: Some(1.0), ..settings }
     }
 }
 
-fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     Ok(Box::new(ReluObjective::new(settings, true)?))
 }

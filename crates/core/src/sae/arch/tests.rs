@@ -19,7 +19,7 @@ fn stored_settings_are_those_of_the_first_edition() {
             for (key, value) in others[&format!("{name} {}", arch.card().name)].as_object().unwrap() {
                 expected[key] = value.clone();
             }
-            let settings = Settings { k: 4, steps: 25, batch: 64, ..arch.settings(preset, 24, 126) };
+            let settings = TrainingSettings { k: 4, steps: 25, batch: 64, ..arch.settings(preset, 24, 126) };
             // As a text: recipes hash it, so that its order counts.
             assert_eq!(json!(settings).to_string(), expected.to_string());
         }

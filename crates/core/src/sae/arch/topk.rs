@@ -6,7 +6,9 @@ use crate::error::Result;
 use crate::sae::activation::Activation;
 use crate::sae::param::Param;
 use crate::sae::preset::Preset;
-use crate::sae::train::{Batch, Column, NewObjective, Objective, Row, Rules, Selection, Settings, Terms};
+use crate::sae::train::{
+    Batch, LatentBackward, NewObjective, Objective, Row, Rules, Selection, Terms, TrainingSettings,
+};
 
 /// TopK.
 pub struct TopK;
@@ -47,10 +49,10 @@ pub(super) fn settings(
     preset: Preset,
     width: usize,
     latents: usize,
-) -> Settings {
-    let settings = follow(Settings::top_family(card.name, new_objective, width, latents), preset, card);
+) -> TrainingSettings {
+    let settings = follow(TrainingSettings::top_family(card.name, new_objective, width, latents), preset, card);
     // Encoders of the concept-annotation program have biases that are not used.
-    Settings { encoder_bias: preset != Preset::SaeConceptEval, ..settings }
+    TrainingSettings { encoder_bias: preset != Preset::SaeConceptEval, ..settings }
 }
 
 /// How many latents a row keeps.
@@ -64,8 +66,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub fn of(settings: &Settings) -> Result<Kept> {
-        let Settings { k, width, latents, .. } = *settings;
+    pub fn of(settings: &TrainingSettings) -> Result<Kept> {
+        let TrainingSettings { k, width, latents, .. } = *settings;
         if k == 0 || k > latents {
             refuse("a dictionary cannot keep that many latents per row", "1 to the number of latents", k)?;
         }
@@ -84,7 +86,7 @@ impl Kept {
     }
 }
 
-pub(super) fn rules(settings: &Settings) -> Rules {
+pub(super) fn rules(settings: &TrainingSettings) -> Rules {
     Rules { auxiliary: true, ..Rules::plain(settings.latents) }
 }
 
@@ -99,12 +101,12 @@ impl Arch for TopK {
         &CARD
     }
 
-    fn settings(&self, preset: Preset, width: usize, latents: usize) -> Settings {
+    fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
         settings(&CARD, objective, preset, width, latents)
     }
 }
 
-fn objective(settings: &Settings) -> Result<Box<dyn Objective>> {
+fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     Ok(Box::new(TopKObjective::new(rules(settings), settings)?))
 }
 
@@ -117,7 +119,7 @@ pub(super) struct TopKObjective {
 }
 
 impl TopKObjective {
-    pub fn new(rules: Rules, settings: &Settings) -> Result<TopKObjective> {
+    pub fn new(rules: Rules, settings: &TrainingSettings) -> Result<TopKObjective> {
         let threshold = Running::new(settings.get(&THRESHOLD)?);
         Ok(TopKObjective { rules, kept: Kept::of(settings)?, auxiliary: settings.auxiliary, threshold })
     }
@@ -144,7 +146,7 @@ impl Objective for TopKObjective {
         terms(batch, batch.squared_errors[0], self.auxiliary)
     }
 
-    fn backward(&self, column: &mut Column<'_>) {
+    fn backward(&self, column: &mut LatentBackward<'_>) {
         column.gradient[0] = column.bias_gradient();
     }
 

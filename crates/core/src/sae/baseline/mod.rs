@@ -22,7 +22,7 @@ use super::linear::Linear;
 use super::normalise::Normalisation;
 use crate::codes::CodesBuilder;
 use crate::context::{Context, Reservation};
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::store::ActivationStore;
 use etalon_kernel::random::stream;
 
@@ -87,20 +87,20 @@ impl BaselineParams<'_> {
     fn latents(&self, name: &str) -> Result<usize> {
         self.latents.ok_or_else(|| {
             let missing = InputError::new(format!("nothing says how many latents `{name}` should have"));
-            missing.expected("a number of latents").advice("add --latents L").into()
+            missing.expected("a number of latents").advice(format!("add {} L", Key("latents"))).into()
         })
     }
 
     /// Complains if something was asked for that means nothing here.
     fn refuse(&self, name: &str, latents: bool, k: bool, like: bool) -> Result<()> {
         let given = [
-            ("--latents", latents && self.latents.is_some()),
-            ("--k", k && self.k.is_some()),
-            ("--like", like && self.like.is_some()),
+            ("latents", latents && self.latents.is_some()),
+            ("k", k && self.k.is_some()),
+            ("like", like && self.like.is_some()),
         ];
         match given.iter().find(|(_, given)| *given) {
             None => Ok(()),
-            Some((option, _)) => Err(InputError::new(format!("`{option}` means nothing to `{name}` here"))
+            Some((option, _)) => Err(InputError::new(format!("{} has no effect on `{name}`", Key(option)))
                 .advice(format!("leave it out; `etalon archs {name}` describes the options"))
                 .into()),
         }

@@ -200,20 +200,20 @@ fn what_cannot_be_made_is_refused() {
     assert!(why("pca", &constant, &BaselineParams::default()).contains("all rows are the same"));
     assert!(why("kmeans", &store, &params(11)).contains("more centres than rows"));
     assert!(why("kmeans", &empty, &params(2)).contains("no rows"));
-    assert!(why("kmeans", &store, &BaselineParams::default()).contains("--latents"));
-    assert!(why("kmeans", &store, &BaselineParams { k: Some(2), ..params(3) }).contains("--k"));
+    assert!(why("kmeans", &store, &BaselineParams::default()).contains("`latents`"));
+    assert!(why("kmeans", &store, &BaselineParams { k: Some(2), ..params(3) }).contains("`k`"));
     for name in ["untrained", "random"] {
         assert!(why(name, &store, &BaselineParams { k: Some(9), ..params(8) }).contains("k from 1 to 8"));
         assert!(why(name, &store, &BaselineParams { k: Some(0), ..params(8) }).contains("k from 1 to 8"));
         assert!(why(name, &store, &BaselineParams { k: Some(1), ..params(1 << 40) }).contains("latents"));
-        assert!(why(name, &store, &BaselineParams::default()).contains("--latents"));
+        assert!(why(name, &store, &BaselineParams::default()).contains("`latents`"));
     }
     assert!(why("untrained", &empty, &params(8)).contains("no rows"));
-    assert!(why("identity", &store, &params(5)).contains("--latents"));
+    assert!(why("identity", &store, &params(5)).contains("`latents`"));
     let narrow = untrained(&noise(5, 3), 8, 2, 0).unwrap();
     let like = BaselineParams { like: Some(&narrow), ..BaselineParams::default() };
     assert!(why("untrained", &store, &like).contains("another width"));
-    assert!(why("untrained", &store, &BaselineParams { latents: Some(3), ..like }).contains("--latents"));
+    assert!(why("untrained", &store, &BaselineParams { latents: Some(3), ..like }).contains("`latents`"));
     let drawn = make("random", &store, &BaselineParams { k: Some(2), ..params(8) }).unwrap();
     assert!(
         why("untrained", &store, &BaselineParams { like: Some(&*drawn), ..BaselineParams::default() })

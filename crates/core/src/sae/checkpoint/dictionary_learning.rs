@@ -4,15 +4,15 @@ use std::path::Path;
 
 use super::config::Config;
 use super::weights::Weights;
-use super::{Found, Loaded, fold};
+use super::{DetectedCheckpoint, Loaded, fold};
 use crate::context::Budget;
 use crate::error::{InFile, InputError, Result};
 use crate::sae::activation::Activation;
 use crate::sae::linear::{Linear, Parts};
 use crate::sae::normalise::Normalisation;
 
-pub(super) fn find(path: &Path) -> Option<Found> {
-    let mut found = Found::file(path, &["ae.pt"], |name| name.ends_with(".pt"))?;
+pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
+    let mut found = DetectedCheckpoint::file(path, &["ae.pt"], |name| name.ends_with(".pt"))?;
     // Intermediate states lie in a directory of their own, one below the settings.
     let above = found.weights.ancestors().skip(1).take(2).map(|directory| directory.join("config.json"));
     found.config = above.into_iter().find(|config| config.is_file());
@@ -85,7 +85,7 @@ impl Class {
     }
 }
 
-pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
+pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
     let config = Config::read_if_there(found.config.as_deref())?;
     let weights = Weights::read(&found.weights, budget)?;
     // With backups on, the library writes {step, ae, optimizer, ..} under the same name.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::config::Config;
 use super::weights::Weights;
-use super::{Found, Loaded, Tensors, linear, site, write_settings, write_tensors};
+use super::{DetectedCheckpoint, Loaded, Tensors, linear, site, write_settings, write_tensors};
 use crate::context::Budget;
 use crate::error::{Error, InFile, InputError, Result};
 use crate::sae::activation::Activation;
@@ -27,7 +27,7 @@ const VERSION: u64 = 1;
 /// What `sae.json` says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Settings {
+struct EtalonSettings {
     format: String,
     version: u64,
     arch: String,
@@ -48,11 +48,11 @@ struct Settings {
     about: Map<String, Value>,
 }
 
-impl Settings {
+impl EtalonSettings {
     /// What every dictionary has.
-    fn new(dictionary: &dyn Dictionary, activation: Kind) -> Settings {
+    fn new(dictionary: &dyn Dictionary, activation: Kind) -> EtalonSettings {
         let card = dictionary.card();
-        Settings {
+        EtalonSettings {
             format: FORMAT.into(),
             version: VERSION,
             arch: card.arch.clone(),
@@ -85,11 +85,11 @@ enum Kind {
     SignedPursuit,
 }
 
-pub(super) fn find(path: &Path) -> Option<Found> {
-    Found::pair(path, WEIGHTS, SETTINGS)
+pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
+    DetectedCheckpoint::pair(path, WEIGHTS, SETTINGS)
 }
 
-pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
+pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
     let config = Config::read_if_there(found.config.as_deref())?;
     if config.text("format")? != Some(FORMAT) {
         return Err(config.wrong("format", "these are not the settings of a dictionary of Etalon", FORMAT).into());
@@ -98,7 +98,7 @@ pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
         let expected = format!("version {VERSION} or older");
         return Err(config.wrong("version", "this dictionary was written by a newer program", &expected).into());
     }
-    let settings: Settings = serde_json::from_value(Value::Object(config.fields().clone())).map_err(|error| {
+    let settings: EtalonSettings = serde_json::from_value(Value::Object(config.fields().clone())).map_err(|error| {
         let complaint = InputError::new("the settings of the dictionary are damaged").found(error);
         complaint.file(found.config.as_deref().unwrap_or(&found.weights))
     })?;
@@ -119,7 +119,7 @@ pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
     Ok(Loaded { about: settings.about, ..loaded })
 }
 
-fn read_linear(settings: &Settings, config: &Config, mut weights: Weights) -> Result<Linear> {
+fn read_linear(settings: &EtalonSettings, config: &Config, mut weights: Weights) -> Result<Linear> {
     let (latents, width) = (settings.latents, settings.width);
     let k = || config.needed_count("k");
     let activation = match settings.activation {
@@ -152,7 +152,7 @@ fn read_linear(settings: &Settings, config: &Config, mut weights: Weights) -> Re
 }
 
 /// Only the directions count: the encoder and the biases of the file are 0.
-fn read_random(settings: &Settings, config: &Config, mut weights: Weights) -> Result<RandomDictionary> {
+fn read_random(settings: &EtalonSettings, config: &Config, mut weights: Weights) -> Result<RandomDictionary> {
     let missing = || config.wrong("seed", "codes are drawn, and no seed says which", "a whole number");
     let (k, seed) = (config.needed_count("k")?, settings.seed.ok_or_else(missing)?);
     let directions = weights.take("decoder", &[settings.latents, settings.width])?;
@@ -164,7 +164,7 @@ pub(super) fn write(dictionary: &dyn Dictionary, about: &Map<String, Value>, dir
         Some(random) => random_parts(random),
         None => linear_parts(linear(dictionary, "Etalon")?),
     };
-    let settings = Settings { about: about.clone(), ..settings };
+    let settings = EtalonSettings { about: about.clone(), ..settings };
     let Ok(Value::Object(settings)) = serde_json::to_value(settings) else {
         return Err(Error::Bug("the settings of a dictionary cannot be written".into()));
     };
@@ -173,7 +173,7 @@ pub(super) fn write(dictionary: &dyn Dictionary, about: &Map<String, Value>, dir
 }
 
 /// The tensors of a random dictionary, as those of a linear one.
-fn random_parts(dictionary: &RandomDictionary) -> (Tensors, Settings) {
+fn random_parts(dictionary: &RandomDictionary) -> (Tensors, EtalonSettings) {
     let card = dictionary.card();
     let (latents, width) = (card.latents, card.width);
     let tensors = vec![
@@ -182,12 +182,15 @@ fn random_parts(dictionary: &RandomDictionary) -> (Tensors, Settings) {
         ("decoder", vec![latents, width], dictionary.directions().to_vec()),
         ("bias", vec![width], vec![0.0; width]),
     ];
-    let settings =
-        Settings { k: Some(dictionary.k()), seed: Some(dictionary.seed()), ..Settings::new(dictionary, Kind::Random) };
+    let settings = EtalonSettings {
+        k: Some(dictionary.k()),
+        seed: Some(dictionary.seed()),
+        ..EtalonSettings::new(dictionary, Kind::Random)
+    };
     (tensors, settings)
 }
 
-fn linear_parts(dictionary: &Linear) -> (Tensors, Settings) {
+fn linear_parts(dictionary: &Linear) -> (Tensors, EtalonSettings) {
     let Parts { encoder, encoder_bias, decoder, bias, subtract_bias, input, activation, .. } = dictionary.parts();
     let (latents, width) = (encoder_bias.len(), bias.len());
     let mut tensors: Tensors = vec![
@@ -217,5 +220,5 @@ fn linear_parts(dictionary: &Linear) -> (Tensors, Settings) {
         Activation::Nearest => Kind::Nearest,
         Activation::Largest(_) => Kind::Largest,
     };
-    (tensors, Settings { k, subtract_bias, normalisation: input, ..Settings::new(dictionary, kind) })
+    (tensors, EtalonSettings { k, subtract_bias, normalisation: input, ..EtalonSettings::new(dictionary, kind) })
 }

@@ -3,19 +3,19 @@
 use std::path::Path;
 
 use super::weights::Weights;
-use super::{Found, Loaded};
+use super::{DetectedCheckpoint, Loaded};
 use crate::context::Budget;
 use crate::error::{InFile, Result};
 use crate::sae::activation::Activation;
 use crate::sae::linear::{Linear, Parts};
 use crate::sae::normalise::Normalisation;
 
-pub(super) fn find(path: &Path) -> Option<Found> {
-    Found::file(path, &["params.npz"], |name| name.ends_with(".npz"))
+pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
+    DetectedCheckpoint::file(path, &["params.npz"], |name| name.ends_with(".npz"))
 }
 
 /// `f = [p > θ] · ReLU(p)`, `p = x · W_enc + b_enc`.
-pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
+pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
     let weights = Weights::read(&found.weights, budget)?;
     // Some releases write w_enc and w_dec.
     let mut weights = weights.renamed(|name| Some(name.replacen("w_", "W_", usize::from(name.starts_with("w_")))));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::config::Config;
 use super::weights::Weights;
-use super::{Found, Loaded, fold, transcoder};
+use super::{DetectedCheckpoint, Loaded, fold, transcoder};
 use crate::context::Budget;
 use crate::error::{InFile, Result};
 use crate::sae::activation::Activation;
@@ -13,7 +13,7 @@ use crate::sae::normalise::Normalisation;
 
 const SETTINGS: &str = "hyperparams.json";
 
-pub(super) fn find(path: &Path) -> Option<Found> {
+pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
     let directory = match path.is_file() {
         true if path.file_name()? == SETTINGS => path.parent()?,
         true => path.parent()?.parent()?,
@@ -25,11 +25,11 @@ pub(super) fn find(path: &Path) -> Option<Found> {
         directory.join("checkpoints/final.safetensors")
     };
     let config = directory.join(SETTINGS);
-    (config.is_file() && weights.is_file()).then_some(Found { weights, config: Some(config) })
+    (config.is_file() && weights.is_file()).then_some(DetectedCheckpoint { weights, config: Some(config) })
 }
 
 /// A JumpReLU on `x · √width / average norm`. The one threshold is in units of `x`, the weights are not.
-pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
+pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
     let config = Config::read_if_there(found.config.as_deref())?;
     if config.text("hook_point_in")? != config.text("hook_point_out")? {
         return Err(transcoder(&found.weights).into());

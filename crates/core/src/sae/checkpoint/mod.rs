@@ -51,28 +51,28 @@ impl Loaded {
 
 /// Where a checkpoint lies.
 #[derive(Debug)]
-struct Found {
+struct DetectedCheckpoint {
     weights: PathBuf,
     config: Option<PathBuf>,
 }
 
-impl Found {
+impl DetectedCheckpoint {
     /// Two files of fixed names; the path may be either of them, or their directory.
-    fn pair(path: &Path, weights: &str, config: &str) -> Option<Found> {
+    fn pair(path: &Path, weights: &str, config: &str) -> Option<DetectedCheckpoint> {
         let named = |name: &str| path.is_file() && path.file_name().is_some_and(|there| there == name);
         let directory = if named(weights) || named(config) { path.parent()? } else { path };
         let (weights, config) = (directory.join(weights), directory.join(config));
-        (weights.is_file() && config.is_file()).then_some(Found { weights, config: Some(config) })
+        (weights.is_file() && config.is_file()).then_some(DetectedCheckpoint { weights, config: Some(config) })
     }
 
     /// One file: of a fixed name in a directory, or any that is named itself and has the right ending.
-    fn file(path: &Path, names: &[&str], fits: impl Fn(&str) -> bool) -> Option<Found> {
+    fn file(path: &Path, names: &[&str], fits: impl Fn(&str) -> bool) -> Option<DetectedCheckpoint> {
         let weights = if path.is_file() {
             Some(path.to_path_buf()).filter(|path| path.file_name().is_some_and(|name| fits(&name.to_string_lossy())))
         } else {
             names.iter().map(|name| path.join(name)).find(|path| path.is_file())
         };
-        weights.map(|weights| Found { weights, config: None })
+        weights.map(|weights| DetectedCheckpoint { weights, config: None })
     }
 }
 
@@ -86,8 +86,8 @@ pub struct Format {
     pub program: &'static str,
     /// The files that it is recognised by.
     pub files: &'static str,
-    find: fn(&Path) -> Option<Found>,
-    read: fn(&Found, &Budget) -> Result<Loaded>,
+    find: fn(&Path) -> Option<DetectedCheckpoint>,
+    read: fn(&DetectedCheckpoint, &Budget) -> Result<Loaded>,
     write: Option<Writer>,
 }
 

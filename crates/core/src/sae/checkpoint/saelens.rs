@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::config::Config;
 use super::weights::{Weights, transposed};
-use super::{Found, Loaded, Tensors, fold, linear, site, transcoder, write_settings, write_tensors};
+use super::{DetectedCheckpoint, Loaded, Tensors, fold, linear, site, transcoder, write_settings, write_tensors};
 use crate::context::Budget;
 use crate::error::{InFile, InputError, Result};
 use crate::sae::activation::Activation;
@@ -22,11 +22,11 @@ const VERSION: &str = "6.0.0";
 
 const ARCHITECTURES: &str = "standard, topk, jumprelu, gated, batchtopk or matryoshka_batchtopk";
 
-pub(super) fn find(path: &Path) -> Option<Found> {
-    Found::pair(path, WEIGHTS, SETTINGS)
+pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
+    DetectedCheckpoint::pair(path, WEIGHTS, SETTINGS)
 }
 
-pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
+pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
     let config = Config::read_if_there(found.config.as_deref())?;
     let metadata = config.section("metadata");
     let version = metadata.text("sae_lens_version")?.or(config.text("sae_lens_version")?);
@@ -134,7 +134,12 @@ fn finetuning(parts: &mut Parts, weights: &mut Weights, config: &Config) -> Resu
     Ok(())
 }
 
-fn normalisation(parts: &mut Parts, config: &Config, found: &Found, notes: &mut Vec<String>) -> Result<()> {
+fn normalisation(
+    parts: &mut Parts,
+    config: &Config,
+    found: &DetectedCheckpoint,
+    notes: &mut Vec<String>,
+) -> Result<()> {
     let key = "normalize_activations";
     let rule = match config.get(key) {
         None | Some(Value::Bool(false)) => "none",

@@ -4,19 +4,19 @@ use std::path::Path;
 
 use super::config::Config;
 use super::weights::Weights;
-use super::{Found, Loaded, transcoder};
+use super::{DetectedCheckpoint, Loaded, transcoder};
 use crate::context::Budget;
 use crate::error::{InFile, InputError, Result};
 use crate::sae::activation::Activation;
 use crate::sae::linear::{Linear, Parts};
 use crate::sae::normalise::Normalisation;
 
-pub(super) fn find(path: &Path) -> Option<Found> {
-    Found::pair(path, "sae.safetensors", "cfg.json")
+pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
+    DetectedCheckpoint::pair(path, "sae.safetensors", "cfg.json")
 }
 
 /// The k largest of `ReLU((x − b_dec) · Wᵀ + b)`.
-pub(super) fn read(found: &Found, budget: &Budget) -> Result<Loaded> {
+pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
     let config = Config::read_if_there(found.config.as_deref())?;
     let mut weights = Weights::read(&found.weights, budget)?;
     if config.flag("transcode")?.unwrap_or(false)

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::{Rule, SPARSE};
-use etalon_kernel::candidates::Found;
+use etalon_kernel::candidates::CandidateRows;
 
 /// What the last rows were like. Threads share it.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Memory {
     /// Whether few pre-activations exceeded the floors of their latents.
     few: AtomicBool,
     /// Buffers to be used again.
-    found: Mutex<Vec<Found>>,
+    found: Mutex<Vec<CandidateRows>>,
 }
 
 impl Memory {
@@ -42,11 +42,11 @@ impl Memory {
         self.few.store(few, Ordering::Relaxed);
     }
 
-    pub(super) fn take_found(&self) -> Found {
+    pub(super) fn take_found(&self) -> CandidateRows {
         self.found.lock().ok().and_then(|mut found| found.pop()).unwrap_or_default()
     }
 
-    pub(super) fn give_found(&self, found: Found) {
+    pub(super) fn give_found(&self, found: CandidateRows) {
         if let Ok(mut all) = self.found.lock() {
             all.push(found);
         }

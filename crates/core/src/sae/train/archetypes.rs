@@ -7,7 +7,7 @@
 use rayon::prelude::*;
 
 use super::objective::{Mixtures, Radius};
-use super::settings::Settings;
+use super::settings::TrainingSettings;
 use super::weights::{Size, find};
 use crate::error::{InputError, Result};
 use crate::input::{Tensor, Tensors};
@@ -15,18 +15,18 @@ use etalon_kernel::aligned::Aligned;
 use etalon_kernel::kmeans::nearest;
 use etalon_kernel::packed::PANEL;
 use etalon_kernel::random::{stream, unit};
-use etalon_kernel::vector::{Adam, LANES, Rows, add_scaled, dot, gather, scale};
+use etalon_kernel::vector::{Adam, LANES, RowView, add_scaled, dot, gather, scale};
 
 /// Rows of the sample that candidates are found in, per candidate and at least.
 pub(super) const SAMPLE: (usize, usize) = (4, 16_384);
 
 /// How many candidates a dictionary wants.
-pub(super) fn candidates(mixtures: &Mixtures, settings: &Settings) -> usize {
+pub(super) fn candidates(mixtures: &Mixtures, settings: &TrainingSettings) -> usize {
     if mixtures.candidates == 0 { settings.latents } else { mixtures.candidates }
 }
 
 /// Bytes beside the matrices of latents × width: candidates, the sample they come from, and the mixtures.
-pub(super) fn memory(mixtures: &Mixtures, settings: &Settings) -> u64 {
+pub(super) fn memory(mixtures: &Mixtures, settings: &TrainingSettings) -> u64 {
     let count = candidates(mixtures, settings) as u64;
     let row = (settings.width as u64 + 16).saturating_mul(4);
     let sample = count.saturating_mul(SAMPLE.0 as u64).max(SAMPLE.1 as u64);
@@ -151,7 +151,7 @@ impl Archetypes {
             row.fill(0.0);
             let weights = &self.mixture.values[latent * self.pitch..][..self.kept];
             let ids = &self.ids[latent * self.kept..][..self.kept];
-            gather(Rows::new(&self.candidates, size.stride), ids, weights, row);
+            gather(RowView::new(&self.candidates, size.stride), ids, weights, row);
             add_scaled(1.0, &self.relaxation[latent * size.stride..][..size.stride], row);
             scale(row, factor);
         });
@@ -160,7 +160,7 @@ impl Archetypes {
     /// From the gradient of the directions to that of what they are made of; `gradient` becomes that of `Λ`.
     pub fn split_gradient(&mut self, decoder: &[f32], gradient: &mut [f32]) {
         let (size, factor, kept) = (self.size, self.factor(), self.kept);
-        let (candidates, ids) = (Rows::new(&self.candidates, size.stride), &self.ids);
+        let (candidates, ids) = (RowView::new(&self.candidates, size.stride), &self.ids);
         let panels = size.latents.div_ceil(PANEL);
         let mut along = vec![0.0f64; panels];
         (

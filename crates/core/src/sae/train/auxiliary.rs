@@ -6,7 +6,7 @@ use super::columns::Columns;
 use super::weights::Weights;
 use crate::sae::selector::{Entries, Memory, Rule, Selector};
 use etalon_kernel::packed::{PANEL, Panels};
-use etalon_kernel::vector::{Rows, difference, gather};
+use etalon_kernel::vector::{RowView, difference, gather};
 
 /// What the dead latents of a batch would do.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct Left<'a> {
     /// The input of the encoder, padded to whole tiles.
     pub input: &'a [f32],
     /// Reconstruction minus row, times any factor: rows with some pitch.
-    pub errors: Rows<'a>,
+    pub errors: RowView<'a>,
     /// That factor.
     pub factor: f32,
     pub rows: usize,
@@ -49,7 +49,7 @@ impl Left<'_> {
             let ids: Vec<u32> = picks[row].iter().map(|entry| entry.1).collect();
             let codes: Vec<f32> = picks[row].iter().map(|entry| entry.0).collect();
             let mut decoded = vec![0.0; size.stride];
-            gather(Rows::new(&self.weights.decoder, size.stride), &ids, &codes, &mut decoded);
+            gather(RowView::new(&self.weights.decoder, size.stride), &ids, &codes, &mut decoded);
             // What is left over is the row minus its reconstruction: the error with the other sign.
             let left: Vec<f32> = self.errors.row(row, size.stride).iter().map(|error| -error / self.factor).collect();
             *square = f64::from(difference(&decoded, &left, 1.0, slopes));

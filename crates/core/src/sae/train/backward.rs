@@ -7,17 +7,17 @@ use rayon::prelude::*;
 
 use super::auxiliary::Auxiliary;
 use super::columns::Columns;
-use super::objective::{Column, Objective};
-use super::settings::{Constraint, Settings};
+use super::objective::{LatentBackward, Objective};
+use super::settings::{Constraint, TrainingSettings};
 use super::weights::{Shaped, Size, Weights};
 use etalon_kernel::aligned::Aligned;
 use etalon_kernel::packed::{PANEL, fill_panel, panel_times};
-use etalon_kernel::vector::{Adam, LANES, Rows, add_scaled, dot, gather, gather_and_dot, scale};
+use etalon_kernel::vector::{Adam, LANES, RowView, add_scaled, dot, gather, gather_and_dot, scale};
 
 /// Everything the gradients of a batch depend on, beside the weights.
 pub(super) struct Backward<'a> {
     pub size: Size,
-    pub settings: &'a Settings,
+    pub settings: &'a TrainingSettings,
     pub objective: &'a dyn Objective,
     pub columns: &'a Columns,
     /// Derivatives by the shares of groups in the reconstruction: rows × groups × stride.
@@ -273,8 +273,8 @@ impl Backward<'_> {
         let stride = self.size.stride;
         let rules = self.objective.rules();
         let group = rules.groups.partition_point(|&end| end <= latent);
-        let slopes = Rows { values: self.slopes, pitch: rules.groups.len() * stride, offset: group * stride };
-        let input = Rows::new(self.input, stride);
+        let slopes = RowView { values: self.slopes, pitch: rules.groups.len() * stride, offset: group * stride };
+        let input = RowView::new(self.input, stride);
         let (ids, values) = self.columns.of(latent);
         scratch.codes.clear();
         scratch.codes.extend(values.iter().map(|&value| self.objective.code(scalars, value)));
@@ -286,11 +286,11 @@ impl Backward<'_> {
         }
         scratch.gate_slopes.clear();
         if rules.gates {
-            let gates = Rows::new(self.gate_slopes, stride);
+            let gates = RowView::new(self.gate_slopes, stride);
             let slope = |&id: &u32| dot(gates.row(id as usize, stride), direction);
             scratch.gate_slopes.extend(ids.iter().map(slope));
         }
-        let mut column = Column {
+        let mut column = LatentBackward {
             batch: self.batch,
             rows: ids,
             values,
@@ -313,7 +313,7 @@ impl Backward<'_> {
         if let Some(auxiliary) = self.auxiliary {
             let (ids, values) = auxiliary.columns.of(latent);
             if !ids.is_empty() {
-                let errors = Rows::new(&auxiliary.slopes, stride);
+                let errors = RowView::new(&auxiliary.slopes, stride);
                 let (dots, lanes) = (&mut scratch.slopes, &mut scratch.lanes);
                 gather_and_dot(errors, ids, values, decoder, direction, dots, lanes);
                 gather(input, ids, dots, encoder);

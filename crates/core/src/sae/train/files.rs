@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::Record;
 use crate::context::Budget;
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, InputError, Key, Result};
 use crate::input::{Tensors, read_tensors};
 use crate::store::{Lock, disk};
 
@@ -69,7 +69,10 @@ impl Files {
         if index.recipe != recipe {
             return Err(InputError::new("another training is unfinished here")
                 .expected("the same options and the same activations as before")
-                .advice("finish it with its own options, choose another --out, or remove this directory")
+                .advice(format!(
+                    "finish it with the same options, choose another {}, or remove this directory",
+                    Key("out")
+                ))
                 .file(&self.directory)
                 .into());
         }

@@ -6,7 +6,7 @@ use super::objective::{Objective, Row};
 use super::weights::Weights;
 use crate::sae::selector::Entries;
 use etalon_kernel::aligned::Aligned;
-use etalon_kernel::vector::{Rows, add_scaled, difference, gather};
+use etalon_kernel::vector::{RowView, add_scaled, difference, gather};
 
 /// Rows whose sums are formed together: fixed, so that sums do not depend on threads.
 const CHUNK: usize = 32;
@@ -117,7 +117,7 @@ impl Forward<'_> {
             }
             entries = &entries[own..];
             count += scratch.ids.len() as u32;
-            let decoder = Rows::new(&self.weights.decoder, size.stride);
+            let decoder = RowView::new(&self.weights.decoder, size.stride);
             gather(decoder, &scratch.ids, &scratch.codes, &mut scratch.decoded);
             let scale = self.scale * rules.group_weights[group];
             let into = &mut slopes[group * size.stride..][..size.stride];
@@ -137,7 +137,7 @@ impl Forward<'_> {
         scratch.codes.clear();
         scratch.ids.extend(self.picks[row].iter().map(|entry| entry.1));
         scratch.codes.extend(self.picks[row].iter().map(|entry| entry.0));
-        gather(Rows::new(&self.weights.decoder, stride), &scratch.ids, &scratch.codes, &mut scratch.decoded);
+        gather(RowView::new(&self.weights.decoder, stride), &scratch.ids, &scratch.codes, &mut scratch.decoded);
         let target = &self.rows[row * stride..][..stride];
         f64::from(difference(&scratch.decoded, target, self.scale, slopes))
     }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::order::Order;
-use super::settings::Settings;
+use super::settings::TrainingSettings;
 use crate::context::Budget;
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::input::Tensors;
 use crate::sae::checkpoint;
 use crate::sae::dictionary::Dictionary;
@@ -18,7 +18,7 @@ use crate::store::ActivationStore;
 #[derive(Debug)]
 pub struct TrainJob {
     /// How.
-    pub settings: Settings,
+    pub settings: TrainingSettings,
     /// Weights to start from.
     pub initial: Option<Tensors>,
     /// The directory of the finished dictionary.
@@ -142,7 +142,7 @@ pub(super) fn finished(jobs: &[TrainJob], recipe: &str, budget: &Budget) -> Resu
         if loaded.about.get("recipe").and_then(Value::as_str) != Some(recipe) {
             return Err(InputError::new("the output directory holds another dictionary")
                 .expected("a new directory, or the result of the same training")
-                .advice("choose another --out")
+                .advice(format!("choose another {}", Key("out")))
                 .file(&job.out)
                 .into());
         }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::settings::Settings;
+use super::settings::TrainingSettings;
 use super::trainer::Step;
 use crate::error::Result;
 
@@ -38,7 +38,14 @@ pub trait Log {
 
 impl Line {
     /// A step of a dictionary on some rows.
-    pub(super) fn new(job: usize, step: u64, settings: &Settings, done: &Step, rows: &[f32], speed: f64) -> Line {
+    pub(super) fn new(
+        job: usize,
+        step: u64,
+        settings: &TrainingSettings,
+        done: &Step,
+        rows: &[f32],
+        speed: f64,
+    ) -> Line {
         let width = settings.width;
         let count = (rows.len() / width).max(1) as f64;
         let mut mean = vec![0.0f64; width];

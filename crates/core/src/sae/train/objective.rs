@@ -147,7 +147,7 @@ pub type Terms = Vec<(&'static str, f64)>;
 
 /// One latent's share of the backward pass.
 #[derive(Debug)]
-pub struct Column<'a> {
+pub struct LatentBackward<'a> {
     /// Rows of the batch.
     pub batch: usize,
     /// The rows in which the latent was kept.
@@ -168,7 +168,7 @@ pub struct Column<'a> {
     pub norm_gradient: f32,
 }
 
-impl Column<'_> {
+impl LatentBackward<'_> {
     /// The sum of the slopes, which is the gradient of a bias added to the product.
     pub fn bias_gradient(&self) -> f32 {
         self.slopes.iter().map(|&slope| f64::from(slope)).sum::<f64>() as f32
@@ -200,7 +200,7 @@ pub trait Objective: Send + Sync {
     /// The terms of the loss; also the place to prepare the backward pass and to move schedules on.
     fn settle(&mut self, batch: &Batch<'_>) -> Terms;
     /// Turns the slopes of one latent from codes to pre-activations and adds what the penalty asks for.
-    fn backward(&self, column: &mut Column<'_>);
+    fn backward(&self, column: &mut LatentBackward<'_>);
     /// The numbers that a resumed training needs.
     fn save(&self) -> Vec<f64> {
         Vec::new()

@@ -23,7 +23,7 @@ pub enum Order {
 const RUN: usize = 1024;
 
 /// Draws batches from a store.
-pub(super) struct Rows<'a> {
+pub(super) struct RowOrder<'a> {
     store: &'a ActivationStore,
     order: Order,
     /// Rows of a window: a whole number of runs.
@@ -34,9 +34,9 @@ pub(super) struct Rows<'a> {
     rows: Vec<usize>,
 }
 
-impl<'a> Rows<'a> {
-    pub fn new(store: &'a ActivationStore, order: Order, window: usize, seed: u64) -> Rows<'a> {
-        Rows { store, order, window: window.next_multiple_of(RUN).max(RUN), seed, at: None, rows: Vec::new() }
+impl<'a> RowOrder<'a> {
+    pub fn new(store: &'a ActivationStore, order: Order, window: usize, seed: u64) -> RowOrder<'a> {
+        RowOrder { store, order, window: window.next_multiple_of(RUN).max(RUN), seed, at: None, rows: Vec::new() }
     }
 
     /// The rows of a step, each batch following the one before; the store begins again when it ends.
@@ -90,7 +90,7 @@ mod tests {
         let count = 3 * RUN + 100;
         let store = ActivationStore::from_rows((0..count).map(|row| row as f32).collect(), 1).unwrap();
         let draw = |order: Order, steps: std::ops::Range<u64>| {
-            let (mut rows, mut out, mut all) = (Rows::new(&store, order, 2 * RUN, 7), Vec::new(), Vec::new());
+            let (mut rows, mut out, mut all) = (RowOrder::new(&store, order, 2 * RUN, 7), Vec::new(), Vec::new());
             for step in steps {
                 rows.batch(step, 30, &mut out).unwrap();
                 all.extend_from_slice(&out);

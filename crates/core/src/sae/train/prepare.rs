@@ -2,8 +2,8 @@
 
 use super::archetypes::SAMPLE;
 use super::job::TrainJob;
-use super::order::Rows;
-use super::settings::Settings;
+use super::order::RowOrder;
+use super::settings::TrainingSettings;
 use super::trainer::Trainer;
 use crate::context::Context;
 use crate::error::Result;
@@ -19,7 +19,7 @@ const UNIT_BATCHES: u64 = 101;
 const ROUNDS: usize = 10;
 
 /// Rows as a training reads them: in its unit, or normalised by themselves.
-pub(super) fn prepare(rows: &[f32], settings: &Settings, unit: f32, into: &mut Vec<f32>) {
+pub(super) fn prepare(rows: &[f32], settings: &TrainingSettings, unit: f32, into: &mut Vec<f32>) {
     into.clear();
     into.extend(rows.iter().map(|value| value / unit));
     if settings.input != Normalisation::None {
@@ -30,7 +30,7 @@ pub(super) fn prepare(rows: &[f32], settings: &Settings, unit: f32, into: &mut V
 }
 
 /// The root of the mean squared length of rows.
-pub(super) fn unit(rows: &mut Rows<'_>, batch: usize, store: &ActivationStore) -> Result<f32> {
+pub(super) fn unit(rows: &mut RowOrder<'_>, batch: usize, store: &ActivationStore) -> Result<f32> {
     let most = UNIT_BATCHES.min((store.rows() as u64).div_ceil(batch as u64));
     let (mut sum, mut count, mut values) = (0.0f64, 0usize, Vec::new());
     for step in 0..most {

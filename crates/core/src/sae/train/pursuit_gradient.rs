@@ -6,19 +6,19 @@
 use rayon::prelude::*;
 
 use super::backward::project;
-use super::settings::Settings;
+use super::settings::TrainingSettings;
 use super::weights::{Shaped, Weights};
 use crate::sae::matching_pursuit::{GROUP, MatchingPursuit};
 use crate::sae::selector::Entries;
 use etalon_kernel::matching_pursuit::sum_choices;
 use etalon_kernel::packed::PANEL;
-use etalon_kernel::vector::{Rows, add_scaled, dot, gather};
+use etalon_kernel::vector::{RowView, add_scaled, dot, gather};
 
 /// Rows whose remainders of all choices are in memory together: fixed, so that sums do not depend on threads.
 const BLOCK: usize = 128;
 
 /// Bytes beside the matrices of latents × width.
-pub(super) fn memory(settings: &Settings) -> u64 {
+pub(super) fn memory(settings: &TrainingSettings) -> u64 {
     let (rows, row) = (BLOCK.min(settings.batch) as u64, (settings.width as u64 + 16).saturating_mul(4));
     let choices = (settings.batch as u64).saturating_mul(settings.k as u64).saturating_mul(16);
     rows.saturating_mul(settings.k as u64).saturating_mul(2).saturating_mul(row).saturating_add(choices)
@@ -38,7 +38,13 @@ pub(super) fn choose(
         .into_par_iter()
         .for_each(|(choices, picks, input)| {
             let mut left = input.to_vec();
-            rule.run(weights.size.latents, &weights.encoder, Rows::new(&weights.decoder, stride), &mut left, choices);
+            rule.run(
+                weights.size.latents,
+                &weights.encoder,
+                RowView::new(&weights.decoder, stride),
+                &mut left,
+                choices,
+            );
             for (picks, choices) in picks.iter_mut().zip(choices) {
                 picks.clone_from(choices);
                 sum_choices(picks);
@@ -48,7 +54,7 @@ pub(super) fn choose(
 
 /// The gradient of the directions; returns that of the bias. `slopes` are the derivatives by the reconstructions.
 pub(super) fn gradient(
-    settings: &Settings,
+    settings: &TrainingSettings,
     weights: &Weights,
     input: &[f32],
     choices: &[Entries],
@@ -57,7 +63,7 @@ pub(super) fn gradient(
 ) -> Vec<f32> {
     let (size, k) = (weights.size, choices.iter().map(Vec::len).max().unwrap_or(0).max(1));
     let stride = size.stride;
-    let directions = Rows::new(&weights.decoder, stride);
+    let directions = RowView::new(&weights.decoder, stride);
     let mut bias = vec![0.0; stride];
     into.decoder.fill(0.0);
     into.scalars.fill(0.0);
@@ -103,7 +109,7 @@ pub(super) fn gradient(
             order.extend(entries.map(|(choice, &(value, latent))| (latent, (row * k + choice) as u32, value)));
         }
         order.sort_unstable_by_key(|entry| (entry.0, entry.1));
-        let (left, after, along, order) = (Rows::new(&left, stride), Rows::new(&after, stride), &along, &order);
+        let (left, after, along, order) = (RowView::new(&left, stride), RowView::new(&after, stride), &along, &order);
         into.decoder.par_chunks_mut(PANEL * stride).enumerate().for_each(|(panel, rows)| {
             let position = |latent: usize| order.partition_point(|entry| (entry.0 as usize) < latent);
             for &(latent, slot, value) in &order[position(panel * PANEL)..position((panel + 1) * PANEL)] {

@@ -40,11 +40,11 @@ pub enum AuxiliaryRule {
 }
 
 /// Makes the live part of one training; refuses settings that do not fit together.
-pub type NewObjective = fn(&Settings) -> Result<Box<dyn Objective>>;
+pub type NewObjective = fn(&TrainingSettings) -> Result<Box<dyn Objective>>;
 
 /// Everything a training is told.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TrainingSettings {
     /// The architecture.
     pub arch: String,
     /// Makes the live part of a training of that architecture.
@@ -113,10 +113,10 @@ pub struct Settings {
     pub params: Params,
 }
 
-impl Settings {
+impl TrainingSettings {
     /// What all architectures share; a preset starts from here.
-    pub fn new(arch: &str, new_objective: NewObjective, width: usize, latents: usize) -> Settings {
-        Settings {
+    pub fn new(arch: &str, new_objective: NewObjective, width: usize, latents: usize) -> TrainingSettings {
+        TrainingSettings {
             arch: arch.into(),
             new_objective,
             width,
@@ -159,18 +159,18 @@ impl Settings {
         new_objective: NewObjective,
         width: usize,
         latents: usize,
-    ) -> Settings {
-        Settings {
+    ) -> TrainingSettings {
+        TrainingSettings {
             rate: 2e-4 / (latents as f64 / 16_384.0).sqrt(),
             clip: Some(1.0),
             constraint: Constraint::Unit { gradient_guard: 1e-6, length_guard: f32::EPSILON, before: false },
             median: true,
-            ..Settings::new(arch, new_objective, width, latents)
+            ..TrainingSettings::new(arch, new_objective, width, latents)
         }
     }
 
     /// Changes that the named programs make to everything they train.
-    pub(in crate::sae) fn follow(mut self, preset: Preset) -> Settings {
+    pub(in crate::sae) fn follow(mut self, preset: Preset) -> TrainingSettings {
         match preset {
             Preset::Etalon | Preset::DictionaryLearning => {}
             Preset::SaeConceptEval => {
@@ -223,7 +223,7 @@ impl Settings {
         if self.normalise && self.input != Normalisation::None {
             return wrong(
                 "rows cannot be normalised twice",
-                "--normalise, or a preset that standardises rows",
+                "`normalise`, or a preset that standardises rows",
                 "both".into(),
             );
         }
@@ -242,7 +242,7 @@ impl Settings {
 
     /// The same settings with another value of a parameter; it changes nothing where the architecture has none of it.
     #[must_use]
-    pub fn with<T: ParamValue>(mut self, param: &Param<T>, value: T) -> Settings {
+    pub fn with<T: ParamValue>(mut self, param: &Param<T>, value: T) -> TrainingSettings {
         self.params.set(param, value);
         self
     }
@@ -289,16 +289,16 @@ mod tests {
 
     #[test]
     fn schedules_by_hand() {
-        let settings = Settings {
+        let settings = TrainingSettings {
             rate: 2.0,
             warmup: 4,
             steps: 20,
             decay_start: Some(10),
-            ..Settings::new("none", |_| Err(Error::Bug("no objective".into())), 8, 16)
+            ..TrainingSettings::new("none", |_| Err(Error::Bug("no objective".into())), 8, 16)
         };
         assert_eq!([0, 1, 4, 9, 10, 15].map(|step| settings.rate_at(step)), [0.0, 0.5, 2.0, 2.0, 2.0, 1.0]);
         // A fifth of 20 steps of warm-up, then half a cosine from 2 to 1: halfway, at step 12, it has 1.5.
-        let cosine = Settings { warmup: 0, warmup_share: 0.2, final_rate: Some(1.0), ..settings.clone() };
+        let cosine = TrainingSettings { warmup: 0, warmup_share: 0.2, final_rate: Some(1.0), ..settings.clone() };
         let rates = [0, 1, 4, 12, 20, 30].map(|step| cosine.rate_at(step));
         assert!(rates.iter().zip([0.0, 0.5, 2.0, 1.5, 1.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-12), "{rates:?}");
     }

@@ -4,7 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::settings::Settings;
+use super::settings::TrainingSettings;
 
 /// The order in which version 0.1.0 stored settings. Recipes hash them, so a finished training is recognised only if they
 /// come in this order. Parameters that are newer follow by name.
@@ -63,7 +63,7 @@ const ORDER: [&str; 52] = [
     "seed",
 ];
 
-impl Settings {
+impl TrainingSettings {
     /// The settings that every training has.
     fn common(&self) -> [(&'static str, Value); 31] {
         [
@@ -102,7 +102,7 @@ impl Settings {
     }
 }
 
-impl Serialize for Settings {
+impl Serialize for TrainingSettings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (common, params) = (self.common(), self.params.values());
         let mut map = serializer.serialize_map(None)?;

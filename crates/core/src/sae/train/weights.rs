@@ -7,8 +7,8 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 use super::objective::{Form, Rules, Scalar};
-use super::settings::Settings;
-use crate::error::{InputError, Result};
+use super::settings::TrainingSettings;
+use crate::error::{InputError, Key, Result};
 use crate::input::{Tensor, Tensors};
 use etalon_kernel::aligned::Aligned;
 use etalon_kernel::packed::{PANEL, Panels, fill_panel};
@@ -54,7 +54,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub fn new(settings: &Settings, rules: &Rules) -> Size {
+    pub fn new(settings: &TrainingSettings, rules: &Rules) -> Size {
         let (width, latents) = (settings.width, settings.latents);
         let (stride, padded) = (width.next_multiple_of(LANES), latents.next_multiple_of(PANEL));
         Size { width, latents, scalars: rules.scalars.len(), tied: rules.form == Form::Tied, stride, padded }
@@ -78,7 +78,7 @@ pub(super) struct Weights {
 
 impl Weights {
     /// Random directions, the encoder their copy.
-    pub fn initial(settings: &Settings, rules: &Rules) -> Weights {
+    pub fn initial(settings: &TrainingSettings, rules: &Rules) -> Weights {
         let size = Size::new(settings, rules);
         let mut decoder = Aligned::zeros(size.padded * size.stride);
         let mut random = stream(settings.seed, "initial dictionary", 0);
@@ -236,7 +236,7 @@ pub(super) fn find(tensors: &Tensors, prefix: &str, name: &str, shape: &[usize])
         return Err(InputError::new(format!("the tensor `{name}` has another shape"))
             .expected(format!("{wanted:?}"))
             .found(format!("{:?}", tensor.shape))
-            .advice("--latents and the width of --store must be those of the file")
+            .advice(format!("{} and the width of {} must be those of the file", Key("latents"), Key("store")))
             .into());
     }
     if !columns {

@@ -11,12 +11,12 @@ use serde_json::{Map, json};
 use super::files::{Files, Index, Stop};
 use super::job::{Early, TrainJob, TrainOptions, Trained, check, finished, recipe};
 use super::log::{Line, Log};
-use super::order::Rows;
+use super::order::RowOrder;
 use super::prepare::{candidates, prepare, unit};
 use super::record::Record;
 use super::trainer::Trainer;
 use crate::context::{Budget, Context, Monitor, Reservation};
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, InputError, Key, Result};
 use crate::sae::checkpoint;
 use crate::sae::linear::Linear;
 use crate::sae::normalise::Normalisation;
@@ -66,7 +66,7 @@ pub fn train(
 struct Pass<'a> {
     jobs: &'a [TrainJob],
     options: &'a TrainOptions<'a>,
-    rows: Rows<'a>,
+    rows: RowOrder<'a>,
     trainers: Vec<Trainer>,
     index: Index,
     batch: Vec<f32>,
@@ -101,7 +101,7 @@ impl<'a> Pass<'a> {
     ) -> Result<Pass<'a>> {
         let budget = context.budget();
         let memory = budget.reserve(batch_memory(store, jobs, options), "batches of activations")?;
-        let mut rows = Rows::new(store, options.order, options.window, options.seed);
+        let mut rows = RowOrder::new(store, options.order, options.window, options.seed);
         let mut trainers =
             jobs.iter().map(|job| Trainer::within(job.settings.clone(), budget)).collect::<Result<Vec<_>>>()?;
         // What cannot be written in the end should not be begun.
@@ -298,5 +298,5 @@ impl<'a> Pass<'a> {
 fn diverged(job: usize, step: u64) -> InputError {
     InputError::new("the training diverged: its loss is not a finite number")
         .at(format!("step {step} of dictionary {job}"))
-        .advice("use a smaller --lr, a longer --warmup or --clip 1")
+        .advice(format!("use a smaller {}, a longer {} or {} 1", Key("lr"), Key("warmup"), Key("clip")))
 }

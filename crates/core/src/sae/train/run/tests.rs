@@ -3,7 +3,7 @@
 use super::*;
 use crate::sae::arch;
 use crate::sae::preset::Preset;
-use crate::sae::train::{Settings, steps_of_epochs};
+use crate::sae::train::{TrainingSettings, steps_of_epochs};
 use etalon_kernel::random::{stream, unit as uniform};
 
 struct Lines(Vec<Line>, Option<u64>);
@@ -31,7 +31,7 @@ fn world(rows: usize) -> ActivationStore {
 fn jobs(directory: &Path, normalise: bool) -> Vec<TrainJob> {
     let job = |name: &str, steps: u64| {
         let settings = arch::find(name).unwrap().settings(Preset::Etalon, 12, 40);
-        let settings = Settings { k: 3, batch: 32, steps, warmup: 2, normalise, rate: 0.01, ..settings };
+        let settings = TrainingSettings { k: 3, batch: 32, steps, warmup: 2, normalise, rate: 0.01, ..settings };
         TrainJob { settings, initial: None, out: directory.join(name) }
     };
     vec![job("topk", 40), job("batch_topk", 25), job("relu", 40), job("ra_topk", 40), job("mp", 20)]
@@ -85,7 +85,7 @@ fn rows_are_standardised_where_the_preset_says_so() {
     let (store, directory) = (world(200), tempfile::tempdir().unwrap());
     let job = |name: &str| {
         let settings = arch::find(name).unwrap().settings(Preset::SaeConceptEval, 12, 63);
-        let settings = Settings { k: 4, batch: 50, steps: 200, rate: 0.003, ..settings };
+        let settings = TrainingSettings { k: 4, batch: 50, steps: 200, rate: 0.003, ..settings };
         TrainJob { settings, initial: None, out: directory.path().join(name) }
     };
     let jobs = ["topk", "matryoshka", "jumprelu", "ra_topk", "mp"].map(job);
@@ -106,7 +106,7 @@ fn rows_are_standardised_where_the_preset_says_so() {
         // Every row had the deviation of uniform numbers, √(1/12); all but its mean has to be reconstructed.
         assert!(error < 0.8 * squares(&|i| tile.values[i] - 0.5), "{}: {error}", job.settings.arch);
     }
-    let twice = TrainJob { settings: Settings { normalise: true, ..job("topk").settings }, ..job("topk") };
+    let twice = TrainJob { settings: TrainingSettings { normalise: true, ..job("topk").settings }, ..job("topk") };
     let error = train(&store, &[twice], &options, &mut log, &context).unwrap_err().to_string();
     assert!(error.contains("normalised twice") || error.contains("another dictionary"), "{error}");
 }
@@ -119,7 +119,7 @@ fn early_stopping_keeps_the_best_weights() {
     let mut log = Lines(Vec::new(), None);
     let mut wild = jobs(directory.path(), false).remove(0);
     // So large a rate that errors soon grow.
-    wild.settings = Settings { rate: 2.0, steps: 400, ..wild.settings };
+    wild.settings = TrainingSettings { rate: 2.0, steps: 400, ..wild.settings };
     let context = Context::silent(2, 1 << 30).unwrap();
     let trained = train(&store, &[wild], &options, &mut log, &context).unwrap();
     assert!(trained[0].steps < 400, "{}", trained[0].steps);

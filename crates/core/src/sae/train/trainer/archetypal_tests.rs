@@ -4,7 +4,7 @@ use crate::input::Tensors;
 use crate::sae::arch;
 use crate::sae::arch::params::{CANDIDATES, MULTIPLIER, NEIGHBOURS, RADIUS};
 use crate::sae::preset::Preset;
-use crate::sae::train::{Radius, Settings, Trainer};
+use crate::sae::train::{Radius, Trainer, TrainingSettings};
 use etalon_kernel::kmeans::{KmeansParams, kmeans};
 use etalon_kernel::monitor::Silent;
 use etalon_kernel::random::{stream, unit};
@@ -19,7 +19,8 @@ fn rows(count: usize, seed: u64) -> Vec<f32> {
 /// Trained for a while with large steps, so that everything has to be put back.
 fn trained(radius: Radius, multiplier: bool) -> Tensors {
     let settings = arch::find("ra_topk").unwrap().settings(Preset::Etalon, WIDTH, 50);
-    let settings = Settings { k: 3, warmup: 0, rate: 0.05, ..settings }.with(&NEIGHBOURS, 5).with(&CANDIDATES, 30);
+    let settings =
+        TrainingSettings { k: 3, warmup: 0, rate: 0.05, ..settings }.with(&NEIGHBOURS, 5).with(&CANDIDATES, 30);
     let mut trainer = Trainer::new(settings.with(&RADIUS, radius).with(&MULTIPLIER, multiplier)).unwrap();
     let count = trainer.wants_candidates().unwrap();
     let search = KmeansParams { centres: count, iterations: 5, seed: 0 };

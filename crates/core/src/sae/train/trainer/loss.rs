@@ -5,7 +5,7 @@ use crate::sae::train::auxiliary::{Auxiliary, Left};
 use crate::sae::train::objective::Batch;
 use crate::sae::train::settings::AuxiliaryRule;
 use etalon_kernel::packed::{PANEL, TILE_ROWS};
-use etalon_kernel::vector::{Rows, add_scaled};
+use etalon_kernel::vector::{RowView, add_scaled};
 
 impl Trainer {
     /// The loss, who is dead, and what the dead would do.
@@ -27,7 +27,7 @@ impl Trainer {
             let left = Left {
                 weights: &self.weights,
                 input: &buffers.input,
-                errors: Rows { values: &buffers.errors.slopes, pitch, offset: pitch - size.stride },
+                errors: RowView { values: &buffers.errors.slopes, pitch, offset: pitch - size.stride },
                 factor: error_scale(&self.settings, rows) * last,
                 rows,
                 weight: self.settings.auxiliary,

@@ -22,10 +22,10 @@ use super::forward::{Errors, Forward};
 use super::median::geometric_median;
 use super::objective::{Form, Mixtures, Objective, Selection, Terms};
 use super::pursuit_gradient;
-use super::settings::Settings;
+use super::settings::TrainingSettings;
 use super::weights::{Shaped, Weights};
 use crate::context::{Budget, Reservation};
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, InputError, Key, Result};
 use crate::input::Tensors;
 use crate::sae::linear::{Linear, Parts};
 use crate::sae::precision::Precision;
@@ -37,7 +37,7 @@ use etalon_kernel::vector::dot;
 
 /// A dictionary in training.
 pub struct Trainer {
-    settings: Settings,
+    settings: TrainingSettings,
     objective: Box<dyn Objective>,
     weights: Weights,
     /// Adam's first and second moments.
@@ -96,14 +96,14 @@ impl Step {
 
 impl Trainer {
     /// A dictionary before its first step.
-    pub fn new(settings: Settings) -> Result<Trainer> {
+    pub fn new(settings: TrainingSettings) -> Result<Trainer> {
         settings.check()?;
         let objective = settings.objective()?;
         if settings.resample.is_some() && objective.rules().form != Form::Free {
             return Err(InputError::new(
                 "latents of this architecture cannot be resampled: their directions are not free",
             )
-            .advice("leave --resample away")
+            .advice(format!("leave {} out", Key("resample")))
             .into());
         }
         let weights = Weights::initial(&settings, objective.rules());
@@ -124,7 +124,7 @@ impl Trainer {
     }
 
     /// A dictionary before its first step, which holds a reservation of the memory that its training needs.
-    pub fn within(settings: Settings, budget: &Budget) -> Result<Trainer> {
+    pub fn within(settings: TrainingSettings, budget: &Budget) -> Result<Trainer> {
         let memory = budget.reserve(Trainer::memory(&settings), format!("the training of {}", settings.arch))?;
         Ok(Trainer { _reservation: Some(memory), ..Trainer::new(settings)? })
     }
@@ -168,7 +168,7 @@ impl Trainer {
     }
 
     /// Bytes that a training holds.
-    pub fn memory(settings: &Settings) -> u64 {
+    pub fn memory(settings: &TrainingSettings) -> u64 {
         let rules = settings.objective().ok().map(|objective| objective.rules().clone());
         let (latents, stride) = (settings.latents as u64, settings.width as u64 + 16);
         let matrix = latents.saturating_mul(stride).saturating_mul(4);
@@ -198,7 +198,7 @@ impl Trainer {
     }
 
     /// What it was told.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &TrainingSettings {
         &self.settings
     }
 
@@ -350,7 +350,7 @@ impl Trainer {
 }
 
 /// The derivative of the mean squared error by one error.
-fn error_scale(settings: &Settings, rows: usize) -> f32 {
+fn error_scale(settings: &TrainingSettings, rows: usize) -> f32 {
     let per = if settings.per_feature { settings.width } else { 1 };
     (2.0 / (rows as f64 * per as f64)) as f32
 }

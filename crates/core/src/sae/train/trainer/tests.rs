@@ -18,12 +18,12 @@ fn rows(count: usize, width: usize, seed: u64) -> Vec<f32> {
     (0..count * width).map(|_| 2.0 * unit(&mut random) as f32 - 1.0).collect()
 }
 
-fn small(arch: &dyn arch::Arch, width: usize, latents: usize) -> Settings {
+fn small(arch: &dyn arch::Arch, width: usize, latents: usize) -> TrainingSettings {
     small_as(arch, Preset::Etalon, width, latents)
 }
 
-fn small_as(arch: &dyn arch::Arch, preset: Preset, width: usize, latents: usize) -> Settings {
-    Settings {
+fn small_as(arch: &dyn arch::Arch, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
+    TrainingSettings {
         k: 4,
         steps: 40,
         batch: 20,
@@ -44,7 +44,7 @@ fn small_as(arch: &dyn arch::Arch, preset: Preset, width: usize, latents: usize)
 }
 
 /// A training that has its candidates, if it wants any: points among some rows.
-fn begin(settings: Settings, rows: &[f32]) -> Trainer {
+fn begin(settings: TrainingSettings, rows: &[f32]) -> Trainer {
     let width = settings.width;
     let mut trainer = Trainer::new(settings).unwrap();
     if let Some(count) = trainer.wants_candidates() {
@@ -68,7 +68,7 @@ fn gradients_agree_with_differences() {
 fn check_gradients(arch: &dyn arch::Arch, preset: Preset) {
     let (width, latents, count) = (7, 37, 20);
     let name = arch.card().name;
-    let settings = Settings {
+    let settings = TrainingSettings {
         clip: Some(1e9),
         constraint: Constraint::Free,
         reanimation: if preset == Preset::Blindspots && name != "mp" { 0.3 } else { 0.0 },
@@ -152,7 +152,8 @@ fn thresholds_follow_their_formula() {
     ];
     for (name, preset) in all {
         let arch = arch::find(name).unwrap();
-        let settings = Settings { clip: Some(1e9), ..small_as(arch, preset, width, latents) }.with(&BANDWIDTH, 0.4);
+        let settings =
+            TrainingSettings { clip: Some(1e9), ..small_as(arch, preset, width, latents) }.with(&BANDWIDTH, 0.4);
         let jump = settings.get(&JUMP).unwrap();
         let (logarithm, target) = (jump == Jump::Logarithm, jump == Jump::Target);
         let (learnt, per) = if logarithm { ("log_threshold", width as f64) } else { ("threshold", 1.0) };
@@ -207,7 +208,7 @@ fn any_number_of_threads_gives_the_same_bits() {
         let train = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                let settings = Settings { dead_after: 700, ..small(*arch, width, latents) };
+                let settings = TrainingSettings { dead_after: 700, ..small(*arch, width, latents) };
                 let mut trainer = begin(settings, &rows(90, width, 9));
                 let steps = (0..6).map(|step| trainer.step(&rows(300, width, step)).unwrap()).collect::<Vec<_>>();
                 (trainer.to_tensors(), steps)
@@ -222,9 +223,9 @@ fn any_number_of_threads_gives_the_same_bits() {
 fn a_restored_training_resumes_with_the_same_bits() {
     let (width, latents) = (9, 40);
     for arch in ARCHS {
-        let settings = Settings { dead_after: 60, ..small(*arch, width, latents) }.with(&MULTIPLIER, true);
+        let settings = TrainingSettings { dead_after: 60, ..small(*arch, width, latents) }.with(&MULTIPLIER, true);
         let form = settings.objective().unwrap().rules().form;
-        let settings = Settings { resample: (form == Form::Free).then_some(3), ..settings };
+        let settings = TrainingSettings { resample: (form == Form::Free).then_some(3), ..settings };
         let mut whole = begin(settings.clone(), &rows(30, width, 99));
         let mut middle = None;
         for step in 0..10 {
@@ -247,9 +248,10 @@ fn a_restored_training_resumes_with_the_same_bits() {
 fn training_reduces_the_loss_and_dead_latents_learn() {
     let (width, latents) = (16, 64);
     for arch in ARCHS {
-        let settings = Settings { rate: 0.003, dead_after: 200, ..small(*arch, width, latents) }.with(&PENALTY, 0.01);
+        let settings =
+            TrainingSettings { rate: 0.003, dead_after: 200, ..small(*arch, width, latents) }.with(&PENALTY, 0.01);
         let batch = rows(60, width, 1);
-        let mut trainer = begin(Settings { steps: 300, ..settings }, &rows(60, width, 2));
+        let mut trainer = begin(TrainingSettings { steps: 300, ..settings }, &rows(60, width, 2));
         let first = trainer.step(&batch).unwrap();
         let mut used = false;
         let mut last = first.clone();
@@ -274,7 +276,7 @@ fn a_finished_dictionary_reconstructs_as_the_training_does() {
     let (width, latents) = (16, 40);
     for arch in ARCHS {
         let batch = rows(40, width, 2);
-        let mut trainer = begin(Settings { rate: 0.0, ..small(*arch, width, latents) }, &batch);
+        let mut trainer = begin(TrainingSettings { rate: 0.0, ..small(*arch, width, latents) }, &batch);
         trainer.step(&batch).unwrap();
         let step = trainer.look(&batch);
         // Rows in another unit: the dictionary is folded, so errors grow with the square of the unit.
@@ -301,13 +303,13 @@ fn name_is_batch(name: &str) -> bool {
 fn bad_requests_are_refused() {
     let arch = arch::find("topk").unwrap();
     let settings = small(arch, 8, 16);
-    assert!(Trainer::new(Settings { k: 0, ..settings.clone() }).is_err());
-    assert!(Trainer::new(Settings { k: 17, ..settings.clone() }).is_err());
-    assert!(Trainer::new(Settings { latents: 0, ..settings.clone() }).is_err());
+    assert!(Trainer::new(TrainingSettings { k: 0, ..settings.clone() }).is_err());
+    assert!(Trainer::new(TrainingSettings { k: 17, ..settings.clone() }).is_err());
+    assert!(Trainer::new(TrainingSettings { latents: 0, ..settings.clone() }).is_err());
     assert!(arch::find("nonsense").is_err());
     let archetypal = small(arch::find("ra_topk").unwrap(), 8, 16);
     assert!(Trainer::new(archetypal.clone().with(&NEIGHBOURS, 0)).is_err());
-    assert!(Trainer::new(Settings { resample: Some(5), ..archetypal.clone() }).is_err());
+    assert!(Trainer::new(TrainingSettings { resample: Some(5), ..archetypal.clone() }).is_err());
     assert!(Trainer::new(archetypal.clone().with(&RADIUS, Radius::Relative(-1.0))).is_err());
     assert!(Trainer::new(small(arch::find("relu").unwrap(), 8, 16).with(&PENALTY, f64::NAN)).is_err());
     let mut archetypal = Trainer::new(archetypal).unwrap();
@@ -323,8 +325,8 @@ fn bad_requests_are_refused() {
 /// AdamW: every weight first loses its share, times the learning rate.
 #[test]
 fn weights_decay() {
-    let settings = Settings { weight_decay: 0.5, rate: 0.1, ..small(arch::find("topk").unwrap(), 8, 16) };
-    let mut trainer = Trainer::new(Settings { constraint: Constraint::Free, ..settings }).unwrap();
+    let settings = TrainingSettings { weight_decay: 0.5, rate: 0.1, ..small(arch::find("topk").unwrap(), 8, 16) };
+    let mut trainer = Trainer::new(TrainingSettings { constraint: Constraint::Free, ..settings }).unwrap();
     // Rows that nothing keeps and that are the bias: no gradient, so that only the decay moves weights.
     let mut start = trainer.weights();
     start.get_mut("encoder_bias").unwrap().values.fill(-100.0);
@@ -342,7 +344,7 @@ fn every_preset_trains_every_architecture() {
     for (name, preset) in Preset::NAMES {
         for arch in ARCHS {
             let settings = arch.settings(preset, 16, 63);
-            let settings = Settings { k: 4, batch: 40, steps: 30, ..settings };
+            let settings = TrainingSettings { k: 4, batch: 40, steps: 30, ..settings };
             let mut trainer = begin(settings, &rows(70, 16, 1));
             let steps: Vec<f64> =
                 (0..30).map(|step| trainer.step(&rows(40, 16, step)).unwrap().term("loss").unwrap()).collect();
@@ -356,7 +358,7 @@ fn every_preset_trains_every_architecture() {
 fn no_precision_changes_a_bit_of_a_training() {
     let (width, latents, count) = (24, 320, 60);
     for name in ["topk", "batch_topk", "matryoshka", "jumprelu"] {
-        let settings = Settings { batch: count, ..small(arch::find(name).unwrap(), width, latents) };
+        let settings = TrainingSettings { batch: count, ..small(arch::find(name).unwrap(), width, latents) };
         let train = |precision: Precision, threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let mut trainer = begin(settings.clone(), &rows(count, width, 1));

@@ -8,7 +8,7 @@ use crate::sae::train::auxiliary::Auxiliary;
 use crate::sae::train::backward::{Backward, square};
 use crate::sae::train::objective::Form;
 use crate::sae::train::pursuit_gradient;
-use crate::sae::train::settings::Settings;
+use crate::sae::train::settings::TrainingSettings;
 use crate::sae::train::weights::Shaped;
 use etalon_kernel::packed::PANEL;
 use etalon_kernel::vector::{Adam, add_scaled, scale};
@@ -98,7 +98,7 @@ impl Trainer {
 }
 
 /// Adam with the corrections of a step.
-fn adam_at(settings: &Settings, step: u64) -> Adam {
+fn adam_at(settings: &TrainingSettings, step: u64) -> Adam {
     let (first, second) = settings.betas;
     let correction = |beta: f32| 1.0 - f64::from(beta).powf((step + 1) as f64);
     Adam {

@@ -12,7 +12,7 @@ use crate::bar::Bar;
 use crate::cli::Common;
 
 /// Everything a command needs from the outside world.
-pub struct Session {
+pub struct Console {
     /// Threads, memory, progress, cancellation.
     pub context: Context,
     bar: Arc<Bar>,
@@ -23,9 +23,9 @@ pub struct Session {
 /// Every thread has a stack, so a slip of the hand would fill the machine.
 const MOST_THREADS: usize = 1024;
 
-impl Session {
+impl Console {
     /// Reads the common options and listens for Ctrl-C.
-    pub fn new(common: &Common) -> Result<Session> {
+    pub fn new(common: &Common) -> Result<Console> {
         let budget = match &common.memory {
             Some(text) => Budget::new(parse_size(text)?),
             None => Budget::of_machine(),
@@ -47,7 +47,7 @@ impl Session {
             }
         });
         listening.map_err(|error| Error::Bug(format!("cannot listen for Ctrl-C: {error}")))?;
-        Ok(Session { context, bar, quiet: common.quiet, json: common.json })
+        Ok(Console { context, bar, quiet: common.quiet, json: common.json })
     }
 
     /// The memory limit.
@@ -89,15 +89,15 @@ pub fn report_failure(error: &Error, json: bool) -> ExitCode {
         _ => 1,
     };
     if json {
-        print_line(&json!({"error": error.to_string(), "exit_code": code}).to_string());
+        print_line(&json!({"error": message(error), "exit_code": code}).to_string());
     }
-    eprintln!("error: {error}");
-    if let Error::Input(input) = error
-        && !input.missing().is_empty()
-    {
-        eprintln!("  help: add --{}", input.missing().join(", --"));
-    }
+    eprintln!("error: {}", message(error));
     ExitCode::from(code)
+}
+
+/// The message of an error, with inputs and parameters as options.
+pub fn message(error: &Error) -> String {
+    error.text(|key| format!("`--{}`", key.replace('_', "-")))
 }
 
 fn parse_size(text: &str) -> Result<u64> {
