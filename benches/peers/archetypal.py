@@ -1,4 +1,4 @@
-"""One step of overcomplete's relaxed archetypal dictionary, of the size of benches/src/bin/archetypal.rs."""
+"""One step of overcomplete's relaxed archetypal dictionary, with the size of benches/src/bin/archetypal.rs."""
 import json
 import resource
 import time

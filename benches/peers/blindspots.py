@@ -1,5 +1,5 @@
-"""The sums, counts, strongest rows and co-occurrences of benches/src/bin/blindspots.rs with NumPy and SciPy, by the time that
-the processor worked; on a quarter of its tokens, times four."""
+"""The sums, counts, strongest rows and co-occurrences of benches/src/bin/blindspots.rs with NumPy and SciPy, in processor
+time; on a quarter of its tokens, times four."""
 import json
 import time
 
@@ -8,7 +8,7 @@ import scipy
 import scipy.sparse as sparse
 
 latents, active, rows, times, keep = 32_000, 5, 1_000_000, 4, 10
-together_rows, concepts = 256, 24  # tokens of an image, and the concepts they have
+together_rows, concepts = 256, 24  # tokens per image, and concepts per image
 
 
 def tokens(seed):
@@ -16,8 +16,8 @@ def tokens(seed):
     images = -(-rows // together_rows)
     below = np.where(random.random((images, concepts)) < 0.5, latents // 10, latents)
     image = (random.random((images, concepts)) * below).astype(np.int32)
-    places = random.random((rows, concepts), dtype=np.float32).argpartition(active, axis=1)[:, :active]
-    columns = np.sort(np.take_along_axis(image[np.arange(rows) // together_rows], places, axis=1), axis=1)
+    positions = random.random((rows, concepts), dtype=np.float32).argpartition(active, axis=1)[:, :active]
+    columns = np.sort(np.take_along_axis(image[np.arange(rows) // together_rows], positions, axis=1), axis=1)
     values = (0.1 + random.random((rows, active))).astype(np.float32)
     codes = sparse.csr_matrix((values.ravel(), columns.ravel(), np.arange(rows + 1) * active), shape=(rows, latents))
     codes.sum_duplicates()

@@ -1,4 +1,4 @@
-"""One scikit-learn F-score on vectors of CUB's length: what the released matching procedure computes over and over."""
+"""One scikit-learn F-score on vectors of CUB's length, which the released matching procedure computes repeatedly."""
 import json
 import sys
 import time

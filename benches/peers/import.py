@@ -1,4 +1,4 @@
-"""Makes a 4 GB array if it is not there, then copies it through memory maps and sums it, block by block."""
+"""Creates a 4 GB array if it does not exist, then copies it through memory maps and sums it, block by block."""
 import json
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What the peers of SAEBench's evaluations share: a TopK dictionary in dense PyTorch, the linear probe, and made data."""
+"""Shared by the peers of SAEBench's evaluations: a TopK dictionary in dense PyTorch, the linear probe, synthetic data."""
 import time
 
 import torch
@@ -15,19 +15,19 @@ class Dictionary:
 
     def encode(self, rows):
         pre = rows @ self.decoder.t()
-        values, places = pre.topk(KEEP, dim=1)
-        return torch.zeros_like(pre).scatter_(1, places, values.relu())
+        values, indices = pre.topk(KEEP, dim=1)
+        return torch.zeros_like(pre).scatter_(1, indices, values.relu())
 
     def decode(self, codes):
         return codes @ self.decoder
 
 
 def encode_all(dictionary, rows, batch=1000):
-    return torch.cat([dictionary.encode(rows[at : at + batch]) for at in range(0, len(rows), batch)])
+    return torch.cat([dictionary.encode(rows[start : start + batch]) for start in range(0, len(rows), batch)])
 
 
 def classes(rows, count):
-    """Rows of classes that exclude each other, each with a direction of its own among twenty others."""
+    """Rows of mutually exclusive classes: the class direction plus twenty others."""
     directions = torch.randn(2048, WIDTH) / WIDTH**0.5
     own = torch.arange(rows) % count
     others = torch.randint(count + 1, 2048, (rows, 20))
@@ -36,8 +36,8 @@ def classes(rows, count):
 
 @torch.enable_grad()
 def probe(trained, truth, tested, answers, batch, epochs, rate, absolute, patience):
-    """The released linear probe: AdamW, the epoch that is best on the test rows."""
-    # Threads only get in each other's way in steps of a few rows.
+    """The released linear probe: AdamW, keeping the epoch that is best on the test rows."""
+    # Several threads slow down steps of a few rows.
     torch.set_num_threads(1 if batch < 100 else 2)
     layer = torch.nn.Linear(trained.shape[1], 1)
     adam = torch.optim.AdamW(layer.parameters(), lr=rate)
@@ -45,8 +45,8 @@ def probe(trained, truth, tested, answers, batch, epochs, rate, absolute, patien
     best, best_right, idle = None, 0.0, 0
     for _ in range(epochs):
         order = torch.randperm(len(trained))
-        for at in range(0, len(trained), batch):
-            chosen = order[at : at + batch]
+        for start in range(0, len(trained), batch):
+            chosen = order[start : start + batch]
             loss = loss_of(layer(trained[chosen])[:, 0], truth[chosen].float())
             if absolute:
                 loss = loss + absolute * layer.weight.abs().sum()
@@ -65,7 +65,7 @@ def probe(trained, truth, tested, answers, batch, epochs, rate, absolute, patien
 
 
 class Clock:
-    """Seconds of measured parts, each multiplied by how often the whole protocol does it."""
+    """Seconds of measured parts, each multiplied by its number of occurrences in the whole protocol."""
 
     def __init__(self):
         self.total, self.parts = 0.0, []

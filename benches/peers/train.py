@@ -25,8 +25,8 @@ def dense():
 
     def step(_, rows):
         pre = torch.nn.functional.linear(rows - bias, encoder, encoder_bias)
-        values, places = pre.topk(KEEP, sorted=False)
-        codes = torch.zeros_like(pre).scatter(-1, places, values.relu())
+        values, indices = pre.topk(KEEP, sorted=False)
+        codes = torch.zeros_like(pre).scatter(-1, indices, values.relu())
         loss = (codes @ decoder + bias - rows).square().sum(-1).mean()
         adam.zero_grad()
         loss.backward()

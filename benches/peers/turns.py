@@ -1,5 +1,5 @@
-"""A peer that is measured in turns with others: it reads the name of a measure and answers with its seconds, by the clock
-and by the processors."""
+"""Interleaved measurements of a peer: reads the name of a measurement, runs it once, and prints its wall-clock and processor
+seconds."""
 import importlib.util
 import sys
 import time
@@ -12,7 +12,7 @@ torch.set_num_threads(2)
 
 
 def batches(count=4):
-    """Sums of twenty of 2,048 directions, and a little noise."""
+    """Rows that are sums of twenty of 2,048 directions plus noise."""
     random = torch.Generator().manual_seed(0)
     directions = (torch.rand(2048, WIDTH, generator=random) - 0.5) * (12 / WIDTH) ** 0.5
     made = []
@@ -25,7 +25,7 @@ def batches(count=4):
 
 
 def without(package, *names):
-    """Leaves out what a package imports at its top and a training does not need."""
+    """Skips the top-level imports of a package, which a training step does not need."""
     found = importlib.util.find_spec(package)
     bare = types.ModuleType(package)
     bare.__path__ = list(found.submodule_search_locations)
@@ -35,7 +35,7 @@ def without(package, *names):
 
 
 def serve(make):
-    """Answers until there are no more questions. What a name stands for is made when it is first asked for."""
+    """Measures until the input ends. `make` is called when a name first occurs."""
     answers, made, step = sys.stdout, {}, {}
     sys.stdout = sys.stderr
     data = batches()

@@ -1,4 +1,4 @@
-"""umap-learn on the directions of benches/src/bin/umap.rs; its trustworthiness from 2,048 points, as ours."""
+"""umap-learn on the directions of benches/src/bin/umap.rs, with trustworthiness from 2,048 points, as in ours."""
 import json
 import sys
 import time
@@ -12,9 +12,9 @@ rows = next((int(text) for text in sys.argv[1:] if text.isdigit()), 32_000)
 width, neighbours = 768, 15
 
 
-def number(place):
+def number(index):
     with np.errstate(over="ignore"):
-        bits = (place + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        bits = (index + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return ((bits ^ (bits >> np.uint64(31))) >> np.uint64(40)).astype(np.float32) / np.float32(1 << 24) - np.float32(0.5)
@@ -28,11 +28,11 @@ def directions(rows):
     column, row = np.arange(width, dtype=np.uint64), np.arange(rows, dtype=np.uint64)
     wide, narrow = family(row, 1, 200), family(row, 2, 3000)
     out = np.empty((rows, width), np.float32)
-    for at in range(rows):
-        own = number((row[at] + np.uint64(10_000)) * np.uint64(width) + column)
-        shared = number(wide[at] * np.uint64(width) + column)
-        close = number((narrow[at] + np.uint64(1000)) * np.uint64(width) + column)
-        out[at] = np.float32(0.45) * shared + np.float32(0.45) * close + own
+    for i in range(rows):
+        own = number((row[i] + np.uint64(10_000)) * np.uint64(width) + column)
+        shared = number(wide[i] * np.uint64(width) + column)
+        close = number((narrow[i] + np.uint64(1000)) * np.uint64(width) + column)
+        out[i] = np.float32(0.45) * shared + np.float32(0.45) * close + own
     return out
 
 
@@ -55,7 +55,7 @@ def layout(x):
     return umap.UMAP(n_neighbors=neighbours, min_dist=0.1, n_epochs=200, metric="cosine", n_jobs=-1).fit_transform(x)
 
 
-layout(directions(4500))  # compiles what will be measured
+layout(directions(4500))  # compile before measuring
 x = directions(rows)
 seconds = np.inf
 for _ in range(2):

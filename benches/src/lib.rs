@@ -1,4 +1,4 @@
-//! What the benches share: data of a given shape, an evaluation, a clock, and one line of JSON at the end.
+//! Shared parts of the benchmarks: synthetic data, evaluation, timing, and the line of JSON at the end.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -23,7 +23,7 @@ use rayon::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-/// Sparse codes with `active` latents in every row, some latents far more frequent than others.
+/// Sparse codes with `active` latents per row; some latents are far more frequent than others.
 pub fn codes(rows: usize, latents: usize, active: usize) -> Result<Arc<Codes>> {
     let mut random = stream(1, "bench codes", 0);
     let mut builder = CodesBuilder::new(latents);
@@ -43,7 +43,7 @@ pub fn codes(rows: usize, latents: usize, active: usize) -> Result<Arc<Codes>> {
     Ok(Arc::new(builder.finish()))
 }
 
-/// Concepts that follow a few latents each, with noise: a matching has something to find.
+/// Concepts that each follow three latents, with noise, so that a matching exists.
 pub fn labels(codes: &Codes, concepts: usize) -> Result<Arc<Annotations>> {
     let mut random = stream(2, "bench labels", 0);
     let mut yes = vec![Vec::with_capacity(codes.rows()); concepts];
@@ -66,8 +66,8 @@ pub fn embeddings(rows: usize, width: usize) -> Result<Arc<ActivationStore>> {
     Ok(Arc::new(ActivationStore::from_rows(values, width)?))
 }
 
-/// Rows of classes that exclude each other, each with a direction of its own among twenty of 2,048 others; on request half
-/// of the rows have one property more.
+/// Rows of mutually exclusive classes: the class direction plus twenty of 2,048 background directions. With `property`,
+/// half of the rows have one more property.
 pub fn classes(
     rows: usize,
     width: usize,
@@ -80,10 +80,10 @@ pub fn classes(
     let concepts = classes + usize::from(property);
     let mut values = vec![0.0; rows * width];
     let mut has = vec![false; rows];
-    for (place, row) in values.chunks_exact_mut(width).enumerate() {
-        has[place] = property && unit(&mut random) < 0.5;
+    for (number, row) in values.chunks_exact_mut(width).enumerate() {
+        has[number] = property && unit(&mut random) < 0.5;
         let background: Vec<usize> = (0..20).map(|_| concepts + index(2048 - concepts, &mut random)).collect();
-        let own = [Some(place % classes), has[place].then_some(classes)];
+        let own = [Some(number % classes), has[number].then_some(classes)];
         for which in own.into_iter().flatten().chain(background) {
             let weight = 1.0 + unit(&mut random) as f32;
             row.iter_mut().zip(&directions[which * width..]).for_each(|(into, value)| *into += weight * value);
@@ -99,7 +99,7 @@ pub fn classes(
     Ok((Arc::new(ActivationStore::from_rows(values, width)?), Arc::new(labels)))
 }
 
-/// All memory of the machine, and no progress.
+/// A context with the default memory limit and no progress display.
 pub fn context(threads: usize) -> Result<Context> {
     Context::new(threads, Budget::of_machine(), Silent)
 }
@@ -112,7 +112,7 @@ pub fn run(metric: &str, inputs: &Inputs, given: &[(&str, &str)], profile: Profi
     evaluate(metric, inputs, &recipe(metric, inputs, &given, profile, 0)?, &context(0)?)
 }
 
-/// The best of some runs, in seconds.
+/// The shortest of several runs, in seconds.
 pub fn best_seconds(runs: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..runs {
@@ -123,15 +123,15 @@ pub fn best_seconds(runs: usize, mut work: impl FnMut() -> Result<()>) -> Result
     Ok(best)
 }
 
-/// The most memory this process has held, in bytes.
+/// The peak resident memory of this process, in bytes.
 pub fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
     line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// Prints the one line that `cargo xtask bench` reads.
-#[expect(clippy::print_stdout, reason = "the answer of a bench")]
+/// Prints the line of JSON that `cargo xtask bench` reads.
+#[expect(clippy::print_stdout, reason = "the result of a benchmark")]
 pub fn answer(seconds: f64, extra: &[(&str, Value)]) {
     let mut line = json!({"seconds": seconds, "peak_memory": peak_memory()});
     for (name, value) in extra {
@@ -140,13 +140,13 @@ pub fn answer(seconds: f64, extra: &[(&str, Value)]) {
     println!("{line}");
 }
 
-/// Width of the activations that are trained on.
+/// Width of the training activations.
 pub const WIDTH: usize = 768;
 
-/// Rows of a step.
+/// Rows per step.
 pub const BATCH: usize = 1024;
 
-/// Sums of twenty of 2,048 directions, and a little noise.
+/// Rows that are sums of twenty of 2,048 directions plus noise.
 pub fn batches(count: usize) -> Vec<Vec<f32>> {
     let mut random = stream(0, "bench train", 0);
     let directions: Vec<f32> =
@@ -167,19 +167,19 @@ pub fn batches(count: usize) -> Vec<Vec<f32>> {
         .collect()
 }
 
-/// A dictionary in training, with plain Adam at a constant rate.
+/// A trainer with plain Adam at a constant rate.
 pub fn trainer(name: &str, latents: usize, clip: Option<f64>) -> Result<Trainer> {
     let preset = arch::find(name)?.settings(Preset::Etalon, WIDTH, latents);
     Trainer::new(TrainingSettings { k: 32, batch: BATCH, rate: 1e-3, warmup: 0, clip, ..preset })
 }
 
-/// A dictionary in training, as people get it who change nothing.
+/// A trainer with default settings.
 pub fn default_trainer(name: &str, latents: usize) -> Result<Trainer> {
     let preset = arch::find(name)?.settings(Preset::Etalon, WIDTH, latents);
     Trainer::new(TrainingSettings { k: 32, batch: BATCH, ..preset })
 }
 
-/// Rows as a product wants them.
+/// Rows packed for a product.
 pub fn packed(rows: &[f32], width: usize) -> Aligned {
     let size = TILE_ROWS * width;
     let mut packed = Aligned::zeros(rows.len().div_ceil(size) * size);
@@ -189,7 +189,7 @@ pub fn packed(rows: &[f32], width: usize) -> Aligned {
     packed
 }
 
-/// Every tile of a product, in the order in which a dictionary makes them; nothing is kept.
+/// Computes every tile of a product in the order of an encoder, and discards it.
 pub fn product(panels: &Panels, packed: &[f32], width: usize) -> Result<()> {
     let size = TILE_ROWS * width;
     let at_once = blocks_at_once(packed.len() / size, width, rayon::current_num_threads());
@@ -204,30 +204,29 @@ pub fn product(panels: &Panels, packed: &[f32], width: usize) -> Result<()> {
     Ok(())
 }
 
-/// Numbers given as arguments.
+/// The command-line arguments as numbers.
 pub fn sizes<const COUNT: usize>() -> Result<[usize; COUNT]> {
     let given: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
-    given.try_into().map_err(|_| Error::Bug(format!("this bench wants {COUNT} numbers as its arguments")))
+    given.try_into().map_err(|_| Error::Bug(format!("this benchmark takes {COUNT} numbers as arguments")))
 }
 
-/// The one number given as an argument.
+/// The single command-line argument as a number.
 pub fn size() -> Result<usize> {
     sizes().map(|[size]| size)
 }
 
-/// One repetition of something.
+/// One repetition of a measurement.
 pub type Measure<'a> = Box<dyn FnMut() -> Result<()> + Send + 'a>;
 
-/// Seconds that processors have worked for this program.
+/// Processor seconds used by this process.
 pub fn processor_seconds() -> f64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
-/// Is measured in turns with others: reads the name of a measure and answers with the seconds that it took on two threads,
-/// by the clock and by the processors. What a name stands for is made when it is first asked for. To `arithmetic` the answer
-/// is what multiplies 8-bit integers here.
-#[expect(clippy::print_stdout, reason = "the answer of a bench")]
+/// Serves interleaved measurements: reads the name of a measurement, runs it once on two threads, and prints its wall-clock
+/// and processor seconds. `make` is called when a name first occurs. Prints the int8 instruction set for `arithmetic`.
+#[expect(clippy::print_stdout, reason = "the result of a benchmark")]
 pub fn turns<'a>(make: impl Fn(&str) -> Result<Measure<'a>>) -> Result<()> {
     let pool = context(2)?;
     let mut made: BTreeMap<String, Measure<'a>> = BTreeMap::new();

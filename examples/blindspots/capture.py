@@ -1,9 +1,9 @@
-"""Captures what an image network sees in every patch of the emoji, for Etalon.
+"""Captures the features of an image network for every patch of the emoji, for Etalon.
 
     python capture.py data
 
 `data/google.npy`, `data/twitter.npy`  emoji x 16 patches x 1,280 channels: EfficientNet-Lite0 before its pooling
-`data/blurred.npy`                     the same of the first vendor's emoji after a blur, a generator whose fault is known
+`data/blurred.npy`                     the same for blurred emoji of the first vendor: a generator with a known error
 `data/rows.csv`                        what every row shows, for `etalon samples`
 `data/labels.csv`                      the category and subcategory of every emoji
 """
@@ -27,7 +27,7 @@ def network() -> EfficientNet:
     return EfficientNet.from_pretrained("efficientnet-lite0", weights_path=str(weights)).eval()
 
 
-def picture(path: Path, blur: float) -> numpy.ndarray:
+def load_image(path: Path, blur: float) -> Image.Image:
     image = Image.open(path).convert("RGBA")
     on_white = Image.new("RGBA", image.size, "white")
     on_white.alpha_composite(image)
@@ -37,7 +37,7 @@ def picture(path: Path, blur: float) -> numpy.ndarray:
     return image
 
 
-def table(path: Path, header: list[str], lines: list[list]) -> None:
+def write_table(path: Path, header: list[str], lines: list[list]) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(header)
@@ -53,25 +53,25 @@ def main() -> None:
     (data / "blurred").mkdir(exist_ok=True)
     sets = [("google", "google", 0.0), ("twitter", "twitter", 0.0), ("blurred", "google", 3.0)]
     for name, vendor, blur in sets:
-        seen = []
+        features = []
         for first in range(0, len(emoji), 32):
-            images = [picture(data / vendor / one["image"], blur) for one in emoji[first : first + 32]]
+            images = [load_image(data / vendor / one["image"], blur) for one in emoji[first : first + 32]]
             if blur:
                 for one, image in zip(emoji[first : first + 32], images):
                     image.resize((64, 64)).save(data / name / one["image"])
             batch = torch.tensor(numpy.stack([numpy.asarray(image) for image in images]), dtype=torch.float32)
-            features = model.extract_features((batch.permute(0, 3, 1, 2) - 127) / 128)
-            seen.append(features.flatten(2).transpose(1, 2).numpy())
-        numpy.save(data / f"{name}.npy", numpy.concatenate(seen).astype(numpy.float32))
+            maps = model.extract_features((batch.permute(0, 3, 1, 2) - 127) / 128)
+            features.append(maps.flatten(2).transpose(1, 2).numpy())
+        numpy.save(data / f"{name}.npy", numpy.concatenate(features).astype(numpy.float32))
         print(f"{name}: {len(emoji)} emoji")
     rows = []
     for name, vendor, _ in sets:
         label = "real" if name == "google" else name
         rows += [[label, row, f"{name}/{one['image']}", one["name"]] for row, one in enumerate(emoji)]
-    table(data / "rows.csv", ["set", "row", "image", "caption"], rows)
+    write_table(data / "rows.csv", ["set", "row", "image", "caption"], rows)
     names = sorted({one["category"] for one in emoji} | {one["subcategory"] for one in emoji})
-    known = [[int(name in (one["category"], one["subcategory"])) for name in names] for one in emoji]
-    table(data / "labels.csv", names, known)
+    labels = [[int(name in (one["category"], one["subcategory"])) for name in names] for one in emoji]
+    write_table(data / "labels.csv", names, labels)
 
 
 main()

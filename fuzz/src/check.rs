@@ -1,4 +1,4 @@
-//! One input, tried: what the reader did with it.
+//! Runs a reader on one input and judges the outcome.
 
 use std::cell::RefCell;
 use std::fs;
@@ -15,20 +15,20 @@ use zip::CompressionMethod;
 use crate::files;
 use crate::targets::{Layout, Target};
 
-/// An input may take this long, on a machine that does other things as well.
+/// Maximum time for an input, on a busy machine.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// Memory that is too much for an input of a few kilobytes.
-const MUCH_MEMORY: u64 = 1 << 29;
+/// Maximum memory for an input of a few kilobytes.
+const MOST_MEMORY: u64 = 1 << 29;
 
-/// What a reader did.
+/// The outcome of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It accepted the bytes.
     Accepted,
     /// It refused them with a message.
     Refused(String),
-    /// It did what no bytes may make it do.
+    /// It panicked, failed internally, or took too much time or memory.
     Wrong(String),
 }
 
@@ -40,7 +40,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Prepares a directory: in memory, if the system has such a place.
+    /// Creates a directory, in memory if the system has `/dev/shm`.
     pub fn new(target: &'static Target) -> io::Result<Scratch> {
         quiet_panics();
         let in_memory = Path::new("/dev/shm");
@@ -55,7 +55,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Good inputs to start from.
+    /// Valid inputs to start from.
     pub fn seeds(&self) -> Vec<Vec<u8>> {
         let contents = self.members.iter().map(|(_, bytes)| bytes.clone());
         match self.target.layout {
@@ -65,7 +65,7 @@ impl Scratch {
         }
     }
 
-    /// Inputs that were wrong once, kept in `found/TARGET`.
+    /// Inputs that once caused a wrong outcome, kept in `found/TARGET`.
     pub fn found(&self) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("found").join(self.target.name);
         if !directory.is_dir() {
@@ -76,7 +76,7 @@ impl Scratch {
         paths.into_iter().map(|path| Ok((path.clone(), fs::read(path)?))).collect()
     }
 
-    /// Gives the reader an input.
+    /// Runs the reader on an input.
     pub fn check(&self, input: &[u8]) -> io::Result<Verdict> {
         let path = self.prepare(input)?;
         let (resident, peak, began) = (memory("VmRSS:"), memory("VmHWM:"), Instant::now());
@@ -88,13 +88,13 @@ impl Scratch {
             Err(_) => Verdict::Wrong(format!("a panic: {}", LAST_PANIC.take())),
             Ok(Err(Error::Bug(what))) => Verdict::Wrong(format!("an internal error: {what}")),
             Ok(_) if took > SLOW => Verdict::Wrong(format!("{:.1} s of work", took.as_secs_f64())),
-            Ok(_) if used > MUCH_MEMORY => Verdict::Wrong(format!("{} MB of memory", used >> 20)),
+            Ok(_) if used > MOST_MEMORY => Verdict::Wrong(format!("{} MB of memory", used >> 20)),
             Ok(Ok(())) => Verdict::Accepted,
             Ok(Err(error)) => Verdict::Refused(error.to_string()),
         })
     }
 
-    /// Writes an input where the reader finds it.
+    /// Writes an input to the path that the reader opens.
     fn prepare(&self, input: &[u8]) -> io::Result<PathBuf> {
         match self.target.layout {
             Layout::File(name) => self.write(name, input),
@@ -113,7 +113,7 @@ impl Scratch {
         }
     }
 
-    /// Puts the good file back.
+    /// Restores the valid file.
     fn restore(&self, input: &[u8]) -> io::Result<()> {
         if matches!(self.target.layout, Layout::Folder) {
             let (name, _) = self.member(input);
@@ -124,8 +124,8 @@ impl Scratch {
         Ok(())
     }
 
-    /// The member that an input replaces, and its new content. Unless the first bit says otherwise, checksums are made
-    /// to fit, since nothing behind them would ever be reached.
+    /// The member that an input replaces, and its new content. Unless the first bit is set, checksums are corrected,
+    /// since the code after them would never be reached otherwise.
     fn member(&self, input: &[u8]) -> (String, Vec<u8>) {
         let (&choice, content) = input.split_first().unwrap_or((&0, &[]));
         let member = usize::from(choice & 0x7f) % self.members.len().max(1);
@@ -147,19 +147,20 @@ impl Scratch {
     }
 }
 
-/// Makes the checksum at the end of a manifest or a result fit what comes before it.
+/// Corrects the checksum at the end of a manifest or a result.
 fn repair(name: &str, bytes: &mut Vec<u8>) {
     let (mark, covers_mark) = match name {
         _ if name.ends_with("manifest.json") => (&b",\n  \"crc32c\": \""[..], true),
         _ if name.starts_with("results/") => (&b",\n  \"check\": \"crc32c:"[..], false),
         _ => return,
     };
-    let Some(at) = bytes.windows(mark.len()).rposition(|window| window == mark) else { return };
+    let Some(start) = bytes.windows(mark.len()).rposition(|window| window == mark) else { return };
     // The checksum of a result ends before the time that it took.
     let seconds = b"\n  \"seconds\": ";
-    let end = if covers_mark { Some(at) } else { bytes[..at].windows(seconds.len()).rposition(|part| part == seconds) };
-    let checksum = crc32c::crc32c(&bytes[..end.unwrap_or(at)]);
-    bytes.truncate(at + mark.len());
+    let end =
+        if covers_mark { Some(start) } else { bytes[..start].windows(seconds.len()).rposition(|part| part == seconds) };
+    let checksum = crc32c::crc32c(&bytes[..end.unwrap_or(start)]);
+    bytes.truncate(start + mark.len());
     bytes.extend(format!("{checksum:08x}\"\n}}\n").bytes());
 }
 
@@ -167,13 +168,13 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps the words of a panic instead of printing them: the reader of parquet files catches those of its library.
+/// Records the message of a panic instead of printing it: the parquet reader catches panics of its library.
 fn quiet_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| std::panic::set_hook(Box::new(|panic| LAST_PANIC.set(panic.to_string()))));
 }
 
-/// The memory that this process has or had at most, where the system tells.
+/// A memory size of this process from `/proc/self/status`, in bytes; 0 if unknown.
 fn memory(line: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let size = status.lines().find_map(|text| text.strip_prefix(line));

@@ -1,4 +1,4 @@
-//! Small files as other programs write them.
+//! Small files in the formats of other programs.
 
 use std::io::{Cursor, Write};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub fn integers(values: &[i32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// An array of numpy.
+/// A `.npy` file.
 pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     let order = if fortran { "True" } else { "False" };
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
@@ -34,7 +34,7 @@ pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), data].concat()
 }
 
-/// An archive.
+/// A zip archive.
 pub fn zip(members: &[(String, Vec<u8>)], method: CompressionMethod) -> Result<Vec<u8>, Failed> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in members {
@@ -51,7 +51,7 @@ pub fn safetensors() -> Vec<u8> {
         .concat()
 }
 
-/// What torch pickles for a dictionary with one tensor of 3 × 2 with strides 1 and 3.
+/// The pickle of torch for a dictionary with one tensor of 3 × 2 with strides 1 and 3.
 pub fn pickle() -> Vec<u8> {
     let mut pickle = b"\x80\x02}X\x01\x00\x00\x00a}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n(".to_vec();
     pickle.extend(b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x06tQ");

@@ -1,16 +1,16 @@
-//! Random changes of good bytes, the same for the same seed.
+//! Random changes of valid bytes, reproducible by seed.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Longer inputs only cost time.
+/// Maximum length of an input.
 const LONGEST: usize = 1 << 18;
 
-/// Numbers at which sizes and counts go wrong.
+/// Numbers at which sizes and counts overflow.
 const EDGES: [u64; 12] =
     [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 40, i64::MAX as u64, 1 << 63, u64::MAX];
 
-/// Numbers at which texts go wrong.
+/// Texts that parsers handle specially.
 const WORDS: [&str; 12] =
     ["-1", "1e400", "NaN", "18446744073709551616", "null", "{", "[", "\"", ",", "\n", "\\u0000", "\u{feff}"];
 
@@ -64,7 +64,7 @@ impl Mutator {
                 bytes.splice(at..at, word.bytes());
             }
             _ => {
-                // A piece of another good file.
+                // A piece of another valid file.
                 let other = &seeds[self.below(seeds.len())];
                 let from = self.below(other.len() + 1);
                 let piece = &other[from..other.len().min(from + 64)];

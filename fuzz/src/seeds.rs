@@ -1,4 +1,4 @@
-//! Good files of every format, as small as they can be.
+//! Small valid files of every format.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use zip::CompressionMethod;
 use crate::files::{self, floats};
 use crate::targets::Seeds;
 
-/// Alternatives without names of their own.
+/// Alternatives without names.
 fn alternatives(contents: impl IntoIterator<Item = Vec<u8>>) -> Seeds {
     Ok(contents.into_iter().enumerate().map(|(number, bytes)| (number.to_string(), bytes)).collect())
 }
@@ -33,20 +33,20 @@ fn golden(name: &str) -> PathBuf {
 
 /// The files of a directory, at every depth, by name.
 fn directory(root: &Path) -> Seeds {
-    let mut found = BTreeMap::new();
-    let mut waiting = vec![root.to_path_buf()];
-    while let Some(directory) = waiting.pop() {
+    let mut files = BTreeMap::new();
+    let mut pending = vec![root.to_path_buf()];
+    while let Some(directory) = pending.pop() {
         for entry in fs::read_dir(directory)? {
             let path = entry?.path();
             if path.is_dir() {
-                waiting.push(path);
+                pending.push(path);
             } else {
                 let name = path.strip_prefix(root)?.to_string_lossy().into_owned();
-                found.insert(name, fs::read(path)?);
+                files.insert(name, fs::read(path)?);
             }
         }
     }
-    Ok(found.into_iter().collect())
+    Ok(files.into_iter().collect())
 }
 
 /// Two files of a golden checkpoint.

@@ -16,7 +16,7 @@ use etalon::study::Study;
 
 use crate::seeds;
 
-/// Where the bytes of an input go.
+/// How the bytes of an input are used.
 #[derive(Clone, Copy, Debug)]
 pub enum Layout {
     /// They are a file of this name; every seed is such a file.
@@ -30,7 +30,7 @@ pub enum Layout {
 /// Named contents.
 pub type Seeds = std::result::Result<Vec<(String, Vec<u8>)>, Box<dyn Failed>>;
 
-/// A parser with good files.
+/// A parser with valid files.
 pub struct Target {
     /// Its name.
     pub name: &'static str,
@@ -88,24 +88,24 @@ pub static TARGETS: &[Target] = &[
     target("syncoco", Folder, seeds::syncoco, |path| labels::read_syncoco(path, &budget()).map(drop)),
 ];
 
-/// Little, so that what a file claims is refused before it is reserved.
+/// Small, so that wrong sizes are refused.
 fn budget() -> Budget {
     Budget::new(1 << 26)
 }
 
-/// An array, read in every way. Accepted when one of them works; internal errors of all of them count.
+/// An array, read in every way. Accepted if one of them succeeds; an internal error of any of them is returned.
 fn array(path: &Path) -> Result<()> {
     let source = Source { path: path.to_path_buf(), key: None };
-    let mut answers = vec![
+    let mut results = vec![
         input::read_rows(&source, Finite::DropRows, &budget()).map(drop),
         input::read_tensors(path, &budget()).map(drop),
     ];
     if let Err(error @ Error::Bug(_)) = input::plain_f32(&source) {
         return Err(error);
     }
-    let chosen = answers.iter().position(|answer| matches!(answer, Err(Error::Bug(_))));
-    let chosen = chosen.or_else(|| answers.iter().position(Result::is_ok));
-    answers.swap_remove(chosen.unwrap_or(0))
+    let chosen = results.iter().position(|result| matches!(result, Err(Error::Bug(_))));
+    let chosen = chosen.or_else(|| results.iter().position(Result::is_ok));
+    results.swap_remove(chosen.unwrap_or(0))
 }
 
 fn sparse(path: &Path) -> Result<()> {

@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 
 use etalon_fuzz::{Mutator, Scratch, TARGETS, Verdict};
 
-/// All targets together take a few seconds.
+/// Time per target.
 const EACH: Duration = Duration::from_millis(200);
 
-/// Enough for each target, however fast the machine.
+/// Maximum number of inputs per target.
 const MOST: usize = 2000;
 
 #[test]
-fn good_files_are_accepted_and_changed_ones_do_no_harm() {
+fn valid_files_are_accepted_and_changed_ones_cause_no_failure() {
     for target in TARGETS {
         let scratch = Scratch::new(target).unwrap();
         let seeds = scratch.seeds();
         for (number, seed) in seeds.iter().enumerate() {
-            assert_eq!(scratch.check(seed).unwrap(), Verdict::Accepted, "{}, good file {number}", target.name);
+            assert_eq!(scratch.check(seed).unwrap(), Verdict::Accepted, "{}, valid file {number}", target.name);
         }
         for (path, input) in scratch.found().unwrap() {
             let verdict = scratch.check(&input).unwrap();

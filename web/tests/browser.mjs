@@ -1,4 +1,4 @@
-// The program as a server, and a browser that looks at it. ETALON names the program, CHROMIUM the browser.
+// Runs the program as a server and opens it in a browser. ETALON is the path of the program, CHROMIUM that of the browser.
 
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -8,12 +8,12 @@ import { chromium } from 'playwright-core';
 
 export const program = process.env.ETALON ?? fileURLToPath(new URL('../../target/debug/etalon', import.meta.url));
 const SYSTEM = '/usr/bin/chromium';
-// Without a path Playwright takes what it fetched itself.
+// Without a path Playwright uses the browser it downloaded.
 const executablePath = process.env.CHROMIUM ?? (fs.existsSync(SYSTEM) ? SYSTEM : undefined);
 const FLAGS = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-gl=angle', '--use-angle=swiftshader', '--enable-unsafe-swiftshader'];
 
-/** How long a busy machine may take for a page: against hanging, not slowness. */
-const LONGEST = 120_000;
+/** Timeout of a page, long enough for a busy machine. */
+const TIMEOUT = 120_000;
 
 let browser;
 export const running = [];
@@ -38,22 +38,22 @@ export async function serve(directory, ...options) {
   });
 }
 
-/** A page that notes everything it should not do: errors in the console, and requests that leave its server. */
+/** Opens a page and records what must not happen: console errors, and requests to other servers. */
 export async function open(address, { width = 1400, height = 900, dark = false, scale = 1 } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', acceptDownloads: true, deviceScaleFactor: scale });
-  context.setDefaultTimeout(LONGEST);
+  context.setDefaultTimeout(TIMEOUT);
   const page = await context.newPage();
   const wrong = [];
   const home = address.startsWith('file:') ? 'file:' : new URL(address).origin;
   page.on('console', (message) => ['error', 'warning'].includes(message.type()) && wrong.push(message.text()));
   page.on('pageerror', (error) => wrong.push(error.message));
-  page.on('request', (request) => !request.url().startsWith(home) && !/^(data|blob):/.test(request.url()) && wrong.push(`asked ${request.url()}`));
+  page.on('request', (request) => !request.url().startsWith(home) && !/^(data|blob):/.test(request.url()) && wrong.push(`requested ${request.url()}`));
   await page.goto(address);
   await page.waitForSelector('main h1');
   return { page, wrong, context };
 }
 
-/** Goes to a page and waits until it stands: the address is read, nothing is being loaded or drawn any more. */
+/** Navigates to a page and waits until it has loaded. */
 export async function visit(page, hash) {
   await page.evaluate((hash) => new Promise((done) => {
     const before = location.hash;
@@ -64,28 +64,28 @@ export async function visit(page, hash) {
   await settled(page);
 }
 
-/** Waits until a page has what it shows; twice with frames between, since what has come may ask for more. */
+/** Waits until nothing is loading in two successive frames, because loaded content may load more. */
 export async function settled(page) {
-  await page.evaluate(async (most) => {
+  await page.evaluate(async (timeout) => {
     const ready = () => document.querySelector('main h1') && !document.querySelector('[data-state=loading], [aria-busy=true]');
     const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-    const until = Date.now() + most;
+    const until = Date.now() + timeout;
     for (let seen = 0; seen < 2; seen = ready() ? seen + 1 : 0) {
       if (Date.now() > until) throw new Error(`still loading: ${document.querySelector('main').innerText.slice(0, 200)}`);
       await frame();
     }
-  }, LONGEST);
+  }, TIMEOUT);
 }
 
 export const number = (text) => Number(text.replaceAll(',', ''));
 
-/** The file that a button with this name gives. */
+/** The file that the button with this name downloads. */
 export async function saved(page, within, kind) {
   const [download] = await Promise.all([page.waitForEvent('download'), within.getByRole('button', { name: kind, exact: true }).click()]);
   return { name: download.suggestedFilename(), bytes: fs.readFileSync(await download.path()) };
 }
 
-/** The cells of a file that the explorer wrote. */
+/** The cells of a CSV file of the explorer. */
 export function cells(bytes) {
   const rows = [[]];
   for (const [, quoted, bare, end] of String(bytes).matchAll(/(?:"((?:[^"]|"")*)"|([^,\n]*))(,|\n|$)/g)) {
@@ -96,8 +96,8 @@ export function cells(bytes) {
   return rows.slice(0, -1);
 }
 
-/** How large a picture is, and how many colours it has: a chart that was not drawn has one. */
-export function look(page, bytes, type) {
+/** Size and number of colours of an image; an empty chart has one colour. */
+export function inspectImage(page, bytes, type) {
   return page.evaluate(async ([data, type]) => {
     const image = new Image();
     image.src = `data:${type};base64,${data}`;
@@ -111,8 +111,8 @@ export function look(page, bytes, type) {
   }, [bytes.toString('base64'), type]);
 }
 
-/** Takes every chart of a page along in all ways there are, and looks at what came; says how many charts there were. */
-export async function takeAlong(page) {
+/** Downloads every chart of a page as CSV, SVG and PNG and checks the files; returns the number of charts. */
+export async function downloadCharts(page) {
   const figures = await page.locator('main figure').all();
   for (const figure of figures) {
     const title = await figure.getAttribute('aria-label');
@@ -130,21 +130,21 @@ export async function takeAlong(page) {
       return parsed.querySelector('parsererror') ? 0 : parsed.querySelectorAll('*').length;
     }, text);
     const own = await svg.evaluate((one) => one.querySelectorAll('*').length);
-    // The paper behind the chart and the chart itself are the two that are new.
+    // The file adds two elements: the background and the root.
     if (!drawn.name.endsWith('.svg') || parts !== own + 2 || text.includes('var(') || /class="/.test(text)) throw new Error(`${title}: ${drawn.name} has ${parts} parts of ${own}`);
-    const seen = await look(page, drawn.bytes, 'image/svg+xml');
+    const seen = await inspectImage(page, drawn.bytes, 'image/svg+xml');
     const png = await saved(page, figure, 'PNG');
-    const picture = await look(page, png.bytes, 'image/png');
+    const picture = await inspectImage(page, png.bytes, 'image/png');
     if (!png.name.endsWith('.png') || Math.abs(picture.width - 2 * box[2]) > 2 || Math.abs(picture.height - 2 * box[3]) > 2) throw new Error(`${title}: ${png.name} is ${picture.width} × ${picture.height} for ${box}`);
     if (seen.colours < 4 || picture.colours < 4) throw new Error(`${title}: ${seen.colours} and ${picture.colours} colours`);
   }
   return figures.length;
 }
 
-/** Points and how many pixels of each kind a map has, once two looks at it with frames between see the same. */
+/** The number of points and of coloured pixels of a map, once it no longer changes between frames. */
 export async function ink(page) {
-  return page.evaluate(async (most) => {
-    const look = () => {
+  return page.evaluate(async (timeout) => {
+    const count = () => {
       const from = document.querySelector('canvas');
       const copy = document.createElement('canvas');
       [copy.width, copy.height] = [from.width, from.height];
@@ -161,16 +161,16 @@ export async function ink(page) {
       }
       return { points: Number(from.dataset.points), all, blue, orange };
     };
-    const until = Date.now() + most;
-    for (let before = look(), now; ; before = now) {
+    const until = Date.now() + timeout;
+    for (let before = count(), now; ; before = now) {
       for (let i = 0; i < 3; i++) await new Promise((done) => requestAnimationFrame(done));
-      now = look();
+      now = count();
       if ((now.all > 0 && JSON.stringify(before) === JSON.stringify(now)) || Date.now() > until) return now;
     }
-  }, LONGEST);
+  }, TIMEOUT);
 }
 
-/** The picture of a sample once it has come; what lies over it follows its size. */
+/** Waits until an image is decoded and its overlay has the right size. */
 export async function decoded(image) {
   await image.evaluate((one) => one.decode());
   await image.evaluate((one) => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));

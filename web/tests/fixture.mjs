@@ -1,5 +1,5 @@
-// A results directory for the tests: numbers that the program computes on a small world, and beside them results of
-// `blindspots` on 32,000 latents, a layout, samples and images, all written here in the program's own format.
+// A results directory for the tests: results that the program computes on a small world, and synthetic results of
+// `blindspots` on 32,000 latents, a layout, samples and images, written here in the program's format.
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -9,7 +9,7 @@ import zlib from 'node:zlib';
 
 export const LATENTS = 32000;
 
-/** BLAKE3 of at most 1024 bytes, which is one chunk: enough for a recipe. */
+/** BLAKE3 of at most 1024 bytes (one chunk), enough for a recipe. */
 export function blake3(bytes) {
   const IV = [0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
   const ORDER = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8];
@@ -43,7 +43,7 @@ export function blake3(bytes) {
       mix(1, 6, 11, 12, words[10], words[11]);
       mix(2, 7, 8, 13, words[12], words[13]);
       mix(3, 4, 9, 14, words[14], words[15]);
-      words = ORDER.map((place) => words[place]);
+      words = ORDER.map((index) => words[index]);
     }
     chain = chain.map((_, i) => v[i] ^ v[i + 8]);
   }
@@ -72,7 +72,7 @@ export function writeResult(directory, { recipe, headline, tables, notes = [], a
   return id;
 }
 
-/** The same numbers every time. */
+/** A deterministic random number generator. */
 export function dice(seed) {
   let state = seed >>> 0;
   const next = () => {
@@ -86,7 +86,7 @@ export function dice(seed) {
 
 const round = (value) => Number(value.toFixed(4));
 
-/** An image of so many pixels, three bytes each. */
+/** A PNG image from RGB pixels. */
 export function png(width, height, pixels) {
   const raw = Buffer.alloc(height * (1 + 3 * width));
   for (let y = 0; y < height; y++) Buffer.from(pixels.buffer, pixels.byteOffset + 3 * width * y, 3 * width).copy(raw, y * (1 + 3 * width) + 1);
@@ -105,7 +105,7 @@ export function png(width, height, pixels) {
   return Buffer.concat([Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]), chunk('IHDR', head), chunk('IDAT', zlib.deflateSync(raw)), chunk('IEND', Buffer.alloc(0))]);
 }
 
-/** An array of numbers as NumPy keeps it. */
+/** Writes an array in NumPy format. */
 export function npy(file, shape, values) {
   let head = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(', ')},), }`;
   head = head.padEnd(118 - 1) + '\n';
@@ -113,7 +113,7 @@ export function npy(file, shape, values) {
   fs.writeFileSync(file, Buffer.concat([start, Buffer.from(head), Buffer.from(Float32Array.from(values).buffer)]));
 }
 
-/** A picture of one colour with a lighter corner. */
+/** An image of one colour with a lighter corner. */
 function plainPicture(red, green, blue) {
   const size = 32;
   const pixels = new Uint8Array(3 * size * size);
@@ -133,7 +133,7 @@ function crc32(bytes) {
   return ~crc >>> 0;
 }
 
-/** A comparison of two dictionaries of three sizes with two seeds, so that every chart of the runs has something to show. */
+/** A comparison of two dictionaries of three sizes with two seeds, which gives content to every chart of the runs page. */
 function runs(directory) {
   const chance = dice(7);
   const study = (metric, key, base, slope) => {
@@ -156,7 +156,7 @@ function runs(directory) {
   };
   study('recovery', 'recovery', 0.4, 0.2);
   study('fms', 'fms', 0.45, -0.15);
-  // A metric that this program has no card for must be shown all the same.
+  // A metric without a card must be shown too.
   study('future_metric', 'future_score', 0.5, 0.1);
 }
 
@@ -173,7 +173,7 @@ function concepts(directory) {
   const names = { 0: 'bird feeder', 17: 'striped belly', 31999: 'stone wall' };
   fs.writeFileSync(path.join(directory, 'points.csv'), 'latent,x,y,name\n' + xs.map((x, latent) => `${latent},${x},${ys[latent]},${names[latent] ?? ''}`).join('\n') + '\n');
   const table = { model: [], latent: [], gap: [], gap_low: [], gap_high: [], q: [] };
-  const reality = { latent: [], real_mean: [], null_gap: [] };
+  const latentTable = { latent: [], real_mean: [], null_gap: [] };
   const add = (model, latent, gap, half) => {
     table.latent.push(latent);
     table.model.push(model);
@@ -184,18 +184,18 @@ function concepts(directory) {
   };
   for (const [model, scale, shift] of [[0, 0.9, -0.15], [1, 0.7, 0]]) {
     for (let latent = 0; latent < LATENTS; latent++) {
-      // Latent 5 is dead: it fires nowhere and has no line.
+      // Latent 5 is dead: it never fires and has no row.
       if (latent !== 5) add(model, latent, latent === 17 ? -4 : scale * (bias[latent] + 0.8 * chance.normal()) + shift, 0.1 + 0.3 * chance.next());
     }
   }
   for (let latent = 0; latent < LATENTS; latent++) {
-    reality.latent.push(latent);
-    reality.real_mean.push(latent === 5 ? 0 : round(0.1 + chance.next()));
-    reality.null_gap.push(latent === 5 ? null : round(0.05 * chance.normal()));
+    latentTable.latent.push(latent);
+    latentTable.real_mean.push(latent === 5 ? 0 : round(0.1 + chance.next()));
+    latentTable.null_gap.push(latent === 5 ? null : round(0.05 * chance.normal()));
   }
   writeResult(directory, {
     recipe: { metric: 'blindspots', version: 1, profile: 'paper', seed: 0, params: { temperature: 0.8 }, inputs: { codes: 'blake3:real' } },
-    headline: { suppressed: { value: 0.02, low: 0.018, high: 0.022, n: LATENTS } }, tables: { model: { name: ['sd15', 'pixart', 'real against real'] }, latent_model: table, latent: reality },
+    headline: { suppressed: { value: 0.02, low: 0.018, high: 0.022, n: LATENTS } }, tables: { model: { name: ['sd15', 'pixart', 'real against real'] }, latent_model: table, latent: latentTable },
     about: { data: 'birds', inputs: 'sae-32k', latents: LATENTS },
   });
   fs.mkdirSync(path.join(directory, 'images'), { recursive: true });
@@ -207,14 +207,14 @@ function concepts(directory) {
     const value = round(5 - sample / 13);
     lines.push({ id: `image-${sample}`, set: sample % 2 ? 'real' : 'sd15', image: hash, caption: sample ? `picture ${sample}` : '<b>not bold</b>', activations: [{ latent: 17, value, grid: [0, value, 0, value / 2] }, { latent: sample % 5, value: 1 }] });
   }
-  for (const [place, text] of ['a bird at a feeder', '<script>alert("no")</script> is only text', 'two birds on a stone wall'].entries()) {
+  for (const [index, text] of ['a bird at a feeder', '<script>alert("no")</script> is only text', 'two birds on a stone wall'].entries()) {
     const words = text.split(/(?<=\s)/);
-    lines.push({ id: `text-${place}`, set: 'captions', text, activations: [{ latent: 0, value: 3 - place, tokens: words.map((_, i) => (i % 2 ? 1 + i : 0)) }] });
+    lines.push({ id: `text-${index}`, set: 'captions', text, activations: [{ latent: 0, value: 3 - index, tokens: words.map((_, i) => (i % 2 ? 1 + i : 0)) }] });
   }
   fs.writeFileSync(path.join(directory, 'samples.jsonl'), lines.map((line) => JSON.stringify(line)).join('\n') + '\n');
 }
 
-/** Frequencies of 32,000 concepts: rare ones spread by chance, and one in twenty is wrong by more than that. */
+/** Frequencies of 32,000 concepts: rare ones vary by chance, and one in twenty has a real gap. */
 function frequencies(directory) {
   const chance = dice(9);
   const rows = Array.from({ length: LATENTS }, (_, latent) => ({ latent, frequency: Math.max(1e-4, Number(Math.min(1, Math.exp(1.6 * chance.normal() - 4)).toPrecision(4))) }));
@@ -229,12 +229,12 @@ function frequencies(directory) {
   const lines = [0, 1].flatMap((model) => rows.map((row) => ({ ...row, model, relative: Math.max(-1, Math.min(1, noise(row.frequency) + (chance.next() < 0.05 ? 0.6 * chance.normal() : 0))) })));
   writeResult(directory, {
     recipe: { metric: 'frequency', version: 1, profile: 'paper', seed: 0, params: { temperature: 0.4 }, inputs: { codes: 'blake3:real' } },
-    headline: Object.fromEntries(['frequency_gap', 'frequency_relative', 'null_frequency_gap', 'null_frequency_relative', 'outside_funnel'].map((key, place) => [key, { value: 0.3 - place / 10, low: 0.2 - place / 10, high: 0.4 - place / 10, n: LATENTS }])),
+    headline: Object.fromEntries(['frequency_gap', 'frequency_relative', 'null_frequency_gap', 'null_frequency_relative', 'outside_funnel'].map((key, index) => [key, { value: 0.3 - index / 10, low: 0.2 - index / 10, high: 0.4 - index / 10, n: LATENTS }])),
     tables: {
       model: { name: ['sd15', 'pixart'] },
       funnel: {
         frequency_from: bins.map((one) => 10 ** (one / 4)), frequency_to: bins.map((one) => 10 ** ((one + 1) / 4)), concepts: quantiles.map((one) => one.count),
-        null_low: quantiles.map((one) => one.at(0.05)), null_median: quantiles.map((one) => one.at(0.5)), null_high: quantiles.map((one) => one.at(0.95)), outside_by_model: bins.map((_, place) => (quantiles[place].count < 20 ? [null, null] : [0.15, 0.2])),
+        null_low: quantiles.map((one) => one.at(0.05)), null_median: quantiles.map((one) => one.at(0.5)), null_high: quantiles.map((one) => one.at(0.95)), outside_by_model: bins.map((_, index) => (quantiles[index].count < 20 ? [null, null] : [0.15, 0.2])),
       },
       latent: { latent: rows.map((row) => row.latent), frequency: rows.map((row) => row.frequency), null_relative_gap: rows.map((row) => round(row.null)) },
       latent_model: { model: lines.map((line) => line.model), latent: lines.map((line) => line.latent), gap: lines.map((line) => round(line.relative / 10)), relative_gap: lines.map((line) => round(line.relative)), relative_delta: lines.map((line) => round(1 / (1 + Math.exp(-line.relative / 0.4)))) },
@@ -243,7 +243,7 @@ function frequencies(directory) {
   });
 }
 
-/** Makes the directory; `program` computes the match of a small world in it. */
+/** Makes the directory; `program` computes the results of a small world in it. */
 export function make(directory, program) {
   fs.rmSync(directory, { recursive: true, force: true });
   fs.mkdirSync(directory, { recursive: true });

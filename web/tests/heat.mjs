@@ -1,5 +1,5 @@
-// Samples with tokens, from codes that are written here number by number to what the card draws: every image has a token for the whole
-// and 3 × 3 patches of one colour each, and latent c fires where colour c is; every text has one token per word.
+// Samples with tokens, from known codes: every image has a token for the whole image and 3 × 3 patches of one colour each, and latent c
+// fires on patches of colour c; every text has one token per word.
 
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -10,12 +10,12 @@ import { npy, png } from './fixture.mjs';
 export const [IMAGES, TEXTS, PATCHES, COLOURS] = [60, 8, 9, 6];
 const PAINTS = [[214, 64, 58], [236, 138, 43], [74, 160, 84], [62, 118, 200], [130, 88, 190], [60, 62, 68]];
 
-/** The colour of a patch; what the generator makes is shifted by one colour. */
+/** The colour of a patch; generated images are shifted by one colour. */
 export const colourAt = (image, patch, made = false) => (image * 5 + patch * (1 + (image % 4)) + (made ? 1 : 0)) % COLOURS;
-/** How strongly its latent fires there: other numbers for every image and patch. */
+/** The activation of a patch, different for every image and patch. */
 export const valueAt = (image, patch) => Number((0.5 + ((image * 7 + patch * 3) % 40) / 16).toFixed(4));
 export const WORDS = ['A', ' bird', ',', ' a', ' wall', '!'];
-/** Latent 1 fires on the second and the fifth word of every text. */
+/** Latent 1 fires on the second and fifth word of every text. */
 export const wordValue = (text, word) => (word === 1 ? 8 + text / 10 : word === 4 ? 2 : 0);
 
 export function make(directory, program, most = 2000) {

@@ -1,4 +1,4 @@
-// What every patch and word does, on the card of a concept.
+// Heatmaps of patches and words on the card of a concept.
 
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
@@ -7,15 +7,15 @@ import path from 'node:path';
 import { decoded, open, serve, visit } from './browser.mjs';
 import { COLOURS, colourAt, IMAGES, make, PATCHES, TEXTS, valueAt, WORDS } from './heat.mjs';
 
-export async function heatTests(test, room, program, accessible) {
-  const results = make(path.join(room, 'heat'), program);
+export async function heatTests(test, scratch, program, accessible) {
+  const results = make(path.join(scratch, 'heat'), program);
   const { page, wrong } = await open(await serve(results));
   const samples = page.locator('section[aria-label=Samples]');
   const set = (name) => samples.locator('h2', { hasText: name }).locator('xpath=following-sibling::ul[1]');
   const images = Array.from({ length: IMAGES }, (_, image) => image);
   const mean = (image, latent, made) => Array.from({ length: PATCHES }, (_, patch) => (colourAt(image, patch, made) === latent ? valueAt(image, patch) : 0)).reduce((sum, value) => sum + value, 0) / (PATCHES + 1);
 
-  await test('heat: the file has what was written into the codes', async () => {
+  await test('heat: the file has the values of the codes', async () => {
     const lines = fs.readFileSync(path.join(results, 'samples.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
     assert.equal(lines.length, 2 * (IMAGES + TEXTS));
     for (const made of [false, true]) for (const image of images) {
@@ -32,7 +32,7 @@ export async function heatTests(test, room, program, accessible) {
   });
 
   for (const made of [false, true]) {
-    await test(`heat: cells lie on the patches of their colour, ${made ? 'generated' : 'real'}`, async () => {
+    await test(`heat: cells cover the patches of their colour, ${made ? 'generated' : 'real'}`, async () => {
       await visit(page, '#/concept/3');
       assert.deepEqual(await accessible(page), []);
       const strongest = images.map((image) => [mean(image, 3, made), image]).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0] || a[1] - b[1]);
@@ -45,16 +45,15 @@ export async function heatTests(test, room, program, accessible) {
       assert.deepEqual(cells.map(([x, y, width, height]) => [x, y, width, height]), expected.map((patch) => [16 * (patch % 3), 16 * Math.floor(patch / 3), 16, 16]));
       const most = Math.max(...expected.map((patch) => valueAt(image, patch)));
       cells.forEach((cell, i) => assert.ok(Math.abs(cell[4] - (0.65 * valueAt(image, expected[i])) / most) < 0.01, `${cell}`));
-      // And the pixel under a cell has its colour: blue here, seen through orange.
       assert.ok((await set(made ? 'sd' : 'real').locator('li').count()) === 16);
     });
   }
 
-  await test('heat: one scale, opacity, and none', async () => {
+  await test('heat: common scale, opacity, and off', async () => {
     await visit(page, '#/concept/3');
     const opacities = () => samples.locator('rect.heat').evaluateAll((all) => all.map((one) => Number(one.getAttribute('fill-opacity'))));
     const own = await opacities();
-    await page.getByLabel('heat').selectOption('same');
+    await page.getByLabel('heatmap').selectOption('same');
     const same = await opacities();
     assert.ok(same.length === own.length && same.reduce((a, b) => a + b) < own.reduce((a, b) => a + b) && page.url().includes('heat=same'));
     await page.locator('main').focus();
@@ -64,15 +63,15 @@ export async function heatTests(test, room, program, accessible) {
     assert.equal(await samples.locator('rect.heat').count(), 0);
     await page.keyboard.press('h');
     assert.equal(await samples.locator('rect.heat').count(), own.length);
-    // A mask lies over everything but the strongest patch.
-    await page.getByLabel('heat').selectOption('own');
+    // The mask covers everything but the strongest patch.
+    await page.getByLabel('heatmap').selectOption('own');
     await page.getByLabel('mask the rest').check();
     assert.equal(await samples.locator('rect.heat').count(), 0);
     const veils = await samples.locator('li').first().locator('rect.veil').count();
     assert.ok(veils === PATCHES - 1 && page.url().includes('mask=1'), String(veils));
   });
 
-  await test('heat: smooth between patches, and their own at their middles', async () => {
+  await test('heat: smooth heatmaps have the values of patches at their centres', async () => {
     await visit(page, '#/concept/3');
     const cells = await samples.locator('li').first().locator('rect.heat').evaluateAll((all) => all.map((one) => ['x', 'y', 'fill-opacity'].map((name) => Number(one.getAttribute(name)))));
     const drawn = await samples.locator('li', { has: page.locator('rect.heat') }).count();
@@ -92,6 +91,21 @@ export async function heatTests(test, room, program, accessible) {
     }, cells);
     opacities.forEach((opacity, i) => assert.ok(Math.abs(opacity - cells[i][2]) < 0.03, `${opacity} for ${cells[i]}`));
     assert.ok(opacities.length > 0);
+    // The mask has the colour of the background.
+    await page.getByLabel('mask the rest').check();
+    const masked = await samples.locator('li').first().locator('image.veil').evaluate(async (one) => {
+      const image = new Image();
+      image.src = one.getAttribute('href');
+      await image.decode();
+      const canvas = document.createElement('canvas');
+      [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+      const context = canvas.getContext('2d');
+      context.drawImage(image, 0, 0);
+      const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+      const strongest = Array.from({ length: data.length / 4 }, (_, i) => 4 * i).reduce((best, i) => (data[i + 3] > data[best + 3] ? i : best), 0);
+      return [...data.slice(strongest, strongest + 3)];
+    });
+    assert.ok(masked.every((part) => part > 250), masked.join(' '));
   });
 
   await test('heat: a sample opens its row, real beside generated, both with heat', async () => {
@@ -99,7 +113,7 @@ export async function heatTests(test, room, program, accessible) {
     const dialog = page.locator('dialog');
     const lines = fs.readFileSync(path.join(results, 'samples.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
     const at = (row, set) => lines.find((line) => line.row === row && line.set === set);
-    // What is shown of one set has its heat in the other set too.
+    // Samples shown in one set have heatmaps in the other set too.
     for (const { sets } of [await page.evaluate(async () => (await fetch('api/v1/concepts/3.json')).json())]) for (const { name, top, deciles, random } of sets) for (const { row } of [...top, ...deciles, ...random]) {
       for (const line of ['real', 'sd'].map((set) => row < IMAGES && at(row, set))) if (line) for (const one of line.activations) assert.ok(one.latent !== 3 || one.grid, `${name} ${row}`);
     }
@@ -114,16 +128,16 @@ export async function heatTests(test, room, program, accessible) {
     const patches = (made) => Array.from({ length: PATCHES }, (_, patch) => patch).filter((patch) => colourAt(row, patch, made) === 3).length;
     assert.deepEqual(heats, [0, 0, patches(false), patches(true)]);
     const [real, made] = ['real', 'sd'].map((set) => new Map(at(row, set).activations.map((one) => [one.latent, one.value])));
-    const far = [...new Set([...real.keys(), ...made.keys()])].map((latent) => [latent, (made.get(latent) ?? 0) - (real.get(latent) ?? 0)]).filter(([, by]) => by).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]) || a[0] - b[0]);
+    const differences = [...new Set([...real.keys(), ...made.keys()])].map((latent) => [latent, (made.get(latent) ?? 0) - (real.get(latent) ?? 0)]).filter(([, by]) => by).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]) || a[0] - b[0]);
     const shown = await dialog.locator('[data-testid=changed] a').allInnerTexts();
-    assert.deepEqual(shown.map((text) => Number(text.match(/#(\d+)/)[1])), far.map(([latent]) => latent));
-    // The address alone brings it back.
+    assert.deepEqual(shown.map((text) => Number(text.match(/#(\d+)/)[1])), differences.map(([latent]) => latent));
+    // The address reproduces the dialog.
     const second = await page.context().newPage();
     await second.goto(page.url());
     await second.locator('dialog img').nth(3).waitFor();
     assert.equal(await second.locator('dialog').getAttribute('data-pair'), `real:${row}`);
     await second.close();
-    // Keys: the next sample, back, and out, to where one came from.
+    // Keys: next sample, previous sample, close.
     await page.keyboard.press('ArrowRight');
     await page.waitForFunction((row) => document.querySelector('dialog').dataset.pair !== `real:${row}`, row);
     await page.keyboard.press('ArrowLeft');
@@ -131,7 +145,7 @@ export async function heatTests(test, room, program, accessible) {
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
     assert.ok(!page.url().includes('pair='));
-    assert.equal(await opener.evaluate((one) => one === document.activeElement), true, 'the focus comes back');
+    assert.equal(await opener.evaluate((one) => one === document.activeElement), true, 'focus returns');
     // Another concept of the same row.
     await opener.click();
     const other = dialog.locator('[data-testid=changed] a').last();
@@ -140,7 +154,7 @@ export async function heatTests(test, room, program, accessible) {
     assert.equal(await dialog.getAttribute('data-pair'), `real:${row}`);
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
-    // A text, and by keys: j goes to the first sample, Enter opens it.
+    // A text, by keyboard: Enter opens it.
     await visit(page, '#/concept/1');
     const text = set('real').locator('button.open', { has: page.locator('.text') }).first();
     await text.focus();
@@ -150,7 +164,7 @@ export async function heatTests(test, room, program, accessible) {
     await dialog.waitFor({ state: 'detached' });
   });
 
-  await test('heat: words are marked by how strongly it fires on them', async () => {
+  await test('heat: words are marked by activation', async () => {
     await visit(page, '#/concept/1');
     const texts = samples.locator('li', { has: page.locator('mark') });
     assert.ok((await texts.count()) > 2);
@@ -161,8 +175,8 @@ export async function heatTests(test, room, program, accessible) {
     assert.equal((await texts.first().locator('.text').innerText()).replaceAll('\u00a0', ' '), WORDS.join(''));
   });
 
-  await test('heat: some rows only, and still tenths of all of them', async () => {
-    const few = make(path.join(room, 'heat-few'), program, 24);
+  await test('heat: deciles refer to all rows if the file has some of them', async () => {
+    const few = make(path.join(scratch, 'heat-few'), program, 24);
     const { page, wrong, context } = await open(await serve(few));
     const concept = await page.evaluate(async () => (await fetch('api/v1/concepts/3.json')).json());
     for (const one of concept.sets.filter((one) => ['real', 'sd'].includes(one.name))) {
@@ -171,10 +185,10 @@ export async function heatTests(test, room, program, accessible) {
       const tenths = one.deciles.map((shown) => Math.floor(shown.above * 10 + 1e-6));
       assert.deepEqual(tenths, [...new Set(tenths)].sort((a, b) => a - b));
       assert.ok(tenths.length >= 6 && tenths.at(-1) >= 8 && tenths[0] <= 1, `tenths ${tenths}`);
-      assert.ok([...one.top, ...one.deciles, ...one.random].every((shown) => shown.grid.length === PATCHES), 'all that is shown has its heat');
+      assert.ok([...one.top, ...one.deciles, ...one.random].every((shown) => shown.grid.length === PATCHES), 'every shown sample has a heatmap');
     }
     await visit(page, '#/concept/3?samples=deciles');
-    assert.match(await page.locator('section[aria-label=Samples] ul').first().innerText(), /weakest tenth|ninth tenth/);
+    assert.match(await page.locator('section[aria-label=Samples] ul').first().innerText(), /decile (9|10)/);
     assert.deepEqual(wrong, []);
     await context.close();
   });

@@ -1,7 +1,6 @@
-// A results directory that the program makes from beginning to end: a world whose generators have planted blindspots, pictures of its
-// rows, a dictionary trained on the patches of these pictures, a study, a layout, and samples. Every true feature of a row is drawn as
-// a figure of its own form and colour, and a patch is as much of a feature as its figure covers, so that people can see what a latent
-// fires on, and where.
+// A results directory made entirely by the program: a world with planted blindspots, images of its rows, a dictionary trained on the
+// patches of these images, a study, a layout, and samples. Every true feature of a row is drawn as a shape with a distinct form and
+// colour; the activation of a patch is proportional to the area that the shape covers. So the images show what a latent fires on, and where.
 
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -15,15 +14,15 @@ const COLOURS = {
   violet: [130, 88, 190], pink: [222, 116, 170], brown: [139, 96, 66], grey: [124, 130, 138], white: [252, 252, 250], black: [40, 42, 48],
 };
 
-/** What a feature is called and drawn as. */
+/** Name, form and colour of a feature. */
 export function figure(feature) {
   const names = Object.keys(COLOURS);
-  // Steps without a common divisor, so that neighbours differ in both.
+  // Coprime steps, so that neighbouring features differ in both.
   const [colour, form] = [names[(feature * 5 + Math.floor(feature / 24)) % 12], FORMS[(feature * 3 + Math.floor(feature / 12)) % 8]];
   return { colour: COLOURS[colour], form, name: `${colour} ${form}` };
 }
 
-/** Names that occur once: the second of a name gets a number. */
+/** Unique names: repeated names get a number. */
 export function names(features) {
   const seen = new Map();
   return Array.from({ length: features }, (_, feature) => {
@@ -35,7 +34,7 @@ export function names(features) {
 
 const SIDE = 72;
 const CELLS = 3;
-/** Patches along each side: two along every figure. */
+/** Patches along each side, two per cell. */
 const PATCHES = 6;
 
 function inside(form, x, y) {
@@ -53,16 +52,16 @@ function inside(form, x, y) {
   }
 }
 
-/** Draws the features of a row, each in a cell of its own; `order` says which cells come first in this row. `cover` has for every patch what is there, and how much. */
+/** Draws the features of a row, one per cell; `order` permutes the cells. `cover` has the feature of every patch and the share it covers. */
 function draw(features, order, ground) {
   const pixels = new Uint8Array(3 * SIDE * SIDE);
   for (let i = 0; i < SIDE * SIDE; i++) pixels.set(ground, 3 * i);
-  const places = [];
+  const boxes = [];
   const cover = Array.from({ length: PATCHES * PATCHES }, () => ({ feature: -1, value: 0, share: 0 }));
   const wide = SIDE / PATCHES;
   features.slice(0, CELLS * CELLS).forEach(({ feature, value, cell }) => {
-    const place = order[cell];
-    const [left, top, size] = [((place % CELLS) * SIDE) / CELLS, (Math.floor(place / CELLS) * SIDE) / CELLS, SIDE / CELLS];
+    const index = order[cell];
+    const [left, top, size] = [((index % CELLS) * SIDE) / CELLS, (Math.floor(index / CELLS) * SIDE) / CELLS, SIDE / CELLS];
     const { form, colour } = figure(feature);
     for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) {
       if (!inside(form, (2 * (x + 0.5)) / size - 1, (2 * (y + 0.5)) / size - 1)) continue;
@@ -70,12 +69,12 @@ function draw(features, order, ground) {
       const patch = cover[Math.floor((top + y) / wide) * PATCHES + Math.floor((left + x) / wide)];
       [patch.feature, patch.value, patch.share] = [feature, value, patch.share + 1 / (wide * wide)];
     }
-    places.push({ feature, x: left / SIDE, y: top / SIDE, width: 1 / CELLS, height: 1 / CELLS });
+    boxes.push({ feature, x: left / SIDE, y: top / SIDE, width: 1 / CELLS, height: 1 / CELLS });
   });
-  return { image: png(SIDE, SIDE, pixels), places, cover };
+  return { image: png(SIDE, SIDE, pixels), boxes, cover };
 }
 
-/** Directions of length 1: one per feature, and the last for the ground. */
+/** Unit directions: one per feature, and the last one for the background. */
 function directions(count, width) {
   const chance = dice(5);
   return Array.from({ length: count + 1 }, () => {
@@ -85,26 +84,26 @@ function directions(count, width) {
   });
 }
 
-/** What a network sees in every patch: the figure as far as it covers the patch, the ground for the rest, and noise. */
-function seen(cover, lines, chance) {
+/** Activations of every patch: the feature by the covered share, the background for the rest, and noise. */
+function activations(cover, lines, chance) {
   return cover.flatMap(({ feature, value, share }) => lines.at(-1).map((ground, column) => (feature < 0 ? 0 : share * value * lines[feature][column]) + 0.4 * (1 - share) * ground + 0.01 * chance.normal()));
 }
 
-/** Makes it; `settings` are of the world and the dictionary. */
+/** Makes the directory; `settings` configure the world and the dictionary. */
 export function make(directory, program, settings = {}) {
   const { rows = 600, features = 96, width = 48, active = 5, models = 2, planted = 8, latents = 128, k = 1, epochs = 8, temperature = 0.02, others = [] } = settings;
   fs.rmSync(directory, { recursive: true, force: true });
   fs.mkdirSync(directory, { recursive: true });
   const run = (...words) => execFileSync(program, [...words.map(String), '--quiet'], { cwd: directory, stdio: ['ignore', 'ignore', 'inherit'] });
-  const generators = Array.from({ length: models }, (_, place) => `model_${place + 1}`);
+  const generators = Array.from({ length: models }, (_, index) => `model_${index + 1}`);
   run('data', 'blindspots', '--rows', rows, '--features', features, '--width', width, '--active', active, '--models', models, '--planted', planted, '--strength', 0.9, '--out', 'world');
 
-  // What is in the rows, to draw it and to see it patch by patch.
+  // The features of the rows, to draw them.
   run('samples', '--codes', 'world/codes', ...generators.flatMap((name) => ['--generated', `${name}=world/generated/${name}/codes`]), '--most', rows, '--out', 'truth');
   const truth = fs.readFileSync(path.join(directory, 'truth/samples.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
   const real = new Map(truth.filter((sample) => sample.set === 'real').map((sample) => [sample.row, sample.activations.map((one) => one.latent)]));
   const table = ['row,set,image,caption'];
-  const boxes = ['row,concept,x,y,width,height'];
+  const boxLines = ['row,concept,x,y,width,height'];
   const [called, towards] = [names(features), directions(features, width)];
   const patches = new Map();
   fs.mkdirSync(path.join(directory, 'pictures'), { recursive: true });
@@ -112,29 +111,29 @@ export function make(directory, program, settings = {}) {
     const chance = dice(1000 + sample.row);
     const order = Array.from({ length: CELLS * CELLS }, (_, cell) => cell).map((cell) => [chance.next(), cell]).sort((a, b) => a[0] - b[0]).map(([, cell]) => cell);
     const ground = [224, 217, 204].map((value) => Math.round(value - 14 * chance.next()));
-    // A feature that is in the real row too stands where it stands there; new ones fill the free cells.
+    // A feature of the real row keeps its cell; new ones fill the free cells.
     const there = real.get(sample.row).slice(0, CELLS * CELLS);
     const own = sample.activations.map((one) => one.latent);
     const free = order.map((_, cell) => cell).filter((cell) => cell >= there.length || !own.includes(there[cell]));
     const placed = sample.activations.map(({ latent, value }) => ({ feature: latent, value, cell: there.includes(latent) ? there.indexOf(latent) : (free.pop() ?? 0) }));
-    const { image, places, cover } = draw(placed, order, ground);
+    const { image, boxes, cover } = draw(placed, order, ground);
     const file = `pictures/${sample.set}-${sample.row}.png`;
     fs.writeFileSync(path.join(directory, file), image);
     const caption = sample.set === 'real' ? `a picture with ${own.slice(0, 3).map((feature) => called[feature]).join(', ') || 'nothing'}` : '';
     table.push(`${sample.row},${sample.set},${file},"${caption}"`);
-    if (sample.set === 'real') for (const place of places) boxes.push([sample.row, called[place.feature], place.x, place.y, place.width, place.height].join(','));
+    if (sample.set === 'real') for (const box of boxes) boxLines.push([sample.row, called[box.feature], box.x, box.y, box.width, box.height].join(','));
     const of = patches.get(sample.set) ?? patches.set(sample.set, new Float32Array(rows * PATCHES * PATCHES * width)).get(sample.set);
-    of.set(seen(cover, towards, chance), sample.row * PATCHES * PATCHES * width);
+    of.set(activations(cover, towards, chance), sample.row * PATCHES * PATCHES * width);
   }
   for (const [set, values] of patches) npy(path.join(directory, `${set}.npy`), [rows, PATCHES * PATCHES, width], values);
   fs.writeFileSync(path.join(directory, 'rows.csv'), table.join('\n') + '\n');
-  fs.writeFileSync(path.join(directory, 'boxes.csv'), boxes.join('\n') + '\n');
+  fs.writeFileSync(path.join(directory, 'boxes.csv'), boxLines.join('\n') + '\n');
 
   const train = (name, ...words) => run('train', '--store', 'real.npy', '--epochs', epochs, '--batch', 256, '--lr', 0.003, '--out', name, ...words);
   train('dictionary', '--arch', 'topk', '--latents', latents, '--k', k);
   for (const [name, arch, latents, k] of others) train(name, '--arch', arch, '--latents', latents, '--k', k);
 
-  // The labels of the world under the names of the figures.
+  // The labels of the world with the names of the shapes.
   fs.writeFileSync(path.join(directory, 'labels.csv'), fs.readFileSync(path.join(directory, 'world/labels.csv'), 'utf8').replace(/^[^\n]*/, called.join(',')));
   const lines = [
     'title = "Planted blindspots"', 'out = "results"',

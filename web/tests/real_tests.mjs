@@ -1,30 +1,30 @@
-// The explorer on what the program itself computed, from the world to the layout: nothing here was written by hand.
+// The explorer on results that the program computed, from the world to the layout.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 
-import { cells, ink, number, open, saved, serve, takeAlong, visit } from './browser.mjs';
+import { cells, ink, number, open, saved, serve, downloadCharts, visit } from './browser.mjs';
 import { make } from './real.mjs';
 
 const PAGES = ['#/runs', '#/runs?tab=small', '#/tables', '#/tables?measure=blindspots&axis=latent_model', '#/tables?measure=divergence&axis=memorised', '#/tables?measure=cooccurrence&axis=latent', '#/map', '#/map?b=model_2', '#/map?b=model_2&layout=models', '#/concept', '#/concept/SOME', '#/concept/SOME?samples=deciles&heat=same', '#/concept/SOME?pair=real:3&smooth=1&mask=1', '#/match?cell=hits', '#/match?cell=others', '#/models', '#/models?kind=pearson', '#/pairs', '#/pairs?list=far&model=model_2', '#/pairs?list=close', '#/frequency', '#/frequency?model=model_2&y=delta&list=low', '#/frequency?model=real against real', '#/cooccurrence', '#/cooccurrence?model=model_2', '#/reports'];
 
-export async function realTests(test, room, program, accessible) {
-  const results = make(path.join(room, 'real'), program);
+export async function realTests(test, scratch, program, accessible) {
+  const results = make(path.join(scratch, 'real'), program);
   const address = await serve(results);
   const { page, wrong } = await open(address);
   const ask = (name) => page.evaluate(async (name) => (await fetch(`api/v1/${name}.json`)).json(), name);
   const manifest = await ask('manifest');
   const listed = manifest.results.find((one) => one.metric === 'blindspots');
   const { tables, params } = await ask(`results/${listed.id}`);
-  // The latent that stands for some concept best of all.
+  // The latent with the best match.
   const matched = (await ask(`results/${manifest.results.find((one) => one.metric === 'match').id}`)).tables.concept;
   const best = matched.f1.reduce((best, f1, row) => (f1 > (matched.f1[best] ?? 0) ? row : best), 0);
   const some = matched.coalition[best][0];
   const pages = PAGES.map((hash) => hash.replace('SOME', some));
 
-  await test('real: what the program wrote is read without a complaint', async () => {
+  await test('real: the program reads its own files without problems', async () => {
     assert.deepEqual([manifest.problems, manifest.damaged], [[], []]);
     assert.deepEqual(manifest.layouts, [{ id: 'points', points: 128 }]);
     assert.equal(manifest.directions, 128);
@@ -52,17 +52,17 @@ export async function realTests(test, room, program, accessible) {
     await context.close();
   });
 
-  await test('real: the map has the places of etalon layout', async () => {
+  await test('real: the map has the positions of etalon layout', async () => {
     await visit(page, '#/map');
     assert.equal(await page.getByText('There is no layout').count(), 0);
-    assert.equal(await page.getByLabel('places').inputValue(), 'points');
+    assert.equal(await page.getByLabel('layout').inputValue(), 'points');
     const layout = await ask('layouts/points');
     const lines = fs.readFileSync(path.join(results, 'points.csv'), 'utf8').trim().split('\n');
     assert.equal(lines[0], 'row,x,y');
-    lines.slice(1).forEach((line, place) => {
+    lines.slice(1).forEach((line, index) => {
       const [row, x, y] = line.split(',').map(Number);
-      assert.equal(layout.latent[place], row);
-      assert.ok(Math.abs(layout.x[place] - x) < 1e-4 && Math.abs(layout.y[place] - y) < 1e-4);
+      assert.equal(layout.latent[index], row);
+      assert.ok(Math.abs(layout.x[index] - x) < 1e-4 && Math.abs(layout.y[index] - y) < 1e-4);
     });
     const drawn = await ink(page);
     assert.ok(drawn.points === 128 && drawn.blue > 50 && drawn.orange > 50, JSON.stringify(drawn));
@@ -81,7 +81,7 @@ export async function realTests(test, room, program, accessible) {
     assert.ok((await page.getByLabel('model A').locator('option').allInnerTexts()).includes('real against real'));
   });
 
-  await test('real: lists follow the gaps, with intervals', async () => {
+  await test('real: lists are sorted by gap and have intervals', async () => {
     await visit(page, '#/map?a=model_1');
     const of = tables.latent_model;
     const rows = of.latent.map((_, row) => row).filter((row) => of.model[row] === 0).sort((a, b) => of.gap[a] - of.gap[b]);
@@ -98,20 +98,20 @@ export async function realTests(test, room, program, accessible) {
     assert.ok(counts.includes(pair.pearson[0].toFixed(3)) && counts.includes(pair.split_half[0].toFixed(3).replace('-', '−')), counts);
   });
 
-  await test('real: a selection gets a name, comes back, and goes into a file', async () => {
+  await test('real: a selection is saved, restored, exported and imported', async () => {
     await visit(page, '#/map?a=model_1&sel=1,2,3&list=selection');
     await page.getByLabel('Name of the selection').fill('my, three');
-    await page.getByRole('button', { name: 'Keep' }).click();
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
     assert.ok(decodeURIComponent(page.url()).includes('called=my, three'));
     await page.getByRole('button', { name: 'Clear selection' }).click();
     await page.reload();
     await page.waitForSelector('[aria-label=Selections]');
     await page.getByRole('button', { name: 'my, three 3' }).click();
     assert.ok(page.url().includes('sel=1,2,3'));
-    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Selections as CSV' }).click()]);
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Export CSV' }).click()]);
     const text = fs.readFileSync(await download.path(), 'utf8');
     assert.match(text, /^selection,latent,name\n"my, three",1,/);
-    await page.getByRole('button', { name: 'Forget my, three' }).click();
+    await page.getByRole('button', { name: 'Delete my, three' }).click();
     await page.locator('input[type=file]').setInputFiles({ name: 'selections.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
     await page.getByRole('button', { name: 'my, three 3' }).waitFor();
   });
@@ -121,7 +121,7 @@ export async function realTests(test, room, program, accessible) {
     await page.waitForSelector('[data-testid=cosines]');
     assert.equal(await page.locator('aside figure svg circle').count(), 3);
     const cosines = (await page.locator('[data-testid=cosines] .quiet').allInnerTexts()).map((text) => Number(text.replace('−', '-')));
-    assert.ok(cosines.length === 12 && cosines.every((cosine, place) => !place || cosine <= cosines[place - 1]), cosines.join(' '));
+    assert.ok(cosines.length === 12 && cosines.every((cosine, index) => !index || cosine <= cosines[index - 1]), cosines.join(' '));
     const near = await ask(`neighbours/${some}`);
     assert.ok(near.nearest.every((one) => one.latent !== some && Math.abs(one.cosine) <= 1));
     const together = await ask(`results/${manifest.results.find((one) => one.metric === 'cooccurrence').id}`);
@@ -134,7 +134,7 @@ export async function realTests(test, room, program, accessible) {
     assert.equal(await page.locator('section[aria-label=Samples] rect.box').count(), 0);
   });
 
-  await test('real: what a model exaggerates is shown first in what it made, what it suppresses in reality', async () => {
+  await test('real: samples of a model come first if it exaggerates the concept, else real samples', async () => {
     const of = tables.latent_model;
     const rows = of.latent.map((_, row) => row).filter((row) => of.model[row] === 0 && manifest.concepts.includes(of.latent[row])).sort((a, b) => of.gap[a] - of.gap[b]);
     for (const [row, first] of [[rows[0], 'real'], [rows.at(-1), 'model_1']]) {
@@ -144,7 +144,7 @@ export async function realTests(test, room, program, accessible) {
     }
   });
 
-  await test('real: a pair of a row with every model', async () => {
+  await test('real: the pair dialog has every model', async () => {
     await visit(page, `#/concept/${some}`);
     await page.locator('section[aria-label=Samples] button.open').first().click();
     const dialog = page.locator('dialog');
@@ -161,7 +161,7 @@ export async function realTests(test, room, program, accessible) {
     await dialog.waitFor({ state: 'detached' });
   });
 
-  await test('real: heat lies on the figure that the latent stands for', async () => {
+  await test('real: heatmaps cover the shape of the matched concept', async () => {
     const name = matched.name[best];
     const { sets } = await ask(`concepts/${some}`);
     const [inside, all] = [[], []];
@@ -181,7 +181,7 @@ export async function realTests(test, room, program, accessible) {
     assert.ok((await page.locator('section[aria-label=Samples] rect.heat').count()) > 30);
   });
 
-  await test('real: every row of a confusion cell is what the cell says', async () => {
+  await test('real: the samples of a confusion cell are as many as its count', async () => {
     await visit(page, '#/match');
     const name = await page.locator('aside h2').innerText();
     const match = (await ask(`results/${manifest.results.find((one) => one.metric === 'match').id}`)).tables.concept;
@@ -189,15 +189,15 @@ export async function realTests(test, room, program, accessible) {
     const hits = Math.round(match.recall[row] * match.positives[row]);
     await page.getByRole('button', { name: /has the concept, and the coalition fires/ }).click();
     await page.waitForSelector('[data-testid=cell]');
-    // All rows are among the samples here, so that the numbers are the same.
+    // All rows are among the samples, so the counts are equal.
     assert.equal(number((await page.locator('[data-testid=cell]').innerText()).split(' ')[0]), hits);
-    assert.ok((await page.locator('aside rect.box.own').count()) > 0, 'the box of the concept stands out');
+    assert.ok((await page.locator('aside rect.box.own').count()) > 0, 'the box of the concept is highlighted');
     await page.getByRole('button', { name: /has the concept, but the coalition is silent/ }).click();
     await page.waitForFunction(() => document.querySelector('[data-testid=cell]')?.textContent.includes('silent'));
     assert.equal(number((await page.locator('[data-testid=cell]').innerText()).split(' ')[0]), match.positives[row] - hits);
   });
 
-  await test('real: memorisation candidates with their nearest real rows as images', async () => {
+  await test('real: memorisation candidates have images of the nearest real rows', async () => {
     await visit(page, '#/pairs?model=model_1');
     const found = (await ask(`results/${manifest.results.find((one) => one.metric === 'divergence').id}`)).tables;
     const count = found.memorised.model.filter((model) => model === 0).length;
@@ -208,7 +208,7 @@ export async function realTests(test, room, program, accessible) {
     assert.equal(await first.locator('img').count(), 2 + found.memorised.nearest_real_rows[0].length);
   });
 
-  await test('real: models against each other are those of the result', async () => {
+  await test('real: correlations of models are those of the result', async () => {
     const { tables } = await ask(`results/${manifest.results.find((one) => one.metric === 'blindspot_models').id}`);
     await visit(page, '#/models');
     const written = (value) => value.toFixed(2).replace('-', '−');
@@ -225,7 +225,7 @@ export async function realTests(test, room, program, accessible) {
     assert.equal(Number(await page.locator('[data-shared]').getAttribute('data-shared')), 2);
   });
 
-  await test('real: frequency has every concept, the funnel of the result, and who is outside', async () => {
+  await test('real: frequency has every concept, the funnel of the result, and the concepts outside', async () => {
     const { id } = manifest.results.find((one) => one.metric === 'frequency');
     const { tables, headline } = await ask(`results/${id}`);
     for (const [model, name] of [[0, 'model_1'], [1, 'model_2']]) {
@@ -233,7 +233,7 @@ export async function realTests(test, room, program, accessible) {
       const rows = tables.latent_model.model.flatMap((of, row) => (of === model && tables.latent_model.relative_gap[row] !== null ? [row] : []));
       assert.equal(Number(await page.locator('[data-spots]').getAttribute('data-spots')), rows.length);
       assert.equal(await page.locator('[data-spots] [data-bin]').count(), tables.funnel.null_low.filter((low) => low !== null).length);
-      // As many are outside as the shares of the result say.
+      // The number outside follows from the shares in the result.
       const outside = tables.funnel.concepts.reduce((sum, concepts, bin) => sum + Math.round(concepts * (tables.funnel.outside_by_model[bin][model] ?? 0)), 0);
       assert.equal(number((await page.locator('[data-testid=outside]').innerText()).split(' ')[0]), outside, name);
     }
@@ -243,11 +243,11 @@ export async function realTests(test, room, program, accessible) {
     const [heads, ...lines] = cells(bytes);
     assert.equal(name, 'frequency-model_2.csv');
     assert.deepEqual(heads.slice(0, 5), ['latent', 'name', 'frequency', 'gap', 'relative gap']);
-    const often = new Map(tables.latent.latent.map((latent, row) => [latent, tables.latent.frequency[row]]));
-    for (const [latent, , frequency] of lines) assert.equal(Number(frequency), often.get(Number(latent)));
+    const frequencies = new Map(tables.latent.latent.map((latent, row) => [latent, tables.latent.frequency[row]]));
+    for (const [latent, , frequency] of lines) assert.equal(Number(frequency), frequencies.get(Number(latent)));
     await page.keyboard.press(']');
     await page.waitForFunction(() => location.hash.includes('real%20against%20real'));
-    // A point leads to its card, and so does the list.
+    // A point opens its card.
     await visit(page, '#/frequency?model=model_1');
     const first = page.locator('.concepts a').first();
     await first.focus();
@@ -257,7 +257,7 @@ export async function realTests(test, room, program, accessible) {
     await page.waitForFunction(() => location.hash.startsWith('#/concept/'));
   });
 
-  await test('real: co-occurrence draws the tables of the result', async () => {
+  await test('real: co-occurrence charts show the tables of the result', async () => {
     const { id } = manifest.results.find((one) => one.metric === 'cooccurrence');
     const { tables, headline } = await ask(`results/${id}`);
     await visit(page, '#/cooccurrence?model=model_2');
@@ -280,30 +280,30 @@ export async function realTests(test, room, program, accessible) {
     assert.ok((await spectrum.locator('.read').innerText()).includes(tables.eigenvalue.real[1] >= 10 ? '' : tables.eigenvalue.real[1].toFixed(3)));
   });
 
-  await test('real: one input set is compared with nothing', async () => {
+  await test('real: a single input set has no chart', async () => {
     await visit(page, '#/runs');
-    assert.match(await page.locator('[data-state=empty]').innerText(), /one input set only/);
+    assert.match(await page.locator('[data-state=empty]').innerText(), /only one input set/);
     assert.deepEqual([await page.locator('main figure').count(), await page.locator('main tbody tr').count()], [0, 1]);
   });
 
   for (const hash of ['#/map', `#/concept/${some}`, '#/match', '#/models', '#/pairs', '#/frequency', '#/cooccurrence', '#/tables?measure=blindspots&axis=latent_model', '#/reports']) {
-    await test(`real: charts of ${hash} can be taken along`, async () => {
+    await test(`real: charts of ${hash} can be downloaded`, async () => {
       await visit(page, hash);
       if (hash.startsWith('#/concept/')) await page.waitForSelector('aside figure');
-      assert.ok((await takeAlong(page)) > 0);
+      assert.ok((await downloadCharts(page)) > 0);
     });
   }
 
-  await test('real: dark charts are dark in files too', async () => {
+  await test('real: downloads of dark charts are dark', async () => {
     const { page, context } = await open(`${address}`, { dark: true });
     await visit(page, '#/cooccurrence');
-    assert.equal(await takeAlong(page), 5);
+    assert.equal(await downloadCharts(page), 5);
     assert.match(String((await saved(page, page.locator('figure').first(), 'SVG')).bytes), /fill="rgb\(20, 23, 27\)"/);
     await context.close();
   });
 
-  await test('real: one file carries all of it', async () => {
-    const file = path.join(room, 'real.html');
+  await test('real: the single-file export has all pages', async () => {
+    const file = path.join(scratch, 'real.html');
     execFileSync(program, ['export', results, '--single', file, '--quiet']);
     const { page, wrong, context } = await open(`file://${file}`);
     for (const hash of pages) {
@@ -318,5 +318,5 @@ export async function realTests(test, room, program, accessible) {
     await context.close();
   });
 
-  await test('real: no error in the console, no request to anybody else', async () => assert.deepEqual(wrong, []));
+  await test('real: no console errors, no requests to other servers', async () => assert.deepEqual(wrong, []));
 }

@@ -1,4 +1,4 @@
-// The explorer in a real browser, against the real program; a word after the command runs only tests with it in their names.
+// Tests of the explorer in a browser with the real program. An argument selects the tests whose names contain it.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -7,14 +7,14 @@ import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 
-import { ink, launch, number, open, program, running, serve, stop, takeAlong, visit } from './browser.mjs';
+import { ink, launch, number, open, program, running, serve, stop, downloadCharts, visit } from './browser.mjs';
 import { LATENTS, make } from './fixture.mjs';
 import { heatTests } from './heat_tests.mjs';
 import { realTests } from './real_tests.mjs';
 import { units } from './units.mjs';
 
-const room = fs.mkdtempSync(path.join(os.tmpdir(), 'etalon-web-'));
-const results = path.join(room, 'results');
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'etalon-web-'));
+const results = path.join(scratch, 'results');
 const only = process.argv[2];
 let passed = 0;
 const failed = [];
@@ -33,18 +33,18 @@ async function test(name, work) {
 
 let browser;
 
-/** The part of WCAG that a program can check here: names of controls, one heading, contrast of texts. */
+/** Automatic WCAG checks: names of controls, one heading, contrast of text. */
 async function accessible(page) {
   return page.evaluate(() => {
     const out = [];
     const named = (element) => element.getAttribute('aria-label') || element.textContent.trim() || element.closest('label')?.textContent.trim() || element.getAttribute('title') || element.labels?.[0]?.textContent;
     for (const element of document.querySelectorAll('button, a[href], select, input, [role=button], canvas, svg[role=img]')) if (!named(element)) out.push(`no name: ${element.outerHTML.slice(0, 90)}`);
-    for (const image of document.querySelectorAll('img')) if (!image.hasAttribute('alt')) out.push('an image without words');
-    if (document.querySelectorAll('h1').length !== 1) out.push('not one h1');
+    for (const image of document.querySelectorAll('img')) if (!image.hasAttribute('alt')) out.push('an image without alt text');
+    if (document.querySelectorAll('h1').length !== 1) out.push('not exactly one h1');
     if (!document.querySelector('main') || !document.querySelector('nav') || !document.documentElement.lang) out.push('no landmarks');
     const ids = [...document.querySelectorAll('[id]')].map((element) => element.id);
-    if (new Set(ids).size !== ids.length) out.push('an id twice');
-    for (const head of document.querySelectorAll('thead th')) if (!head.scope) out.push('a heading without scope');
+    if (new Set(ids).size !== ids.length) out.push('duplicate id');
+    for (const head of document.querySelectorAll('thead th')) if (!head.scope) out.push('a column heading without scope');
     const parts = (colour) => (colour.match(/[\d.]+/g) ?? []).map(Number);
     const light = ([r, g, b]) => [r, g, b].map((v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4)).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
     const behind = (element) => {
@@ -73,7 +73,7 @@ async function browserTests() {
   const address = await serve(results);
   const { page, wrong } = await open(address);
 
-  await test('the token leaves the address, the cookie stays', async () => {
+  await test('the token is removed from the address, the cookie stays', async () => {
     assert.ok(!page.url().includes('token'), page.url());
     await page.reload();
     await page.waitForSelector('main h1');
@@ -89,24 +89,24 @@ async function browserTests() {
     });
   }
 
-  await test('runs: any number against any other, with bars, baselines and front', async () => {
+  await test('runs: chart of any two numbers, with error bars, baselines and front', async () => {
     await visit(page, '#/runs?data=birds&x=latents&y=recovery.recovery');
     const marks = () => page.locator('figure svg path[role=button]').count();
     assert.equal(await marks(), 12);
     assert.equal(await page.locator('figure svg .dashed').count(), 3);
     assert.ok((await page.locator('figure svg [data-error]').count()) >= 12);
-    await page.getByRole('combobox', { name: 'across' }).selectOption('fms.fms');
+    await page.getByRole('combobox', { name: 'x axis' }).selectOption('fms.fms');
     assert.ok(page.url().includes('x=fms.fms'));
     assert.equal(await marks(), 12);
     assert.equal(await page.locator('figure svg [data-front]').count(), 1);
-    assert.ok((await page.locator('figure svg [data-ring]').count()) > 0, 'who is on the front within the intervals');
-    await page.getByLabel('bars').selectOption('seeds');
+    assert.ok((await page.locator('figure svg [data-ring]').count()) > 0, 'rings show membership in the front');
+    await page.getByLabel('error bars').selectOption('seeds');
     assert.ok(page.url().includes('err=seeds'));
     await page.getByLabel('filter').fill('jumprelu');
     assert.equal(await marks(), 3);
   });
 
-  await test('runs: differences to a pinned run are grey where they are noise', async () => {
+  await test('runs: differences from a pinned run are grey if they are noise', async () => {
     await visit(page, '#/runs?data=birds');
     await page.getByRole('button', { name: 'Pin topk, 512 latents, k 16' }).click();
     assert.ok(decodeURIComponent(page.url()).includes('pin=topk, 512 latents, k 16'));
@@ -116,14 +116,14 @@ async function browserTests() {
     assert.ok(!(await oracle.getAttribute('class')).includes('noise'));
   });
 
-  await test('a metric without a card stands in runs and tables', async () => {
+  await test('a metric without a card is shown in runs and tables', async () => {
     await visit(page, '#/tables?data=birds&measure=future-metric');
     assert.match(await page.locator('main').innerText(), /has no card for “future_metric”/);
     await visit(page, '#/runs?data=birds&y=future-metric.future_score');
     assert.equal(await page.locator('figure svg path[role=button]').count(), 12);
   });
 
-  await test('every number explains itself', async () => {
+  await test('a click on a number opens its definition', async () => {
     await visit(page, '#/tables?data=unnamed&measure=match');
     await page.locator('tbody button.value').first().click();
     const dialog = page.getByRole('dialog');
@@ -131,10 +131,10 @@ async function browserTests() {
     assert.match(await dialog.innerText(), /average of/);
     await page.keyboard.press('Escape');
     assert.equal(await dialog.count(), 0);
-    assert.equal(await page.evaluate(() => document.activeElement.className.includes('value')), true, 'the focus comes back');
+    assert.equal(await page.evaluate(() => document.activeElement.className.includes('value')), true, 'focus returns');
   });
 
-  await test('tables sort, search and stay in the address', async () => {
+  await test('tables sort and search, and the address has the state', async () => {
     await visit(page, '#/tables?data=unnamed&measure=match&axis=concept&by=f1&find=feature_1');
     const rows = page.locator('[aria-label="Table by concept"] tbody tr');
     assert.equal(await rows.count(), 11);
@@ -149,7 +149,7 @@ async function browserTests() {
     assert.ok(drawn.all > 20_000 && drawn.blue > 2000 && drawn.orange > 2000, JSON.stringify(drawn));
   });
 
-  await test('map: temperature and thresholds count anew', async () => {
+  await test('map: counts follow temperature and thresholds', async () => {
     await visit(page, '#/map?a=sd15');
     const suppressed = async () => number(await page.locator('[data-testid=counts] dd').first().innerText());
     const warm = await suppressed();
@@ -165,7 +165,7 @@ async function browserTests() {
   });
 
   let chosen = '';
-  await test('map: a lasso selects what lies inside it', async () => {
+  await test('map: the lasso selects the points inside', async () => {
     await visit(page, '#/map?a=sd15');
     await page.getByRole('button', { name: 'Lasso' }).click();
     const box = await page.locator('canvas').boundingBox();
@@ -182,7 +182,7 @@ async function browserTests() {
     assert.equal(number((await page.locator('[data-testid=listed]').innerText()).split(' ')[0]), count);
   });
 
-  await test('map: a permalink brings back the selection and the view', async () => {
+  await test('map: a permalink restores selection and view', async () => {
     await page.mouse.wheel(0, -300);
     await page.waitForFunction(() => location.hash.includes('view='));
     const address = page.url();
@@ -201,11 +201,11 @@ async function browserTests() {
     assert.equal(await page.locator('canvas').count(), 1);
     await page.getByRole('tab', { name: 'In both' }).click();
     assert.ok(number((await page.locator('[data-testid=listed]').innerText()).split(' ')[0]) > 0);
-    await page.getByLabel('places').selectOption('models');
+    await page.getByLabel('layout').selectOption('models');
     assert.ok(page.url().includes('layout=models'));
   });
 
-  await test('map: search by name leads to the card', async () => {
+  await test('map: search by name opens the card', async () => {
     await visit(page, '#/map?a=sd15');
     await page.keyboard.press('/');
     await page.keyboard.type('striped');
@@ -214,7 +214,7 @@ async function browserTests() {
     await page.waitForSelector('h1:has-text("striped belly")');
   });
 
-  await test('concept: samples, gaps, neighbours; foreign words stay words', async () => {
+  await test('concept: samples, gaps, neighbours; text from data is escaped', async () => {
     await visit(page, '#/concept/17');
     await page.waitForSelector('aside figure');
     assert.equal(await page.locator('section[aria-label=Samples] img').count(), 32);
@@ -222,7 +222,7 @@ async function browserTests() {
     assert.match(await page.locator('main').innerText(), /<b>not bold<\/b>/);
     assert.equal(await page.locator('aside figure svg circle').count(), 3);
     assert.match(await page.locator('aside').innerText(), /Nearest on the map/);
-    await page.getByRole('tab', { name: 'Every tenth' }).click();
+    await page.getByRole('tab', { name: 'Deciles' }).click();
     assert.equal(await page.locator('section[aria-label=Samples] img').count(), 20);
     await visit(page, '#/concept/0');
     assert.match(await page.locator('main').innerText(), /<script>alert\("no"\)<\/script> is only text/);
@@ -236,16 +236,16 @@ async function browserTests() {
     const details = page.locator('aside');
     assert.match(await details.innerText(), /feature_3/);
     assert.match(await details.innerText(), /has the concept\s+\d+\s+\d+/);
-    assert.match(await details.innerText(), /goes on/);
+    assert.match(await details.innerText(), /switches on/);
     assert.ok((await page.locator('svg.bar .floor').count()) > 10 && (await page.locator('svg.bar .probe').count()) > 10);
     await page.getByRole('link', { name: '#3', exact: true }).first().click();
     await page.waitForFunction(() => location.hash.startsWith('#/concept/3'));
   });
 
-  await test('frequency: 32,000 concepts as a few paths, and a word for nothing', async () => {
+  await test('frequency: 32,000 concepts as a few paths; a message without results', async () => {
     await visit(page, '#/frequency?model=pixart');
     assert.equal(Number(await page.locator('[data-spots]').getAttribute('data-spots')), LATENTS);
-    // A moment, because it is a handful of paths and not an element per concept.
+    // Fast, because the chart has a few paths instead of one element per concept.
     assert.ok((await page.locator('[data-spots] *').count()) < 150);
     assert.ok((await page.locator('[data-spots] [data-bin]').count()) > 8);
     await visit(page, '#/cooccurrence');
@@ -265,34 +265,34 @@ async function browserTests() {
   });
 
   for (const hash of ['#/runs?data=birds', '#/runs?data=birds&tab=small', '#/runs?data=birds&tab=agree']) {
-    await test(`charts of ${hash} can be taken along`, async () => {
+    await test(`charts of ${hash} can be downloaded`, async () => {
       await visit(page, hash);
-      assert.ok((await takeAlong(page)) > 0);
+      assert.ok((await downloadCharts(page)) > 0);
     });
   }
 
-  await test('charts and tables can be kept', async () => {
+  await test('charts and tables can be downloaded', async () => {
     await visit(page, '#/runs?data=birds');
     for (const [kind, begins] of [['CSV', 'input set,'], ['SVG', '<?xml'], ['PNG', '\u0089PNG']]) {
       const [download] = await Promise.all([page.waitForEvent('download'), page.locator('figure').getByRole('button', { name: kind }).click()]);
       assert.ok(download.suggestedFilename().endsWith(`.${kind.toLowerCase()}`));
       const text = fs.readFileSync(await download.path(), 'latin1');
       assert.ok(text.startsWith(begins), `${kind}: ${text.slice(0, 20)}`);
-      if (kind === 'SVG') assert.ok(!text.includes('var(') && text.includes('rgb('), 'colours are written out');
+      if (kind === 'SVG') assert.ok(!text.includes('var(') && text.includes('rgb('), 'colours are inlined');
     }
     await visit(page, '#/map?a=sd15');
     const [download] = await Promise.all([page.waitForEvent('download'), page.locator('.controls').getByRole('button', { name: 'PNG' }).click()]);
     assert.ok(fs.statSync(await download.path()).size > 5000);
   });
 
-  await test('keys: pages, help, dark, rows', async () => {
+  await test('keyboard: pages, help, theme, rows', async () => {
     await visit(page, '#/runs');
     await page.locator('main').focus();
     await page.keyboard.press('g');
     await page.keyboard.press('t');
     await page.waitForFunction(() => location.hash === '#/tables');
     await page.keyboard.press('?');
-    assert.equal(await page.getByRole('dialog', { name: 'Keys' }).count(), 1);
+    assert.equal(await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).count(), 1);
     await page.keyboard.press('Escape');
     assert.equal(await page.getByRole('dialog').count(), 0);
     const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
@@ -307,17 +307,17 @@ async function browserTests() {
     await page.keyboard.press('Enter');
     assert.ok(page.url().includes('pin='));
     await page.keyboard.press('Tab');
-    assert.notEqual(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), 'none', 'the focus can be seen');
+    assert.notEqual(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), 'none', 'focus is visible');
   });
 
-  await test('an address that leads nowhere says so', async () => {
+  await test('an unknown address shows an error', async () => {
     await visit(page, '#/nowhere');
     assert.match(await page.locator('[data-state=error]').innerText(), /no such page/);
     assert.deepEqual(await accessible(page), []);
     await visit(page, '#/runs');
   });
 
-  await test('no error in the console, no request to anybody else', async () => assert.deepEqual(wrong, []));
+  await test('no console errors, no requests to other servers', async () => assert.deepEqual(wrong, []));
 
   for (const [name, options] of [['dark', { dark: true }], ['narrow', { width: 390, height: 844 }], ['narrow and dark', { width: 390, height: 844, dark: true }]]) {
     await test(`all pages ${name}`, async () => {
@@ -332,7 +332,7 @@ async function browserTests() {
     });
   }
 
-  await test('without WebGL the map is drawn all the same', async () => {
+  await test('the map works without WebGL', async () => {
     const context = await browser.newContext();
     const plain = await context.newPage();
     await plain.addInitScript(() => {
@@ -348,8 +348,8 @@ async function browserTests() {
     await context.close();
   });
 
-  await test('an empty directory, and a server that went away', async () => {
-    const empty = path.join(room, 'empty');
+  await test('an empty directory, and a stopped server', async () => {
+    const empty = path.join(scratch, 'empty');
     fs.mkdirSync(empty);
     const address = await serve(empty);
     const server = running.at(-1);
@@ -357,7 +357,7 @@ async function browserTests() {
     const page = await context.newPage();
     await page.goto(address);
     await page.waitForSelector('[data-state=empty]');
-    assert.match(await page.locator('main').innerText(), /no results here yet/);
+    assert.match(await page.locator('main').innerText(), /no results yet/);
     fs.cpSync(path.join(results, 'results'), path.join(empty, 'results'), { recursive: true });
     await page.reload();
     await page.waitForSelector('h1:has-text("Runs")');
@@ -371,8 +371,8 @@ async function browserTests() {
     await context.close();
   });
 
-  await test('the export as a folder and as one file show the same', async () => {
-    const [folder, file] = [path.join(room, 'static'), path.join(room, 'all.html')];
+  await test('the exports as a folder and as a single file show all pages', async () => {
+    const [folder, file] = [path.join(scratch, 'static'), path.join(scratch, 'all.html')];
     execFileSync(program, ['export', results, '--out', folder, '--single', file, '--quiet']);
     const kinds = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.json': 'application/json' };
     const server = http.createServer((request, answer) => {
@@ -400,13 +400,13 @@ async function browserTests() {
 try {
   await units(test);
   browser = await launch();
-  await heatTests(test, room, program, accessible);
-  await realTests(test, room, program, accessible);
+  await heatTests(test, scratch, program, accessible);
+  await realTests(test, scratch, program, accessible);
   make(results, program);
   await browserTests();
 } finally {
   await stop();
-  fs.rmSync(room, { recursive: true, force: true });
+  fs.rmSync(scratch, { recursive: true, force: true });
 }
 console.log(`${passed} passed, ${failed.length} failed`);
 process.exit(failed.length ? 1 : 0);

@@ -1,4 +1,4 @@
-//! Every speed is a ratio to a peer measured in the same run on the same machine.
+//! Benchmarks: every speed is a ratio to a peer measured in the same run on the same machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use serde_json::Value;
 use crate::contest::{Contest, Entry, Promise, Ratio};
 use crate::steps::{self, cargo, output, root, step};
 
-/// A question: the program that answers it, its peer, and the ratio that we promise.
+/// A benchmark: a program, its peer, and the promised ratio.
 struct Question {
     name: &'static str,
     asks: &'static str,
-    /// The peer takes at least this many times as long as we do; 0 where no ratio is promised.
+    /// The peer takes at least this many times as long; 0 if no ratio is promised.
     ratio: f64,
-    /// The most memory that our program may hold, in bytes.
+    /// Memory limit of our program, in bytes.
     memory: Option<u64>,
-    /// The packages of the peer.
+    /// The Python packages of the peer.
     packages: Packages,
-    /// A number that our program answers with beside its seconds, and what it must be.
+    /// Another value that our program reports, and its requirement.
     also: Option<(&'static str, Must)>,
 }
 
-/// Environments of peers: what one needs is large, or does not go with what another needs.
+/// Python environments of the peers: separate, because packages are large or conflict.
 #[derive(Clone, Copy)]
 enum Packages {
     Plain,
@@ -42,23 +42,23 @@ impl Packages {
     }
 }
 
-/// What a number must be.
+/// The requirement of a value.
 #[derive(Clone, Copy)]
 enum Must {
     /// At least this.
     Reach(f64),
-    /// At most so much less than the peer's.
+    /// At most this much less than the peer's.
     NearPeer(f64),
 }
 
 impl Must {
-    /// What it is, in words, and whether it is so.
+    /// The requirement in words, and whether it is met.
     fn judge(self, name: &str, ours: &Value, theirs: &Value) -> Result<(String, bool)> {
-        let mine = ours[name].as_f64().with_context(|| format!("our program does not answer with {name}"))?;
+        let mine = ours[name].as_f64().with_context(|| format!("our program does not report {name}"))?;
         match self {
             Must::Reach(least) => Ok((format!("{name} {mine:.0}, at least {least:.0}"), mine >= least)),
             Must::NearPeer(less) => {
-                let other = theirs[name].as_f64().with_context(|| format!("the peer does not answer with {name}"))?;
+                let other = theirs[name].as_f64().with_context(|| format!("the peer does not report {name}"))?;
                 Ok((format!("{name} {mine:.4}, at least {other:.4} - {less}"), mine >= other - less))
             }
         }
@@ -182,13 +182,13 @@ const CONTESTS: [Contest; 3] = [
                 sizes: &[4096],
                 slower: &["PyTorch dense TopK step"],
                 faster: "etalon TopK",
-                ratio: Ratio::Tiles { with: 7.0, without: 3.5 },
+                ratio: Ratio::Amx { with: 7.0, without: 3.5 },
             },
             Promise {
                 sizes: &[16_384],
                 slower: &["PyTorch dense TopK step"],
                 faster: "etalon TopK",
-                ratio: Ratio::Tiles { with: 12.0, without: 6.0 },
+                ratio: Ratio::Amx { with: 12.0, without: 6.0 },
             },
             Promise {
                 sizes: &[4096, 16_384],
@@ -278,25 +278,25 @@ const CONTESTS: [Contest; 3] = [
     },
 ];
 
-/// Answers the questions named, or all.
+/// Runs the named benchmarks, or all.
 pub fn run(names: &[&str]) -> Result<()> {
     let all: Vec<&str> =
         QUESTIONS.iter().map(|question| question.name).chain(CONTESTS.iter().map(|contest| contest.name)).collect();
     if let Some(name) = names.iter().find(|name| !all.contains(name)) {
         bail!("no bench `{name}`; there are {}", all.join(", "));
     }
-    let wanted = |name: &str| names.is_empty() || names.contains(&name);
+    let selected = |name: &str| names.is_empty() || names.contains(&name);
     step("build", || cargo(&["build", "--release", "--package", "etalon-bench"]))?;
     let mut missed = Vec::new();
-    for question in QUESTIONS.iter().filter(|question| wanted(question.name)) {
+    for question in QUESTIONS.iter().filter(|question| selected(question.name)) {
         let python = question.packages.environment()?;
-        let report = answer(question, &python)?;
+        let report = measure(question, &python)?;
         publish(question.name, &report.text)?;
         if !report.kept {
             missed.push(question.name);
         }
     }
-    for contest in CONTESTS.iter().filter(|contest| wanted(contest.name)) {
+    for contest in CONTESTS.iter().filter(|contest| selected(contest.name)) {
         let python = Packages::Torch.environment()?;
         let (text, kept) = contest.run(&programs(), &python)?;
         publish(contest.name, &format!("{text}\ncpu      {}\n", processor()))?;
@@ -307,13 +307,13 @@ pub fn run(names: &[&str]) -> Result<()> {
     if missed.is_empty() { Ok(()) } else { bail!("promise not kept: {}", missed.join(", ")) }
 }
 
-/// Shows a result and keeps it.
+/// Prints a result and writes it to `benches/results`.
 fn publish(name: &str, text: &str) -> Result<()> {
     eprintln!("{text}");
     Ok(fs::write(root().join(format!("benches/results/{name}.txt")), text)?)
 }
 
-/// Where cargo puts programs.
+/// The directory of release builds.
 fn programs() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("release")
 }
@@ -323,7 +323,7 @@ struct Report {
     kept: bool,
 }
 
-fn answer(question: &Question, python: &Path) -> Result<Report> {
+fn measure(question: &Question, python: &Path) -> Result<Report> {
     let scratch = root().join("target/bench-data");
     fs::create_dir_all(&scratch)?;
     let program = programs().join(question.name);
@@ -344,7 +344,7 @@ fn answer(question: &Question, python: &Path) -> Result<Report> {
         let count = ours["f_scores"].to_string();
         (ours, peer(&[&count])?)
     };
-    let seconds = |value: &Value| value["seconds"].as_f64().context("a bench prints its seconds");
+    let seconds = |value: &Value| value["seconds"].as_f64().context("a benchmark must report its seconds");
     let (mine, other) = (seconds(&ours)?, seconds(&theirs)?);
     let (ratio, memory) = (other / mine, ours["peak_memory"].as_u64().unwrap_or(0));
     let (also, reached) = match question.also {
@@ -371,29 +371,29 @@ fn answer(question: &Question, python: &Path) -> Result<Report> {
 }
 
 fn json(text: &str) -> Result<Value> {
-    let line = text.lines().last().context("a bench printed nothing")?;
+    let line = text.lines().last().context("a benchmark printed nothing")?;
     serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))
 }
 
-/// A Python environment below target/, made once: the packages of the first list, and those of the others without what
-/// they ask for.
+/// A Python environment below target/, created once: the packages of the first list with their dependencies, those of the
+/// other lists without.
 fn environment(name: &str, lists: &[&str]) -> Result<PathBuf> {
     let directory = root().join("target").join(name);
     let python = directory.join("bin/python");
     let lists: Vec<PathBuf> = lists.iter().map(|list| root().join(format!("benches/peers/{list}.txt"))).collect();
-    let wanted: Vec<u8> = lists.iter().map(fs::read).collect::<std::io::Result<Vec<_>>>()?.concat();
+    let requirements: Vec<u8> = lists.iter().map(fs::read).collect::<std::io::Result<Vec<_>>>()?.concat();
     let stamp = directory.join("requirements.txt");
-    if fs::read(&stamp).is_ok_and(|made| made == wanted) && python.exists() {
+    if fs::read(&stamp).is_ok_and(|installed| installed == requirements) && python.exists() {
         return Ok(python);
     }
     step("python environment for the peers", || {
         steps::run(Command::new("python3").args(["-m", "venv"]).arg(&directory))?;
-        for (place, list) in lists.iter().enumerate() {
+        for (index, list) in lists.iter().enumerate() {
             let mut install = Command::new(&python);
-            install.args(["-m", "pip", "install", "--quiet"]).args((place > 0).then_some("--no-deps"));
+            install.args(["-m", "pip", "install", "--quiet"]).args((index > 0).then_some("--no-deps"));
             steps::run(install.arg("-r").arg(list))?;
         }
-        Ok(fs::write(&stamp, &wanted)?)
+        Ok(fs::write(&stamp, &requirements)?)
     })?;
     Ok(python)
 }

@@ -1,5 +1,5 @@
-//! Measures taken in turns: programs of ours and of others stay loaded and answer one repetition at a time, so that all
-//! of them meet the same moods of the machine.
+//! Interleaved measurements: our program and the peer stay loaded and run one repetition at a time, so that variations of
+//! the machine affect all of them alike.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,39 +9,39 @@ use anyhow::{Context, Result};
 
 use crate::steps::root;
 
-/// Who is measured, and under which name. Ours come first in every list.
+/// One measured program. Ours come first in every list.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Entry {
     /// Whether the program is ours.
     pub ours: bool,
-    /// The measure.
+    /// The name of the measurement.
     pub name: &'static str,
-    /// What it is called in a report.
+    /// The name in reports.
     pub title: &'static str,
 }
 
-/// The fastest of some entries takes at least so many times as long as another.
+/// A promised ratio: the fastest of `slower` takes at least `ratio` times as long as `faster`.
 pub struct Promise {
-    /// Which sizes it holds for.
+    /// Sizes for which it must hold.
     pub sizes: &'static [usize],
-    /// Entries by their titles.
+    /// Titles of entries.
     pub slower: &'static [&'static str],
-    /// An entry by its title.
+    /// Title of an entry.
     pub faster: &'static str,
-    /// How many times.
+    /// The ratio.
     pub ratio: Ratio,
 }
 
-/// What a promise says, by what our program multiplies 8-bit integers with.
+/// The ratio of a promise, by int8 instruction set.
 #[derive(Clone, Copy)]
 pub enum Ratio {
     /// The same on every processor.
     Always(f64),
-    /// More where the processor has tiles (AMX).
-    Tiles {
-        /// With them.
+    /// Higher on processors with AMX.
+    Amx {
+        /// With AMX.
         with: f64,
-        /// Without.
+        /// Without AMX.
         without: f64,
     },
 }
@@ -50,7 +50,7 @@ impl Ratio {
     fn by(self, arithmetic: &str) -> f64 {
         match self {
             Ratio::Always(ratio) => ratio,
-            Ratio::Tiles { with, without } => {
+            Ratio::Amx { with, without } => {
                 if arithmetic == "AMX" {
                     with
                 } else {
@@ -61,31 +61,31 @@ impl Ratio {
     }
 }
 
-/// A question that many programs answer at several sizes.
+/// A benchmark of several programs at several sizes.
 pub struct Contest {
     /// The name of the programs and of the results.
     pub name: &'static str,
-    /// The question.
+    /// The description.
     pub asks: &'static str,
     /// The arguments of the programs.
     pub sizes: &'static [&'static [usize]],
-    /// Who takes part.
+    /// The measured programs.
     pub entries: &'static [Entry],
-    /// Repetitions after the one that warms up.
+    /// Repetitions after a warm-up.
     pub rounds: usize,
-    /// What must hold.
+    /// The promised ratios.
     pub promises: &'static [Promise],
-    /// Steps that each measure stands for, if a sum of all is wanted.
+    /// Steps per entry for the total over all sizes, if it is reported.
     pub steps: Option<f64>,
 }
 
 /// Seconds of the repetitions of one entry.
 #[derive(Clone, Copy)]
 struct Times {
-    /// By the clock.
+    /// Wall-clock time.
     median: f64,
     best: f64,
-    /// The least that processors worked for it.
+    /// Minimum processor time.
     work: f64,
 }
 
@@ -97,7 +97,7 @@ impl Times {
     }
 }
 
-/// A program that answers.
+/// A running program that measures on request.
 struct Program {
     child: Child,
     ask: Option<ChildStdin>,
@@ -113,7 +113,7 @@ impl Program {
         Ok(Program { child, ask, answers: BufReader::new(answers) })
     }
 
-    /// One line for another.
+    /// Sends a line and reads one.
     fn ask(&mut self, name: &str) -> Result<String> {
         let mut line = String::new();
         writeln!(self.ask.as_mut().context("no input")?, "{name}")?;
@@ -121,7 +121,7 @@ impl Program {
         Ok(line.trim().to_string())
     }
 
-    /// Seconds by the clock and by the processors.
+    /// Seconds of wall-clock and processor time.
     fn measure(&mut self, name: &str) -> Result<[f64; 2]> {
         let line = self.ask(name)?;
         let seconds: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -135,7 +135,7 @@ impl Program {
 }
 
 impl Contest {
-    /// The report, and whether all promises were kept.
+    /// Returns the report and whether all promises were kept.
     pub fn run(&self, programs: &Path, python: &Path) -> Result<(String, bool)> {
         let mut text = format!("{}\n", self.asks);
         let (mut kept, mut sums) = (true, [0.0, 0.0]);
@@ -161,12 +161,12 @@ impl Contest {
         Ok((text, kept))
     }
 
-    /// What every entry took, in turns, and what our program multiplies 8-bit integers with.
+    /// The times of every entry, interleaved, and the int8 instruction set of our program.
     fn times(&self, size: &[usize], programs: &Path, python: &Path) -> Result<(Vec<Times>, String)> {
         let script = root().join(format!("benches/peers/{}.py", self.name));
         let mut ours = Program::start(&mut Command::new(programs.join(self.name)), size)?;
         let mut theirs = match self.entries.iter().any(|entry| !entry.ours) {
-            // Threads that wait do not spin, which would count as work.
+            // Passive waiting, because spinning threads would count as processor time.
             true => Some(Program::start(Command::new(python).arg(script).env("OMP_WAIT_POLICY", "passive"), size)?),
             false => None,
         };
@@ -186,11 +186,11 @@ impl Contest {
         Ok((seconds.into_iter().map(Times::of).collect(), arithmetic))
     }
 
-    /// What processors worked decides: a clock also shows what else the machine does.
+    /// Checks a promise by processor time, because wall-clock time depends on other load.
     fn judge(&self, promise: &Promise, times: &[Times], arithmetic: &str) -> Result<(String, bool)> {
         let of = |title: &str| -> Result<Times> {
-            let place = self.entries.iter().position(|entry| entry.title == title).context("no such entry")?;
-            Ok(times[place])
+            let index = self.entries.iter().position(|entry| entry.title == title).context("no such entry")?;
+            Ok(times[index])
         };
         let slower: Vec<Times> = promise.slower.iter().map(|title| of(title)).collect::<Result<_>>()?;
         let least = |part: fn(&Times) -> f64| slower.iter().map(part).fold(f64::INFINITY, f64::min);
@@ -200,7 +200,7 @@ impl Contest {
         let median = least(|times| times.median) / faster.median;
         let ratio = promise.ratio.by(arithmetic);
         let holds = work >= ratio;
-        let why = if let Ratio::Tiles { .. } = promise.ratio { format!(" with {arithmetic}") } else { String::new() };
+        let why = if let Ratio::Amx { .. } = promise.ratio { format!(" with {arithmetic}") } else { String::new() };
         let line = format!(
             "  {} / {}: {work:.2} (clock: bests {best:.2}, medians {median:.2}), promised {ratio:.2}{why}: {}\n",
             promise.slower.join(" or "),

@@ -1,4 +1,4 @@
-//! Licences, duplicates and sources of all dependencies, by cargo-deny and `deny.toml`.
+//! Checks licences, duplicates and sources of all dependencies with cargo-deny and `deny.toml`.
 
 use std::process::{Command, Stdio};
 
@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 
 use crate::steps::{cargo, step};
 
-/// What can be checked without the network.
+/// Checks that need no network.
 const OFFLINE: [&str; 3] = ["licenses", "bans", "sources"];
 
-/// Installs cargo-deny if it is not there, and checks. Advisories come from a database on the network, so they are
+/// Runs the checks; installs cargo-deny if it is missing. Advisories need a database from the network, so they are
 /// checked only on request.
 pub fn check(more: &[&str]) -> Result<()> {
     if !is_installed() {
@@ -17,11 +17,11 @@ pub fn check(more: &[&str]) -> Result<()> {
             .context("cargo-deny could not be installed; it is needed for this command only")?;
     }
     let checks: Vec<&str> = OFFLINE.iter().chain(more).copied().collect();
-    // Duplicates are warnings, and their trees would bury an error.
+    // Duplicates are warnings, and their long trees would hide an error.
     cargo(&[&["deny", "--log-level", "error", "check"][..], &checks].concat())
 }
 
-/// Is cargo-deny on this machine?
+/// Whether cargo-deny is installed.
 pub fn is_installed() -> bool {
     let mut command = Command::new("cargo-deny");
     let silent = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! Arbitrary bytes against the parsers, guided by coverage: libFuzzer over the targets of `fuzz/`.
+//! Coverage-guided fuzzing of the parsers: libFuzzer over the targets of `fuzz/`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,17 +8,17 @@ use anyhow::{Context, Result, bail};
 
 use crate::steps::{output, root, run, step};
 
-/// Seconds for each target, unless said otherwise.
+/// Default seconds per target.
 const SECONDS: u32 = 60;
 
-/// Counts branches and comparisons. These flags are stable, so that no nightly compiler is needed.
+/// Instruments branches and comparisons. These flags need no nightly compiler.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
 /// `[TARGET] [--seconds N]`.
-pub fn fuzz(words: &[&str]) -> Result<()> {
-    let (wanted, seconds) = match words {
+pub fn fuzz(arguments: &[&str]) -> Result<()> {
+    let (only, seconds) = match arguments {
         [] => (None, SECONDS),
         ["--seconds", seconds] => (None, seconds.parse()?),
         [target] => (Some(*target), SECONDS),
@@ -26,15 +26,15 @@ pub fn fuzz(words: &[&str]) -> Result<()> {
         _ => bail!("cargo xtask fuzz [TARGET] [--seconds N]"),
     };
     let folder = root().join("target/fuzz");
-    let (corpus, wrong) = (folder.join("corpus"), folder.join("wrong"));
-    fs::create_dir_all(&wrong).with_context(|| format!("cannot make {}", wrong.display()))?;
+    let (corpus, failures) = (folder.join("corpus"), folder.join("failures"));
+    fs::create_dir_all(&failures).with_context(|| format!("cannot create {}", failures.display()))?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut seeds = Command::new(&cargo);
     seeds.args(["run", "--quiet", "--package", "etalon-fuzz", "--bin", "write-seeds", "--"]).arg(&corpus);
     let known = output(&mut seeds)?;
-    let targets: Vec<&str> = known.lines().filter(|name| wanted.is_none_or(|wanted| wanted == *name)).collect();
+    let targets: Vec<&str> = known.lines().filter(|name| only.is_none_or(|only| only == *name)).collect();
     if targets.is_empty() {
-        bail!("there is no target `{}`\n  expected: {}", wanted.unwrap_or_default(), known.replace('\n', " ").trim());
+        bail!("there is no target `{}`\n  expected: {}", only.unwrap_or_default(), known.replace('\n', " ").trim());
     }
     let program = build(cargo.into())?;
     let mut failed = Vec::new();
@@ -42,7 +42,7 @@ pub fn fuzz(words: &[&str]) -> Result<()> {
         let mut command = Command::new(&program);
         command.env("ETALON_FUZZ", target).arg(format!("-max_total_time={seconds}"));
         command.args(["-timeout=20", "-rss_limit_mb=2048", "-max_len=65536", "-verbosity=0", "-print_final_stats=1"]);
-        command.arg(format!("-artifact_prefix={}/{target}-", wrong.display())).arg(corpus.join(target));
+        command.arg(format!("-artifact_prefix={}/{target}-", failures.display())).arg(corpus.join(target));
         if let Err(error) = step(target, || run(&mut command)) {
             eprintln!("{error:#}");
             failed.push(target);
@@ -50,15 +50,15 @@ pub fn fuzz(words: &[&str]) -> Result<()> {
     }
     if !failed.is_empty() {
         bail!(
-            "wrong on some inputs: {}\n  found in: {}\n  help: correct the reader, and keep the input in fuzz/found/TARGET",
+            "failed on some inputs: {}\n  inputs: {}\n  help: fix the reader, and keep the input in fuzz/found/TARGET",
             failed.join(", "),
-            wrong.display()
+            failures.display()
         );
     }
     Ok(())
 }
 
-/// Builds the targets with coverage. A target triple keeps the flags away from build scripts.
+/// Builds the targets with coverage. An explicit target triple keeps the flags from build scripts.
 fn build(cargo: PathBuf) -> Result<PathBuf> {
     let about = output(Command::new("rustc").arg("-vV"))?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc does not name its host")?;

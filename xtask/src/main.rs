@@ -1,4 +1,4 @@
-//! The only build helper: `cargo xtask test | bench | docs | web | fuzz | deny`.
+//! Development tasks: `cargo xtask test | bench | docs | web | fuzz | deny`.
 
 mod bench;
 mod contest;
@@ -16,22 +16,22 @@ use steps::{cargo, step};
 
 const USAGE: &str = "cargo xtask COMMAND
 
-  test           everything that must pass: format, lints, tests, crash sweep, the explorer in a browser, fresh documentation
-  bench [NAME]   measure against peers in the same run (makes a Python environment in target/), write benches/results
-  docs           write docs/metrics and docs/commands.md from the cards and the command line
+  test           run all checks: format, lints, tests, crash sweep, the explorer in a browser, fresh documentation
+  bench [NAME..] measure against peers and write benches/results (creates Python environments in target/)
+  docs           generate docs/metrics and docs/commands.md from the metric cards and the command line
   web            build the explorer from web/src into web/dist (needs Node)
-  web-check      is web/dist what web/src gives?
-  web-test       the explorer in a real browser (needs Node; fetches Chromium if there is none)
-  web-shots      make the pictures of the explorer in docs/images anew
+  web-check      check that web/dist matches web/src
+  web-test       test the explorer in a browser (needs Node; downloads Chromium if missing)
+  web-shots      update the screenshots of the explorer in docs/images
   fuzz [TARGET] [--seconds N]
-                 try arbitrary bytes on every parser, N seconds each (needs a C++ compiler)
+                 fuzz every parser, N seconds each [default: 60] (needs a C++ compiler)
   deny [advisories]
                  check licences, sources and duplicates of dependencies (installs cargo-deny if missing)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = match words[..] {
+    let outcome = match words[..] {
         ["test"] => test(),
         ["bench", ref names @ ..] => bench::run(names),
         ["docs"] => docs::write(),
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         ["deny", ref checks @ ..] => deny::check(checks),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };
-    match done {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Cheapest checks first.
+/// Runs all checks, cheapest first.
 fn test() -> Result<()> {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;
     step("lints", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;

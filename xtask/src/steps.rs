@@ -1,4 +1,4 @@
-//! Named steps, and how cargo is called.
+//! Runs named steps, cargo and other commands.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-/// The top of the project. Cargo says where it is when it runs this; what was true when it was built may be another copy.
+/// The root of the project, from cargo's environment at run time: the path at build time may be another copy.
 pub fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     PathBuf::from(here).parent().map(PathBuf::from).unwrap_or_default()
 }
 
-/// Runs a step and says how long it took.
+/// Runs a step and prints its duration.
 pub fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     eprintln!("── {name}");
     let began = Instant::now();
@@ -21,19 +21,19 @@ pub fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// Runs cargo at the top of the project.
+/// Runs cargo in the root of the project.
 pub fn cargo(arguments: &[&str]) -> Result<()> {
     run(&mut cargo_command(arguments))
 }
 
-/// A call of cargo.
+/// A cargo command.
 pub fn cargo_command(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
     command
 }
 
-/// Runs a command at the top of the project; anything but success is an error.
+/// Runs a command in the root of the project; a non-zero exit code is an error.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.current_dir(root()).status().with_context(|| format!("cannot start {command:?}"))?;
     if !status.success() {
@@ -42,7 +42,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command at the top of the project and returns what it printed.
+/// Runs a command in the root of the project and returns its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let done = command.current_dir(root()).output().with_context(|| format!("cannot start {command:?}"))?;
     if !done.status.success() {

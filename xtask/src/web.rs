@@ -1,4 +1,4 @@
-//! The pages of the explorer: built from `web/src` into `web/dist`, which is committed so that `cargo build` needs no Node.
+//! Builds the explorer's pages from `web/src` into `web/dist`, which is committed so that `cargo build` needs no Node.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::steps::{cargo, output, root, run};
 /// The files that the program embeds.
 const BUILT: [&str; 4] = ["index.html", "app.js", "app.css", "hashes.txt"];
 
-/// Programs that are Chromium, as systems call them.
+/// Names of Chromium executables.
 const BROWSERS: [&str; 5] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"];
 
 /// Builds the pages.
@@ -20,33 +20,33 @@ pub fn build() -> Result<()> {
     npm(&["run", "build"])
 }
 
-/// Are the committed pages what their sources give?
+/// Checks that the committed pages match their sources.
 pub fn check() -> Result<()> {
     install()?;
     npm(&["run", "check"])?;
-    let (built, kept) = (root().join("target/web-fresh"), root().join("web/dist"));
+    let (built, committed) = (root().join("target/web-fresh"), root().join("web/dist"));
     let target = built.display().to_string();
     npm(&["run", "build", "--", "--logLevel", "warn", "--emptyOutDir", "--outDir", &target])?;
-    let differs = |name: &&&str| fs::read(built.join(name)).ok() != fs::read(kept.join(name)).ok();
+    let differs = |name: &&&str| fs::read(built.join(name)).ok() != fs::read(committed.join(name)).ok();
     let stale: Vec<&&str> = BUILT.iter().filter(differs).collect();
     fs::remove_dir_all(&built).with_context(|| format!("cannot remove {target}"))?;
     if !stale.is_empty() {
-        bail!("run `cargo xtask web`: {stale:?} in web/dist differ from what web/src gives");
+        bail!("run `cargo xtask web`: {stale:?} in web/dist do not match web/src");
     }
     Ok(())
 }
 
-/// Drives the explorer of this program in a real browser.
+/// Tests the explorer in a browser.
 pub fn test() -> Result<()> {
     drive("web/tests/run.mjs")
 }
 
-/// Makes the pictures of the README anew, from what the program computes now.
+/// Updates the screenshots of the README.
 pub fn shots() -> Result<()> {
     drive("web/tests/shots.mjs")
 }
 
-/// Runs a script that needs the program, of this moment, and a browser.
+/// Runs a script that needs a fresh build of the program and a browser.
 fn drive(script: &str) -> Result<()> {
     install()?;
     let browser = browser()?;
@@ -56,7 +56,7 @@ fn drive(script: &str) -> Result<()> {
     run(browser.iter().fold(&mut command, |command, path| command.env("CHROMIUM", path)))
 }
 
-/// A Chromium of this machine; nothing stands for Playwright's own, which is fetched if need be.
+/// The Chromium of this machine; `None` for Playwright's own, which is downloaded if necessary.
 fn browser() -> Result<Option<PathBuf>> {
     if let Some(named) = std::env::var_os("CHROMIUM") {
         return Ok(Some(named.into()));
@@ -69,52 +69,52 @@ fn browser() -> Result<Option<PathBuf>> {
         command.args(["web/node_modules/playwright-core/cli.js", "install", "chromium"]).args(more);
         run(command.env("PLAYWRIGHT_BROWSERS_PATH", own_browsers()))
     };
-    // It needs libraries of the system, which only the administrator can install, and which may be there already.
+    // It needs system libraries, which only root can install and which may be installed already.
     let is_root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
     if (is_root && fetch(Some("--with-deps")).is_ok()) || fetch(None).is_ok() {
         return Ok(None);
     }
-    // Where Playwright's server cannot be reached, that of the system may be.
+    // If Playwright's server is unreachable, the system's package server may be reachable.
     if is_root {
         let packages = |words: &[&str]| run(Command::new("apt-get").arg("--yes").args(words));
         let _ = packages(&["update"]).and_then(|()| packages(&["install", "--no-install-recommends", "chromium"]));
     }
     on_path().map(Some).context(
-        "the explorer is tested in Chromium, and there is none here and none could be fetched: install it, or name the \
+        "Chromium is required to test the explorer and could not be downloaded: install it, or pass the path of the \
          program in CHROMIUM",
     )
 }
 
-/// Chromium where programs are looked for.
+/// Chromium on the `PATH`.
 fn on_path() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let named = |folder: PathBuf| BROWSERS.map(|name| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
     std::env::split_paths(&path).flat_map(named).find(|program| program.is_file())
 }
 
-/// Where Playwright keeps what it fetches: in this project, and not in the home of the person who tests it.
+/// Download directory of Playwright: in this project instead of the home directory.
 fn own_browsers() -> PathBuf {
     root().join("target/browsers")
 }
 
-/// Where cargo put the program.
+/// The path of the debug build.
 fn program() -> Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let about = output(Command::new(cargo).args(["metadata", "--format-version", "1", "--no-deps", "--offline"]))?;
     let about: serde_json::Value = serde_json::from_str(&about)?;
-    let target = about["target_directory"].as_str().context("cargo does not name its target directory")?;
+    let target = about["target_directory"].as_str().context("cargo did not print its target directory")?;
     Ok(format!("{target}/debug/etalon{}", std::env::consts::EXE_SUFFIX))
 }
 
-/// Installs exactly what the lock file names, once.
+/// Installs the packages of the lock file, once.
 fn install() -> Result<()> {
     let (lock, done) = (root().join("web/package-lock.json"), root().join("web/node_modules/.installed"));
-    let wanted = fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
-    if fs::read(&done).ok().as_ref() == Some(&wanted) {
+    let locked = fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
+    if fs::read(&done).ok().as_ref() == Some(&locked) {
         return Ok(());
     }
     npm(&["ci", "--ignore-scripts", "--no-audit", "--no-fund"])?;
-    fs::write(&done, wanted).with_context(|| format!("cannot write {}", done.display()))
+    fs::write(&done, locked).with_context(|| format!("cannot write {}", done.display()))
 }
 
 fn npm(arguments: &[&str]) -> Result<()> {

@@ -1,7 +1,7 @@
 //! How many tokens per second does one core compare? Real and generated codes of 32,000 latents with 5 active per token, one
 //! row each, from disk: means, gaps, counts and the ten strongest rows of every latent on both sides (`blindspots`), and all
-//! co-occurrences with the partners of every latent (`cooccurrence`, without spectra), on one thread, by the time that the
-//! processor worked. Tests of rare concepts, resamples and spectra do not grow with every token and are not part of it.
+//! co-occurrences with the partners of every latent (`cooccurrence`, without spectra), on one thread, in processor time.
+//! Tests of rare concepts, resamples and spectra do not grow with every token and are not included.
 //!
 //! The tokens of an image share its concepts. The worst case is measured too: tokens that share nothing, so that nearly
 //! every pair of latents is met for the first time.
@@ -23,11 +23,11 @@ const ACTIVE: usize = 5;
 const ROWS: usize = 4_000_000;
 const ROUNDS: usize = 3;
 
-/// Tokens of an image, and the concepts they have.
+/// Tokens per image, and concepts per image.
 const IMAGE: (usize, usize) = (256, 24);
 const ALONE: (usize, usize) = (1, ACTIVE);
 
-/// So many different numbers, ascending.
+/// `count` distinct numbers, ascending.
 fn draw(count: usize, mut one: impl FnMut() -> u32) -> Vec<u32> {
     let mut drawn = Vec::with_capacity(count);
     while drawn.len() < count {
@@ -40,7 +40,7 @@ fn draw(count: usize, mut one: impl FnMut() -> u32) -> Vec<u32> {
     drawn
 }
 
-/// Codes in which a tenth of the latents has half of the firing.
+/// Codes in which a tenth of the latents has half of the firings.
 fn tokens((together, concepts): (usize, usize), seed: u64) -> Result<Codes> {
     let mut random = stream(seed, "bench tokens", 0);
     let mut builder = CodesBuilder::new(LATENTS);
@@ -52,19 +52,19 @@ fn tokens((together, concepts): (usize, usize), seed: u64) -> Result<Codes> {
                 index(below, &mut random) as u32
             });
         }
-        let places = draw(ACTIVE, || index(concepts, &mut random) as u32);
-        let latents: Vec<u32> = places.into_iter().map(|place| image[place as usize]).collect();
+        let positions = draw(ACTIVE, || index(concepts, &mut random) as u32);
+        let latents: Vec<u32> = positions.into_iter().map(|position| image[position as usize]).collect();
         let values: Vec<f32> = latents.iter().map(|_| 0.1 + unit(&mut random) as f32).collect();
         builder.push(&latents, &values)?;
     }
     Ok(builder.finish())
 }
 
-/// Processor seconds between the start of an evaluation and a moment at which it is stopped.
+/// Processor seconds between the start of an evaluation and the event that stops it.
 #[derive(Default)]
 struct Clock {
     context: OnceLock<Context>,
-    /// Stops at the start of the stage with these steps; without it, at the end of the first stage.
+    /// Unit of the stage at whose start the clock stops; without it, the clock stops at the end of the first stage.
     until: Option<&'static str>,
     stopped: OnceLock<f64>,
 }
@@ -115,7 +115,7 @@ fn measure(kind: (usize, usize)) -> Result<([f64; 3], f64)> {
     }
     let (mut best, mut entries) = ([f64::INFINITY; 2], 0);
     for _ in 0..ROUNDS {
-        // Opened anew: codes remember what they were turned into.
+        // Opened again, because codes cache their derived forms.
         let stored = |name: &str| Codes::open(&directory.join(name)).map(Arc::new);
         let (real, codes) = (stored("real")?, stored("made")?);
         entries = real.entries() + codes.entries();

@@ -10,7 +10,7 @@ use etalon_bench::{answer, best_seconds, embeddings, run};
 const LATENTS: usize = 65_536;
 
 fn main() -> Result<()> {
-    // The metric looks at codes too; two rows cost nothing.
+    // The metric needs codes too; two rows cost nothing.
     let mut codes = CodesBuilder::new(LATENTS);
     codes.push(&[0, 7], &[1.0, 2.0])?;
     codes.push(&[3], &[0.5])?;

@@ -16,7 +16,7 @@ fn main() -> Result<()> {
     parts.activation = Activation::Threshold(vec![0.85; latents]);
     let threshold = Linear::new(parts)?;
     let directory = std::env::temp_dir().join(format!("etalon-bench-{}", std::process::id()));
-    let done = turns(|name| {
+    let outcome = turns(|name| {
         let context = context(2)?;
         let (store, top, threshold, directory) = (&store, &top, &threshold, &directory);
         Ok(match name {
@@ -40,5 +40,5 @@ fn main() -> Result<()> {
     if directory.exists() {
         std::fs::remove_dir_all(&directory).map_err(Error::io("remove a directory", &directory))?;
     }
-    done
+    outcome
 }

@@ -1,5 +1,5 @@
 //! How long do the trainings of a whole comparison take: four architectures, six sizes, fifty epochs of 118,287 rows? A
-//! step of each is measured, with the settings that people get by default. Argument: the number of latents.
+//! step of each is measured with default settings. Argument: the number of latents.
 
 use etalon::error::Result;
 use etalon_bench::{batches, default_trainer, size, turns};

@@ -1,7 +1,6 @@
 //! How long do sparse probing, spurious correlation removal and targeted probe perturbation take for one dictionary of
-//! 16,384 latents on 20,000 samples of width 768, as the released program defines them? Codes are there already on either
-//! side. Peer: the same protocol with dense codes in PyTorch and scikit-learn, which encodes and decodes again for every set of
-//! latents that is taken away.
+//! 16,384 latents on 20,000 samples of width 768, as the released program defines them, given the codes? Peer: the same
+//! protocol with dense codes in PyTorch and scikit-learn, which encodes and decodes again for every ablated set of latents.
 
 use etalon::error::{Error, Result};
 use etalon::results::Profile;
@@ -15,7 +14,7 @@ const LATENTS: usize = 16_384;
 const CLASSES: usize = 5;
 
 fn main() -> Result<()> {
-    // Five classes that exclude each other, and one property that half of the rows have.
+    // Five mutually exclusive classes, and one property of half of the rows.
     let (store, labels) = classes(20_000, 768, CLASSES, true)?;
     let dictionary = untrained(&store, LATENTS, 32, 0)?;
     let context = context(0)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use etalon::context::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Shows how far long work is.
+/// Shows the progress of long computations.
 pub struct Bar {
     state: Mutex<State>,
     silent: bool,
@@ -19,18 +19,18 @@ struct State {
     what: String,
     unit: String,
     /// When the last plain line was written.
-    said: Instant,
+    last_line: Instant,
 }
 
-/// Work shorter than this gets no plain line.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval between plain lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Bar {
-    /// A bar, or nothing at all.
+    /// A progress bar; shows nothing if `silent`.
     pub fn new(silent: bool) -> Bar {
         let terminal = std::io::stderr().is_terminal();
         let state =
-            State { bar: ProgressBar::hidden(), what: String::new(), unit: String::new(), said: Instant::now() };
+            State { bar: ProgressBar::hidden(), what: String::new(), unit: String::new(), last_line: Instant::now() };
         Bar { state: Mutex::new(state), silent, terminal }
     }
 
@@ -40,7 +40,7 @@ impl Bar {
     }
 
     fn with(&self, work: impl FnOnce(&mut State)) {
-        // A poisoned lock only means that another thread failed while drawing; that must not hide its error.
+        // A poisoned lock means that another thread panicked while drawing, which must not hide its error.
         work(&mut self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
     }
 }
@@ -58,7 +58,7 @@ impl Progress for Bar {
             state.bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);
             state.bar.set_message(what.to_string());
             state.bar.set_prefix(unit.to_string());
-            (state.what, state.unit, state.said) = (what.into(), unit.into(), Instant::now());
+            (state.what, state.unit, state.last_line) = (what.into(), unit.into(), Instant::now());
         });
     }
 
@@ -68,10 +68,10 @@ impl Progress for Bar {
         }
         self.with(|state| {
             state.bar.inc(steps);
-            if !self.terminal && state.said.elapsed() >= PATIENCE {
+            if !self.terminal && state.last_line.elapsed() >= LINE_INTERVAL {
                 let (done, total) = (state.bar.position(), state.bar.length().unwrap_or(0));
                 eprintln!("{}: {done} of {total} {}", state.what, state.unit);
-                state.said = Instant::now();
+                state.last_line = Instant::now();
             }
         });
     }

@@ -1,4 +1,4 @@
-//! The options. Those of metrics, architectures and worlds are not written here: they follow from their cards.
+//! Commands and their options. Options of inputs, metrics, architectures and worlds are generated ([`crate::options`]).
 
 use std::path::PathBuf;
 
@@ -10,15 +10,15 @@ use etalon::sae::train::Preset;
 
 use crate::options::{ArchArgs, InputArgs};
 
-/// Measures how well the units of a representation correspond to things that people understand.
+/// Measure how well the units of a representation match concepts that people understand
 #[derive(Parser)]
 #[command(name = "etalon", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Try `etalon demo` first: it makes its own data and needs nothing.")]
+#[command(after_help = "Start with `etalon demo`, which generates its own data.")]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub common: Common,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -27,69 +27,69 @@ pub struct Cli {
 #[derive(Args)]
 pub struct Common {
     /// Print only errors and the result
-    #[arg(long, short, global = true, display_order = 900)]
+    #[arg(long, short, global = true, help_heading = "Global options")]
     pub quiet: bool,
-    /// Print the result, or the error, as JSON
-    #[arg(long, global = true, display_order = 901)]
+    /// Print the result or the error as JSON
+    #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
-    /// Threads to use; results do not depend on it [default: one per core]
-    #[arg(long, global = true, value_name = "N", display_order = 902)]
+    /// Number of threads; results do not depend on it [default: one per core]
+    #[arg(long, global = true, value_name = "N", help_heading = "Global options")]
     pub threads: Option<usize>,
-    /// Memory limit, such as 2GB [default: 70 % of RAM]
-    #[arg(long, global = true, value_name = "SIZE", display_order = 903)]
+    /// Memory limit, such as 2GB [default: 70% of RAM]
+    #[arg(long, global = true, value_name = "SIZE", help_heading = "Global options")]
     pub memory: Option<String>,
 }
 
-/// What to do.
+/// The commands, in the order of a typical workflow.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Train and evaluate dictionaries on built-in data, and write a report
+    /// Train and evaluate dictionaries on built-in data and write a report
     Demo(Demo),
-    /// Make a world, or convert a data set
+    /// Generate a synthetic world or convert a data set
     Data(Data),
     /// Train dictionaries on activations; resumes if interrupted
     Train(Box<Train>),
-    /// List the architectures and baselines, or show the card of one
+    /// List architectures and baselines, or describe one
     Archs(Archs),
-    /// Turn activations into codes
+    /// Encode activations with a dictionary
     Encode(Encode),
-    /// Write a dictionary in another format
+    /// Convert a dictionary to another format
     Convert(Convert),
-    /// Lay concepts out on a map: the directions of a dictionary, or any rows, in two dimensions
+    /// Embed the directions of a dictionary, or any rows, in two dimensions with UMAP
     Layout(Layout),
     /// Evaluate codes with one or more metrics
     Eval(Eval),
-    /// Compare codes with untrained and random ones by all metrics
+    /// Compare codes with untrained and random baselines
     Sanity(SanityArgs),
-    /// Evaluate a grid of inputs, metrics and seeds from a file; resumes if interrupted
+    /// Run a study, a grid of inputs, metrics and seeds; resumes if interrupted
     Run(Run),
     /// Run units of work of a study, for schedulers
     Unit(Unit),
-    /// Write an HTML page with tables and figures of a results directory
+    /// Write an HTML report with tables and figures for a results directory
     Report(Report),
-    /// Write samples beside results, so that the explorer shows what concepts fire on
+    /// Add samples to a results directory, so that the explorer shows what latents fire on
     Samples(Box<Samples>),
-    /// Explore a results directory in a browser; prints the address to open
+    /// Serve the explorer for a results directory and print its address
     Serve(Serve),
-    /// Write the explorer as files: a folder for a web server, or one page that opens by itself
+    /// Export the explorer as a folder for a web server or as a single HTML file
     Export(Export),
-    /// Take published results of SAEBench into a results directory
+    /// Import published SAEBench results into a results directory
     ImportResults(ImportResults),
-    /// Check every byte of a directory
+    /// Verify the checksums of every file in a directory
     Verify(Verify),
-    /// List the metrics, or show the card of one
+    /// List metrics, or describe one
     Metrics(Metrics),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(Completions),
 }
 
 /// Options of `demo`.
 #[derive(Args)]
 pub struct Demo {
-    /// Where to write
+    /// Output directory
     #[arg(long, value_name = "DIR", default_value = "etalon-demo")]
     pub out: PathBuf,
-    /// The seed of everything random
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
@@ -97,22 +97,22 @@ pub struct Demo {
 /// Options of `data`.
 #[derive(Args)]
 pub struct Data {
-    /// A world or a data set; `etalon data --list` names them
+    /// Name of a world or data set; see --list
     #[arg(value_name = "NAME", required_unless_present = "list")]
     pub name: Option<String>,
-    /// List the worlds and data sets with their options
+    /// List worlds and data sets with their options
     #[arg(long)]
     pub list: bool,
-    /// Where to write
+    /// Output directory
     #[arg(long, value_name = "DIR", required_unless_present = "list")]
     pub out: Option<PathBuf>,
-    /// The data set's own directory or file, when converting
+    /// Directory or file of the data set to convert
     #[arg(long, value_name = "PATH")]
     pub from: Option<PathBuf>,
-    /// What to do with rows that hold NaN or infinity, when converting an array
+    /// Treatment of rows with NaN or infinity when converting an array
     #[arg(long, value_name = "RULE", default_value = "refuse", value_parser = ["refuse", "drop-rows"])]
     pub nan: String,
-    /// The seed of a world
+    /// Random seed of a world
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
@@ -120,135 +120,135 @@ pub struct Data {
 /// Options of `encode`.
 #[derive(Args)]
 pub struct Encode {
-    /// The dictionary: a checkpoint of Etalon, SAELens, dictionary_learning, sparsify, Gemma Scope or Llama Scope; or
-    /// `untrained` or `random` (baselines of the size given by --latents and --k)
+    /// Dictionary: a checkpoint of Etalon, SAELens, dictionary_learning, sparsify, Gemma Scope or Llama Scope, or a baseline
+    /// of the size given by --latents and --k: `untrained` or `random`
     #[arg(long, value_name = "SAE")]
     pub sae: String,
     /// Activations: .npy, .npz[:key], .safetensors[:key], .parquet or a store
     #[arg(long, value_name = "X")]
     pub store: String,
-    /// Latents of a baseline
+    /// Number of latents of a baseline
     #[arg(long, value_name = "L", default_value_t = 4096)]
     pub latents: usize,
     /// Active latents per row of a baseline
     #[arg(long, value_name = "K", default_value_t = 32)]
     pub k: usize,
-    /// The seed of a baseline
+    /// Random seed of a baseline
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Where to write: a directory, or a dense array if it ends in .npy
+    /// Output: a directory, or a dense array if the name ends in .npy
     #[arg(long, value_name = "CODES")]
     pub out: PathBuf,
     /// Also write reconstructions to this .npy file
     #[arg(long, value_name = "R")]
     pub reconstruction: Option<PathBuf>,
-    /// How active latents are searched: f32 products alone (f32), an int8 pre-filter with exact f32 results (int8; uses AMX
-    /// or AVX-512 VNNI where the processor has them), or the faster of both (auto). No result depends on it
+    /// Search for active latents: full f32 products (f32), an int8 pre-filter with exact f32 results (int8; uses AMX or
+    /// AVX-512 VNNI if available), or the faster of the two (auto). Results do not depend on it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
     pub precision: String,
 }
 
-/// Options of `train`. Lists make several dictionaries, which are trained in one pass over the activations.
+/// Options of `train`. Lists define several dictionaries, which are trained in one pass over the activations.
 #[derive(Args)]
 pub struct Train {
     /// Activations: .npy, .npz[:key], .safetensors[:key], .parquet or a store
     #[arg(long, value_name = "X")]
     pub store: String,
-    /// The part of the store to train on
+    /// Split of the store to train on [default: all rows]
     #[arg(long, value_name = "SPLIT")]
     pub split: Option<String>,
-    /// Architectures and baselines; `etalon archs` describes them and their defaults
+    /// Architectures and baselines; `etalon archs` lists them
     #[arg(long, value_name = "A[,A..]", required = true, value_delimiter = ',')]
     pub arch: Vec<String>,
-    /// Latents; baselines that follow --like or the width of the rows take none
+    /// Number of latents; omit for baselines that follow --like or the width of the rows
     #[arg(long, value_name = "L[,L..]", value_delimiter = ',')]
     pub latents: Vec<usize>,
-    /// Active latents per row, where the architecture fixes them
+    /// Active latents per row, for architectures with a fixed number
     #[arg(long, value_name = "K[,K..]", value_delimiter = ',')]
     pub k: Vec<usize>,
-    /// A dictionary whose size and sparsity a baseline takes (untrained, random)
+    /// Dictionary whose size and sparsity a baseline copies (untrained, random)
     #[arg(long, value_name = "SAE")]
     pub like: Option<PathBuf>,
-    /// Seeds of the weights and of the order of rows (the first)
+    /// Random seeds of the weights; the first one also determines the order of rows
     #[arg(long, value_name = "N[,N..]", value_delimiter = ',', default_value = "0")]
     pub seed: Vec<u64>,
-    /// Whose conventions to follow
+    /// Training conventions to follow
     #[arg(long, value_name = "PRESET", default_value = "etalon", value_parser = Preset::NAMES.map(|(name, _)| name))]
     pub preset: String,
-    /// How active latents are searched: f32 products alone (f32), an int8 pre-filter with exact f32 results (int8; uses AMX
-    /// or AVX-512 VNNI where the processor has them), or the faster of both (auto). No result depends on it
+    /// Search for active latents: full f32 products (f32), an int8 pre-filter with exact f32 results (int8; uses AMX or
+    /// AVX-512 VNNI if available), or the faster of the two (auto). Results do not depend on it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
     pub precision: String,
-    /// Steps in all
+    /// Number of steps
     #[arg(long, value_name = "N", conflicts_with = "epochs")]
     pub steps: Option<u64>,
-    /// Passes over the rows [default: 10]
+    /// Number of passes over the rows [default: 10]
     #[arg(long, value_name = "N")]
     pub epochs: Option<f64>,
-    /// Stop after this many steps; schedules still refer to --steps
+    /// Stop after this many steps; schedules still use --steps
     #[arg(long, value_name = "N")]
     pub stop_after: Option<u64>,
     /// Rows per step
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub batch: usize,
-    /// Learning rate
+    /// Learning rate [default: from --preset]
     #[arg(long, value_name = "RATE")]
     pub lr: Option<f64>,
-    /// Steps over which the learning rate rises
+    /// Warm-up steps of the learning rate [default: from --preset]
     #[arg(long, value_name = "N")]
     pub warmup: Option<u64>,
-    /// Step from which the learning rate falls to 0
+    /// Step from which the learning rate decays to 0 [default: from --preset]
     #[arg(long, value_name = "N")]
     pub decay_start: Option<u64>,
-    /// Clip gradients to this global norm; 0 does not clip
+    /// Clip gradients to this global norm; 0 disables clipping [default: from --preset]
     #[arg(long, value_name = "LENGTH")]
     pub clip: Option<f64>,
-    /// Rows without firing after which a latent is dead
+    /// Rows without firing after which a latent counts as dead [default: from --preset]
     #[arg(long, value_name = "ROWS")]
     pub dead_after: Option<u64>,
-    /// Steps between two resamplings of silent latents
+    /// Steps between resamplings of dead latents [default: from --preset]
     #[arg(long, value_name = "N")]
     pub resample: Option<u64>,
     /// Parameters of architectures.
     #[command(flatten)]
     pub params: ArchArgs,
-    /// Divide activations by the root of their mean squared length; the dictionary still takes raw ones
+    /// Divide activations by their root mean squared norm; the trained dictionary still takes raw activations
     #[arg(long)]
     pub normalise: bool,
-    /// Weights to start from: tensors as Etalon or dictionary_learning name them
+    /// Initial weights, with the tensor names of Etalon or dictionary_learning [default: random]
     #[arg(long, value_name = "FILE")]
     pub init: Option<PathBuf>,
-    /// The order of rows
+    /// Order of rows
     #[arg(long, value_name = "ORDER", default_value = "shuffle", value_parser = ["sequential", "shuffle"])]
     pub order: String,
-    /// Rows that are shuffled together
+    /// Rows per shuffle window
     #[arg(long, value_name = "ROWS", default_value_t = 1 << 18)]
     pub window: usize,
-    /// Write a line of JSON for every 100th step (--log-every) to this file
+    /// Write a JSON line to this file every --log-every steps
     #[arg(long, value_name = "FILE.jsonl")]
     pub log: Option<PathBuf>,
-    /// Write the same numbers for TensorBoard into this folder
+    /// Write TensorBoard event files to this directory every --log-every steps
     #[arg(long, value_name = "DIR")]
     pub tensorboard: Option<PathBuf>,
-    /// Steps between two lines of the log
+    /// Steps between log lines
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub log_every: u64,
-    /// Steps between two saved states
+    /// Steps between saved training states
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub checkpoint_every: u64,
-    /// Shares of the training after which a copy is kept beside the output, such as 0.01,0.1
+    /// Save snapshots next to the output after these fractions of the training, such as 0.01,0.1
     #[arg(long, value_name = "SHARE[,SHARE..]", value_delimiter = ',')]
     pub keep: Vec<f64>,
-    /// Split for early stopping: training stops when its error no longer falls, and the best weights are kept
+    /// Split for early stopping: stop when its error no longer falls and keep the best weights
     #[arg(long, value_name = "SPLIT")]
     pub held_out: Option<String>,
-    /// Evaluations of that split without a smaller error after which training stops
+    /// Evaluations of the held-out split without improvement before training stops
     #[arg(long, value_name = "N", default_value_t = 3, requires = "held_out")]
     pub patience: u32,
-    /// Steps between two evaluations of that split [default: an epoch]
+    /// Steps between evaluations of the held-out split [default: one epoch]
     #[arg(long, value_name = "N", requires = "held_out")]
     pub look_every: Option<u64>,
-    /// Where to write: a new directory, with one below for each dictionary if there are several
+    /// Output directory; several dictionaries get one subdirectory each
     #[arg(long, value_name = "SAE")]
     pub out: PathBuf,
 }
@@ -256,7 +256,7 @@ pub struct Train {
 /// Options of `archs`.
 #[derive(Args)]
 pub struct Archs {
-    /// The architecture or baseline whose card to show
+    /// Architecture or baseline to describe
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }
@@ -264,13 +264,13 @@ pub struct Archs {
 /// Options of `convert`.
 #[derive(Args)]
 pub struct Convert {
-    /// The dictionary: a directory, or the file of weights in it
+    /// Dictionary: a directory, or its file of weights
     #[arg(value_name = "SAE")]
     pub sae: PathBuf,
-    /// The format to write
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_parser = written_formats())]
     pub to: String,
-    /// Where to write: a new directory
+    /// Output directory
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
@@ -278,30 +278,30 @@ pub struct Convert {
 /// Options of `layout`.
 #[derive(Args)]
 pub struct Layout {
-    /// A dictionary, for its directions; or rows: .npy, .npz[:key], .safetensors[:key], .parquet or a store
+    /// Dictionary (embeds its directions), or rows: .npy, .npz[:key], .safetensors[:key], .parquet or a store
     #[arg(value_name = "DIR_OR_ARRAY")]
     pub rows: PathBuf,
-    /// Where to write: .npy (a row of x and y per concept) or .csv
+    /// Output file: .npy (x and y per row) or .csv
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Neighbours of a point, itself included
+    /// Neighbours per point, including itself
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub neighbours: usize,
-    /// How near points may lie, where 1 is the scale on which they stop attracting each other
+    /// Minimum distance between points; smaller values give tighter clusters
     #[arg(long, value_name = "D", default_value_t = 0.1)]
     pub min_dist: f64,
-    /// Times that every point moves [default: 500, or 200 above 10,000 points]
+    /// Number of epochs [default: 500, or 200 above 10,000 points]
     #[arg(long, value_name = "N")]
     pub epochs: Option<usize>,
-    /// What is near
+    /// Distance between rows
     #[arg(long, value_name = "METRIC", default_value = "cosine", value_parser = ["cosine", "euclidean"])]
     pub metric: String,
-    /// The seed of everything random
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
 
-/// The names of the formats that dictionaries are written in.
+/// The names of the formats in which dictionaries can be written.
 fn written_formats() -> Vec<&'static str> {
     FORMATS.iter().filter(|format| format.is_written()).map(|format| format.name).collect()
 }
@@ -309,25 +309,25 @@ fn written_formats() -> Vec<&'static str> {
 /// Options of `eval`.
 #[derive(Args)]
 pub struct Eval {
-    /// One or more metrics, separated by commas; `etalon metrics` lists them
+    /// Metrics to evaluate, separated by commas; `etalon metrics` lists them
     #[arg(value_name = "METRIC[,METRIC..]", required = true, value_delimiter = ',')]
     pub metrics: Vec<String>,
-    /// Where inputs are.
+    /// The inputs.
     #[command(flatten)]
     pub inputs: InputArgs,
-    /// The published definition, or the numbers of the released program
+    /// Use the published definition (paper) or reproduce the released program (reference)
     #[arg(long, value_name = "PROFILE", default_value = "paper", value_parser = ["paper", "reference"])]
     pub profile: String,
-    /// The seed of everything random
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// What to do with rows of embeddings that hold NaN or infinity
+    /// Treatment of rows of embeddings with NaN or infinity
     #[arg(long, value_name = "RULE", default_value = "refuse", value_parser = ["refuse", "drop-rows"])]
     pub nan: String,
-    /// The result file; with several metrics it holds an array
+    /// Result file; contains an array if there are several metrics
     #[arg(long, value_name = "FILE.json")]
     pub out: Option<PathBuf>,
-    /// Also write files as SAEBench does, for its graphs and for Neuronpedia, into this folder
+    /// Also write results in SAEBench format to this directory
     #[arg(long, value_name = "DIR")]
     pub saebench: Option<PathBuf>,
 }
@@ -335,28 +335,28 @@ pub struct Eval {
 /// Options of `sanity`.
 #[derive(Args)]
 pub struct SanityArgs {
-    /// Where inputs are.
+    /// The inputs.
     #[command(flatten)]
     pub inputs: InputArgs,
-    /// Only these metrics [default: all that the inputs allow and that take seconds]
+    /// Metrics to evaluate [default: all quick metrics that the inputs allow]
     #[arg(long, value_name = "METRIC[,METRIC..]", value_delimiter = ',')]
     pub metrics: Vec<String>,
-    /// The name of the codes under test in tables and figures
+    /// Name of the tested codes in tables and figures
     #[arg(long, value_name = "NAME", default_value = "trained")]
     pub name: String,
     /// Active latents per row of the baselines [default: the mean of the codes]
     #[arg(long, value_name = "K")]
     pub k: Option<usize>,
-    /// Untrained dictionaries behind ΔMATCHScore
+    /// Number of untrained dictionaries for the null of ΔMATCHScore
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub nulls: usize,
-    /// The published definition, or the numbers of the released program
+    /// Use the published definition (paper) or reproduce the released program (reference)
     #[arg(long, value_name = "PROFILE", default_value = "paper", value_parser = ["paper", "reference"])]
     pub profile: String,
-    /// The seed of everything random
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Where results and the report go
+    /// Directory for results and the report
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
@@ -364,16 +364,16 @@ pub struct SanityArgs {
 /// Options of `run`.
 #[derive(Args)]
 pub struct Run {
-    /// The study; docs/study.md describes the file
+    /// Study file; docs/study.md describes the format
     #[arg(value_name = "STUDY.toml")]
     pub study: PathBuf,
-    /// Where results go [default: what the study says]
+    /// Results directory [default: from the study]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Who does the work
+    /// Engine that runs the work
     #[arg(long, value_name = "ENGINE", default_value = "local", value_parser = ["local"])]
     pub engine: String,
-    /// Also write files as SAEBench does, for its graphs and for Neuronpedia, into this folder
+    /// Also write results in SAEBench format to this directory
     #[arg(long, value_name = "DIR")]
     pub saebench: Option<PathBuf>,
 }
@@ -381,19 +381,19 @@ pub struct Run {
 /// Options of `unit`.
 #[derive(Args)]
 pub struct Unit {
-    /// The study; docs/study.md describes the file
+    /// Study file; docs/study.md describes the format
     #[arg(value_name = "STUDY.toml")]
     pub study: PathBuf,
     /// Cell of the study, as SET:METRIC:SEED; without it, list the cells that have no result
     #[arg(long, value_name = "CELL")]
     pub cell: Option<String>,
-    /// Stage of the cell; without it, merge finished units and print the stage that waits and its missing units
+    /// Stage of the cell; without it, merge finished units and print the next stage and its missing units
     #[arg(long, value_name = "STAGE", requires = "cell")]
     pub stage: Option<String>,
     /// Unit of the stage, or a range such as 4..8
     #[arg(long, value_name = "UNIT", requires = "stage")]
     pub unit: Option<String>,
-    /// Directory of the results [default: what the study says]
+    /// Results directory [default: from the study]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -401,13 +401,13 @@ pub struct Unit {
 /// Options of `report`.
 #[derive(Args)]
 pub struct Report {
-    /// A directory with results
+    /// Results directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The title of the page
+    /// Title of the page [default: name of the directory]
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// Also write files as SAEBench does, for its graphs and for Neuronpedia, into this folder
+    /// Also write results in SAEBench format to this directory
     #[arg(long, value_name = "DIR")]
     pub saebench: Option<PathBuf>,
 }
@@ -415,16 +415,16 @@ pub struct Report {
 /// Options of `serve`.
 #[derive(Args)]
 pub struct Serve {
-    /// A directory with results
+    /// Results directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The port; 0 takes any that is free
+    /// Port; 0 selects a free one
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub port: u16,
-    /// The address to listen on [default: 127.0.0.1, which only this machine can reach]
+    /// IP address to listen on [default: 127.0.0.1, reachable from this machine only]
     #[arg(long, value_name = "ADDR")]
     pub bind: Option<String>,
-    /// A dictionary or an array of directions, for the nearest latents by cosine [default: DIR/directions, if it is there]
+    /// Dictionary or array of directions, to show nearest latents by cosine [default: DIR/directions, if it exists]
     #[arg(long, value_name = "SAE_OR_ARRAY")]
     pub directions: Option<PathBuf>,
 }
@@ -432,25 +432,24 @@ pub struct Serve {
 /// Options of `samples`.
 #[derive(Args)]
 pub struct Samples {
-    /// Where inputs are.
+    /// The inputs.
     #[command(flatten)]
     pub inputs: InputArgs,
-    /// A table of what rows show: columns image (a file), text, words (a list in JSON, one entry per token), caption, id;
-    /// row, if lines are not rows in order; set, for what a generator made
+    /// Table that describes rows, with any of the columns image (a file), text, words (a JSON list with one entry per token),
+    /// caption, id, row (default: the line number), set (name of a generator)
     #[arg(long, value_name = "TABLE")]
     pub rows: Option<PathBuf>,
-    /// A table of where concepts are in the images: row, concept, x, y, width, height, as shares of the image
+    /// Table of bounding boxes: row, concept, x, y, width, height, as fractions of the image
     #[arg(long, value_name = "TABLE")]
     pub boxes: Option<PathBuf>,
-    /// Patches of an image, with --pool: lines × columns of its last tokens [default: a square, or a square after one token
-    /// for the whole image]
+    /// Patches per image, rows × columns, formed by its last tokens [default: a square, optionally after one class token]
     #[arg(long, value_name = "HxW", requires = "pool")]
     pub grid: Option<String>,
-    /// Rows to take (of those in --rows, if it is given): of more, for every latent some on which it fires strongly, some of
-    /// each tenth of its activations, and any
+    /// Maximum number of rows. Of more, selects for every latent its strongest rows, rows from each decile of its activations
+    /// and random rows; only rows in --rows, if given
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub most: usize,
-    /// The directory with results
+    /// Results directory
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
@@ -458,16 +457,16 @@ pub struct Samples {
 /// Options of `export`.
 #[derive(Args)]
 pub struct Export {
-    /// A directory with results
+    /// Results directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The folder to write to
+    /// Output directory for a web server
     #[arg(long, value_name = "DIR2")]
     pub out: Option<PathBuf>,
-    /// One file with everything in it
+    /// Output file that opens without a server
     #[arg(long, value_name = "FILE.html")]
     pub single: Option<PathBuf>,
-    /// A dictionary or an array of directions, for the nearest latents by cosine [default: DIR/directions, if it is there]
+    /// Dictionary or array of directions, to show nearest latents by cosine [default: DIR/directions, if it exists]
     #[arg(long, value_name = "SAE_OR_ARRAY")]
     pub directions: Option<PathBuf>,
 }
@@ -475,10 +474,10 @@ pub struct Export {
 /// Options of `import-results`.
 #[derive(Args)]
 pub struct ImportResults {
-    /// A directory with files *eval_results.json, in any folders
+    /// Directory with files *eval_results.json, searched recursively
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The directory of results to add them to
+    /// Results directory to add them to
     #[arg(long, value_name = "DIR", default_value = "etalon-results")]
     pub out: PathBuf,
 }
@@ -486,7 +485,7 @@ pub struct ImportResults {
 /// Options of `verify`.
 #[derive(Args)]
 pub struct Verify {
-    /// A store, codes, a world or a results directory
+    /// Store, codes, world, dictionary or results directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 }
@@ -494,7 +493,7 @@ pub struct Verify {
 /// Options of `metrics`.
 #[derive(Args)]
 pub struct Metrics {
-    /// The metric whose card to show
+    /// Metric to describe
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }
@@ -502,6 +501,6 @@ pub struct Metrics {
 /// Options of `completions`.
 #[derive(Args)]
 pub struct Completions {
-    /// The shell
+    /// Shell
     pub shell: clap_complete::Shell,
 }

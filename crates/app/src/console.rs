@@ -1,4 +1,4 @@
-//! What every command has: threads, memory, a progress bar, a way to stop, and the only place that prints.
+//! The environment of a command: threads, memory, progress, Ctrl-C, and all printing.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::bar::Bar;
 use crate::cli::Common;
 
-/// Everything a command needs from the outside world.
+/// The environment of a command.
 pub struct Console {
     /// Threads, memory, progress, cancellation.
     pub context: Context,
@@ -20,19 +20,19 @@ pub struct Console {
     json: bool,
 }
 
-/// Every thread has a stack, so a slip of the hand would fill the machine.
-const MOST_THREADS: usize = 1024;
+/// Every thread has a stack, so a typo could exhaust the machine.
+const MAX_THREADS: usize = 1024;
 
 impl Console {
-    /// Reads the common options and listens for Ctrl-C.
+    /// Reads the global options and installs the Ctrl-C handler.
     pub fn new(common: &Common) -> Result<Console> {
         let budget = match &common.memory {
             Some(text) => Budget::new(parse_size(text)?),
             None => Budget::of_machine(),
         };
         let threads = common.threads.unwrap_or(0);
-        if threads > MOST_THREADS {
-            return Err(InputError::new(format!("`--threads` must be at most {MOST_THREADS}"))
+        if threads > MAX_THREADS {
+            return Err(InputError::new(format!("`--threads` must be at most {MAX_THREADS}"))
                 .expected("a number of threads; 0 for one per core")
                 .found(threads)
                 .into());
@@ -41,12 +41,12 @@ impl Console {
         let context = Context::new(threads, budget, bar.clone())?;
         // The first Ctrl-C stops after the current unit of work, the second at once.
         let shared = context.clone();
-        let listening = ctrlc::set_handler(move || {
+        let handler = ctrlc::set_handler(move || {
             if shared.cancel() {
                 std::process::exit(130);
             }
         });
-        listening.map_err(|error| Error::Bug(format!("cannot listen for Ctrl-C: {error}")))?;
+        handler.map_err(|error| Error::Bug(format!("cannot listen for Ctrl-C: {error}")))?;
         Ok(Console { context, bar, quiet: common.quiet, json: common.json })
     }
 
@@ -55,25 +55,25 @@ impl Console {
         self.context.budget()
     }
 
-    /// Says something on the way; silent with `--quiet` and `--json`.
-    pub fn say(&self, text: impl AsRef<str>) {
+    /// Prints a status message to standard error; silent with `--quiet` and `--json`.
+    pub fn status(&self, text: impl AsRef<str>) {
         if !self.quiet && !self.json {
             self.bar.line(text.as_ref());
         }
     }
 
-    /// Gives the answer: text for people, or JSON.
-    pub fn answer(&self, text: impl AsRef<str>, json: impl FnOnce() -> Value) {
+    /// Prints the result to standard output: text, or JSON with `--json`.
+    pub fn print(&self, text: impl AsRef<str>, json: impl FnOnce() -> Value) {
         if self.json { print_line(&json().to_string()) } else { print_line(text.as_ref()) }
     }
 
-    /// Names where something was written, on its own line at the end.
+    /// Prints where a file was written.
     pub fn wrote(&self, what: &str, path: &Path) {
-        self.say(format!("{what}: {}", path.display()));
+        self.status(format!("{what}: {}", path.display()));
     }
 }
 
-/// Prints to standard output; a closed pipe ends the program quietly, as it should in `etalon … | head`.
+/// Prints to standard output. A closed pipe, as in `etalon … | head`, ends the program silently.
 fn print_line(text: &str) {
     use std::io::Write;
     if writeln!(std::io::stdout(), "{text}").is_err() {
@@ -81,7 +81,7 @@ fn print_line(text: &str) {
     }
 }
 
-/// Prints an error for a person or a program, and says which exit code it is.
+/// Prints an error and returns its exit code.
 pub fn report_failure(error: &Error, json: bool) -> ExitCode {
     let code: u8 = match error {
         Error::Cancelled => 130,
@@ -95,14 +95,14 @@ pub fn report_failure(error: &Error, json: bool) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The message of an error, with inputs and parameters as options.
+/// The message of an error, with inputs and parameters written as options.
 pub fn message(error: &Error) -> String {
     error.text(|key| format!("`--{}`", key.replace('_', "-")))
 }
 
 fn parse_size(text: &str) -> Result<u64> {
     let lower = text.trim().to_lowercase();
-    let digits = lower.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(lower.len());
+    let digits = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
     let scale = match lower[digits..].trim() {
         "" | "b" => Some(1u64),
         "k" | "kb" => Some(1000),

@@ -26,16 +26,16 @@ fn main() -> ExitCode {
         Ok(console) => console,
         Err(error) => return console::report_failure(&error, cli.common.json),
     };
-    let inner = matches.subcommand().map(|(_, inner)| inner);
-    let done = match &cli.command {
+    let own_matches = matches.subcommand().map(|(_, own)| own);
+    let outcome = match &cli.command {
         Command::Demo(args) => commands::demo::run(args, &console),
-        Command::Data(args) => commands::data::run(args, inner, &console),
+        Command::Data(args) => commands::data::run(args, own_matches, &console),
         Command::Train(args) => commands::train::run(args, &console),
         Command::Archs(args) => commands::archs::run(args, &console),
         Command::Encode(args) => commands::encode::run(args, &console),
         Command::Convert(args) => commands::convert::run(args, &console),
         Command::Layout(args) => commands::layout::run(args, &console),
-        Command::Eval(args) => commands::eval::run(args, inner, &console),
+        Command::Eval(args) => commands::eval::run(args, own_matches, &console),
         Command::Sanity(args) => commands::sanity::run(args, &console),
         Command::Run(args) => commands::run::run(args, &console),
         Command::Unit(args) => commands::unit::run(args, &console),
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Command::Metrics(args) => commands::metrics::run(args, &console),
         Command::Completions(args) => commands::completions::run(args),
     };
-    match done {
+    match outcome {
         Ok(code) => code,
         Err(error) => console::report_failure(&error, cli.common.json),
     }

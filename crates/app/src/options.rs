@@ -1,9 +1,9 @@
-//! Options that are not written by hand: those of inputs, metrics, architectures and worlds follow from roles and cards.
+//! Generated options: those of inputs, metrics, architectures and worlds follow from roles and cards.
 
 use std::collections::BTreeMap;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches};
-use etalon::labels::worlds::WORLDS;
+use etalon::labels::worlds::{WORLDS, WorldMaker};
 use etalon::load::Given;
 use etalon::metrics::{self, METRICS, Metric};
 use etalon::run::{
@@ -15,9 +15,9 @@ use etalon::sae::train::Preset;
 
 use crate::cli::Cli;
 
-/// Where inputs are: an option per role.
+/// Inputs: one option per role.
 pub struct InputArgs {
-    /// What was given.
+    /// The inputs by role.
     pub given: Given,
 }
 
@@ -63,9 +63,9 @@ fn input_option(role: &'static dyn AnyRole) -> Arg {
     }
 }
 
-/// Parameters of architectures: an option per parameter of their cards.
+/// Parameters of architectures: one option per parameter of their cards.
 pub struct ArchArgs {
-    /// What was given, by option.
+    /// Values by option.
     pub given: BTreeMap<String, String>,
 }
 
@@ -100,24 +100,27 @@ impl FromArgMatches for ArchArgs {
 
 fn arch_option(option: &ArchOption) -> Option<Arg> {
     let card = option.param.card();
-    // Architectures with the same default together.
-    let mut defaults: Vec<(String, Vec<&str>)> = Vec::new();
-    for (name, param) in &option.users {
-        let default = param.default_text(Preset::Etalon);
-        match defaults.iter_mut().find(|(other, _)| *other == default) {
-            Some((_, names)) => names.push(name),
-            None => defaults.push((default, vec![name])),
-        }
-    }
-    let text = |(default, names): &(String, Vec<&str>)| format!("{default} for {}", names.join(", "));
-    let defaults = defaults.iter().map(text).collect::<Vec<_>>().join("; ");
+    let defaults = defaults(option.users.iter().map(|(name, param)| (*name, param.default_text(Preset::Etalon))));
     let action = if option.param.is_list() { ArgAction::Append } else { ArgAction::Set };
     let name = card.option?;
     let arg = Arg::new(name).long(name).value_name(card.value).action(action);
-    Some(arg.help(format!("{} [default: {defaults}]", card.doc)).help_heading("Options of architectures"))
+    Some(arg.help(format!("{} [default: {defaults}]", card.doc)).help_heading("Architecture options"))
 }
 
-/// The whole command. With `eval METRIC` among the words, its help shows the inputs and options of that metric only.
+/// The defaults of a shared option, names with the same default together: `1 for topk, relu; 2 for mp`.
+fn defaults<'a>(users: impl Iterator<Item = (&'a str, String)>) -> String {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, default) in users {
+        match groups.iter_mut().find(|(other, _)| *other == default) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((default, vec![name])),
+        }
+    }
+    let text = |(default, names): &(String, Vec<&str>)| format!("{default} for {}", names.join(", "));
+    groups.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+/// The whole command. If the words contain `eval METRIC`, its help shows the inputs and options of that metric only.
 pub fn command(words: &[String]) -> clap::Command {
     let chosen = chosen_metrics(words);
     Cli::command()
@@ -129,13 +132,13 @@ pub fn command(words: &[String]) -> clap::Command {
         .mut_subcommand("data", |data| data.args(world_options()))
 }
 
-/// Version, commit and the kernels that this processor runs.
+/// Version, commit and the int8 instruction set of this processor.
 fn version() -> String {
     let arithmetic = etalon_kernel::int8::Arithmetic::fastest().name();
     format!("{} ({}, int8 by {arithmetic})", env!("CARGO_PKG_VERSION"), env!("ETALON_COMMIT"))
 }
 
-/// The metrics that an `eval` among the words names; none if any is unknown.
+/// The metrics named after `eval`; none if any is unknown.
 fn chosen_metrics(words: &[String]) -> Vec<&'static dyn Metric> {
     let after = words.iter().skip_while(|word| *word != "eval").skip(1);
     let named = after
@@ -144,12 +147,12 @@ fn chosen_metrics(words: &[String]) -> Vec<&'static dyn Metric> {
     named.into_iter().flat_map(|word| word.split(',').filter_map(metrics::find)).collect()
 }
 
-/// An input as the help of some metrics shows it: under what they do with it, or not at all.
+/// Sorts an input under a heading by how the chosen metrics use it; hides it if they do not.
 fn for_metrics(option: Arg, chosen: &[&'static dyn Metric]) -> Arg {
     let Some(role) = given_roles().find(|role| option.get_id() == role.card().key) else { return option };
     let key = role.card().key;
     let among = |roles: &[&'static dyn AnyRole]| roles.iter().any(|role| role.card().key == key);
-    let has = |roles: Vec<&'static dyn AnyRole>, wanted: &str| roles.iter().any(|role| role.card().name == wanted);
+    let has = |roles: Vec<&'static dyn AnyRole>, name: &str| roles.iter().any(|role| role.card().name == name);
     let needed = chosen.iter().any(|metric| among(metric.card().needs));
     let used = chosen.iter().any(|metric| among(metric.card().uses));
     let sources: [&'static dyn AnyRole; 5] = [&SAE, &EMBEDDINGS, &WORLD, &SAMPLES, &POOLING];
@@ -171,7 +174,7 @@ fn option(name: &'static str, value: &'static str, help: String, heading: &'stat
     Arg::new(name).long(name.replace('_', "-")).value_name(value).help(help).help_heading(heading)
 }
 
-/// One option per parameter; a name that several metrics share means the same in all of them.
+/// One option per parameter. A name shared by several metrics has the same meaning in all of them.
 fn metric_options(chosen: &[&'static dyn Metric]) -> Vec<Arg> {
     let mut options: Vec<Arg> = Vec::new();
     for param in METRICS.iter().flat_map(|metric| metric.card().params) {
@@ -185,20 +188,23 @@ fn metric_options(chosen: &[&'static dyn Metric]) -> Vec<Arg> {
         let help = format!("{} [{}; default: {}{users}]", param.doc, param.kind.describe(), param.default);
         let value = if param.several { "V[,V..]" } else { "V" };
         let hidden = !chosen.is_empty() && !chosen.iter().any(|metric| declares(&metric));
-        options.push(option(param.name, value, help, "Options of metrics").hide(hidden));
+        options.push(option(param.name, value, help, "Metric options").hide(hidden));
     }
     options
 }
 
 fn world_options() -> Vec<Arg> {
     let mut options: Vec<Arg> = Vec::new();
-    for world in WORLDS {
-        for setting in world.card().settings {
-            if options.iter().all(|option| option.get_id() != setting.name) {
-                let help = format!("{} [default: {}; {}]", setting.doc, setting.default, world.card().name);
-                options.push(option(setting.name, "V", help, "Options of worlds"));
-            }
+    for setting in WORLDS.iter().flat_map(|world| world.card().settings) {
+        if options.iter().any(|option| option.get_id() == setting.name) {
+            continue;
         }
+        let default = |world: &&'static dyn WorldMaker| {
+            let own = world.card().settings.iter().find(|other| other.name == setting.name)?;
+            Some((world.card().name, own.default.to_string()))
+        };
+        let help = format!("{} [default: {}]", setting.doc, defaults(WORLDS.iter().filter_map(default)));
+        options.push(option(setting.name, "V", help, "World options"));
     }
     options
 }
@@ -206,7 +212,7 @@ fn world_options() -> Vec<Arg> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn options_do_not_contradict_each_other() {
+    fn options_are_consistent() {
         super::command(&[]).debug_assert();
     }
 

@@ -1,5 +1,5 @@
-//! Event files of TensorBoard, one folder per dictionary. The format is a few lines long: records of a length, a check, the
-//! bytes of a protocol buffer and another check; the crates that write it bring a whole protocol compiler.
+//! TensorBoard event files, one folder per dictionary. A record is a length, a checksum, a protocol buffer and another
+//! checksum. Written here because the crates for this format depend on a protocol buffer compiler.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,25 +15,25 @@ pub struct Events {
 }
 
 impl Events {
-    /// A new file in a folder. It begins at a step: what TensorBoard has read of later steps, from a run that was killed, is
-    /// dropped by it.
+    /// Creates a file in a folder that starts at `step`. TensorBoard drops later steps of an interrupted run when it reads
+    /// this file.
     pub fn create(folder: &Path, step: u64) -> Result<Events> {
         std::fs::create_dir_all(folder).map_err(Error::io("create a folder", folder))?;
-        // TensorBoard reads files in the order of their names, which begin with a time.
+        // TensorBoard reads files in the order of their names, which start with a time.
         let path = folder.join(format!("events.out.tfevents.{:010}.{step}.etalon", now() as u64));
         let file = OpenOptions::new()
             .create(true)
             .append(true)
             .open(&path)
-            .map_err(Error::io("create a file of TensorBoard", &path))?;
+            .map_err(Error::io("create a TensorBoard file", &path))?;
         let mut events = Events { file, path };
         events.event(0, 3, b"brain.Event:2")?;
-        // A console log with the status START.
+        // A session log with the status START.
         events.event(step, 7, &[0x08, 1])?;
         Ok(events)
     }
 
-    /// Adds the numbers of a step.
+    /// Appends the values of a step.
     pub fn numbers(&mut self, step: u64, numbers: &[(String, f64)]) -> Result<()> {
         let mut summary = Vec::new();
         for (name, number) in numbers {
@@ -46,7 +46,7 @@ impl Events {
         self.event(step, 5, &summary)
     }
 
-    /// Writes one event: the time, the step, and a field of bytes.
+    /// Writes one event: time, step, and a field of bytes.
     fn event(&mut self, step: u64, number: u8, bytes: &[u8]) -> Result<()> {
         let mut event = vec![1 << 3 | 1];
         event.extend(now().to_le_bytes());
@@ -54,8 +54,8 @@ impl Events {
         varint(&mut event, step);
         field(&mut event, number, bytes);
         let length = (event.len() as u64).to_le_bytes();
-        let record = [&length[..], &check(&length), &event, &check(&event)].concat();
-        self.file.write_all(&record).map_err(Error::io("write a file of TensorBoard", &self.path))
+        let record = [&length[..], &checksum(&length), &event, &checksum(&event)].concat();
+        self.file.write_all(&record).map_err(Error::io("write a TensorBoard file", &self.path))
     }
 }
 
@@ -70,7 +70,7 @@ fn field(into: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     into.extend(bytes);
 }
 
-/// Seven bits to a byte, the lowest first.
+/// Seven bits per byte, lowest first.
 fn varint(into: &mut Vec<u8>, mut number: u64) {
     while number > 0x7f {
         into.push(number as u8 | 0x80);
@@ -79,8 +79,8 @@ fn varint(into: &mut Vec<u8>, mut number: u64) {
     into.push(number as u8);
 }
 
-/// CRC-32C, turned by 15 bits and moved, as the format wants it.
-fn check(bytes: &[u8]) -> [u8; 4] {
+/// The masked CRC-32C of the format: rotated by 15 bits plus a constant.
+fn checksum(bytes: &[u8]) -> [u8; 4] {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_framed_and_numbers_are_in_them() {
+    fn records_are_framed_and_contain_the_values() {
         let folder = tempfile::tempdir().unwrap();
         let mut events = Events::create(folder.path(), 300).unwrap();
         events.numbers(300, &[("loss".into(), 0.5), ("l0".into(), 8.0)]).unwrap();
@@ -97,13 +97,13 @@ mod tests {
         let (mut rest, mut records) = (&bytes[..], Vec::new());
         while !rest.is_empty() {
             let length = u64::from_le_bytes(rest[..8].try_into().unwrap()) as usize;
-            assert_eq!(rest[8..12], check(&rest[..8]));
+            assert_eq!(rest[8..12], checksum(&rest[..8]));
             let (event, after) = rest[12..].split_at(length);
-            assert_eq!(after[..4], check(event));
+            assert_eq!(after[..4], checksum(event));
             records.push(event.to_vec());
             rest = &after[4..];
         }
-        // Time (9 bytes), step (300 is 0xac 0x02), then version, console and summary.
+        // Time (9 bytes), step (300 is 0xac 0x02), then version, session log and summary.
         assert_eq!(records.len(), 3);
         assert_eq!(records[0][9..13], [2 << 3, 0, 3 << 3 | 2, 13]);
         assert_eq!(records[1][9..], [2 << 3, 0xac, 0x02, 7 << 3 | 2, 2, 0x08, 1]);

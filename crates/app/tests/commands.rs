@@ -1,4 +1,4 @@
-//! Every command of the contract, from outside; `demo` has a file of its own.
+//! Black-box tests of every command; `demo.rs` tests `demo`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod common;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use common::files::{SAELENS, SAELENS_SETTINGS, npy_f32, saelens};
-use common::{Room, without_seconds};
+use common::{Sandbox, without_seconds};
 use serde_json::Value;
 
 fn keys(value: &Value) -> BTreeSet<&str> {
@@ -45,105 +45,105 @@ fn check_shape(result: &Value) {
 
 #[test]
 fn data_makes_every_world_and_verifies() {
-    let room = Room::new();
+    let sandbox = Sandbox::new();
     for (name, options) in [
         ("superposition", "--rows 60 --width 6 --features 9 --active 2 --pairs 5 --hierarchy 0.3"),
         ("shapes", "--rows 20 --side 8 --pairs 4"),
         ("impure-codes", "--rows 40 --concepts 3"),
         ("tabular-toy", "--rows 40"),
     ] {
-        let said = room.done(&format!("data {name} {options} --seed 5 --out {name} --json"));
-        assert!(said.json()["rows"].as_u64().unwrap() >= 20);
-        let world = room.json(&format!("{name}/world.json"));
+        let output = sandbox.done(&format!("data {name} {options} --seed 5 --out {name} --json"));
+        assert!(output.json()["rows"].as_u64().unwrap() >= 20);
+        let world = sandbox.json(&format!("{name}/world.json"));
         assert_eq!((world["world"].as_str(), world["seed"].as_u64()), (Some(name), Some(5)));
         for part in ["activations/manifest.json", "codes/manifest.json", "labels.csv"] {
-            assert!(room.path(&format!("{name}/{part}")).is_file(), "{name}/{part}");
+            assert!(sandbox.path(&format!("{name}/{part}")).is_file(), "{name}/{part}");
         }
-        room.done(&format!("verify {name}"));
+        sandbox.done(&format!("verify {name}"));
         // The same command confirms, another seed is refused.
-        let before = room.files(name);
-        room.done(&format!("data {name} {options} --seed 5 --out {name} --quiet"));
-        assert_eq!(room.files(name), before);
-        assert_eq!(room.run(&format!("data {name} {options} --seed 6 --out {name}")).code, Some(2));
+        let before = sandbox.files(name);
+        sandbox.done(&format!("data {name} {options} --seed 5 --out {name} --quiet"));
+        assert_eq!(sandbox.files(name), before);
+        assert_eq!(sandbox.run(&format!("data {name} {options} --seed 6 --out {name}")).code, Some(2));
     }
     // A world is enough for whatever does not need codes, and the truth for what does.
-    let said = room.done("eval probe_ceiling --world tabular-toy --json");
-    check_shape(&said.json());
-    let said = room.done("eval recovery,match --codes superposition/codes --world superposition --json");
-    assert_eq!(said.json()[0]["headline"]["recovery"]["value"], 1.0);
+    let output = sandbox.done("eval probe_ceiling --world tabular-toy --json");
+    check_shape(&output.json());
+    let output = sandbox.done("eval recovery,match --codes superposition/codes --world superposition --json");
+    assert_eq!(output.json()[0]["headline"]["recovery"]["value"], 1.0);
 }
 
 #[test]
 fn pairs_of_a_world_need_codes_of_their_own() {
-    let room = Room::new();
-    room.done("data superposition --rows 60 --width 6 --features 9 --active 2 --pairs 5 --out w");
+    let sandbox = Sandbox::new();
+    sandbox.done("data superposition --rows 60 --width 6 --features 9 --active 2 --pairs 5 --out w");
     // The pairs point into rows that are not those of the codes, so they must not be used with them.
-    let said = room.run("eval tapa --world w --codes w/codes");
-    assert!(said.code == Some(2) && said.err.contains("no pairs"), "{}", said.err);
-    let said = room.done("eval tapa,stay --world w --codes w/codes --pair-codes w/pair-codes --json");
-    said.json().as_array().unwrap().iter().for_each(check_shape);
+    let output = sandbox.run("eval tapa --world w --codes w/codes");
+    assert!(output.code == Some(2) && output.err.contains("no pairs"), "{}", output.err);
+    let output = sandbox.done("eval tapa,stay --world w --codes w/codes --pair-codes w/pair-codes --json");
+    output.json().as_array().unwrap().iter().for_each(check_shape);
 }
 
 #[test]
-fn data_lists_itself() {
-    let room = Room::new();
-    let said = room.done("data --list");
+fn data_lists_worlds_and_data_sets() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.done("data --list");
     let worlds = ["superposition", "shapes", "impure-codes", "tabular-toy", "blindspots"];
     for name in worlds.iter().chain(&["array", "cub", "coco", "syncub", "syncoco"]) {
-        assert!(said.out.contains(name), "{name}");
+        assert!(output.out.contains(name), "{name}");
     }
-    assert_eq!(room.done("data --list --json").json()["worlds"].as_array().unwrap().len(), worlds.len());
+    assert_eq!(sandbox.done("data --list --json").json()["worlds"].as_array().unwrap().len(), worlds.len());
 }
 
 #[test]
 fn encode_to_a_directory_and_to_an_array() {
-    let room = Room::furnished();
+    let sandbox = Sandbox::with_inputs();
     let options = "--store embeddings.npy --latents 6 --k 2 --seed 3";
-    let said = room.done(&format!("encode --sae untrained {options} --out z --reconstruction r.npy --json"));
-    assert_eq!((said.json()["rows"].as_u64(), said.json()["latents"].as_u64()), (Some(8), Some(6)));
-    room.done(&format!("encode --sae untrained {options} --out z.npy"));
-    room.done("verify z");
+    let output = sandbox.done(&format!("encode --sae untrained {options} --out z --reconstruction r.npy --json"));
+    assert_eq!((output.json()["rows"].as_u64(), output.json()["latents"].as_u64()), (Some(8), Some(6)));
+    sandbox.done(&format!("encode --sae untrained {options} --out z.npy"));
+    sandbox.done("verify z");
     // A header of 128 bytes, then 8 × 6 and 8 × 4 numbers.
-    assert_eq!(fs::metadata(room.path("z.npy")).unwrap().len(), 128 + 8 * 6 * 4);
-    assert_eq!(fs::metadata(room.path("r.npy")).unwrap().len(), 128 + 8 * 4 * 4);
+    assert_eq!(fs::metadata(sandbox.path("z.npy")).unwrap().len(), 128 + 8 * 6 * 4);
+    assert_eq!(fs::metadata(sandbox.path("r.npy")).unwrap().len(), 128 + 8 * 4 * 4);
     let score = |codes: &str| {
-        let said =
-            room.done(&format!("eval match,cknna --codes {codes} --labels labels.csv --store embeddings.npy --json"));
-        said.json().as_array().unwrap().iter().map(|result| result["headline"].clone()).collect::<Vec<_>>()
+        let output = sandbox
+            .done(&format!("eval match,cknna --codes {codes} --labels labels.csv --store embeddings.npy --json"));
+        output.json().as_array().unwrap().iter().map(|result| result["headline"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(score("z"), score("z.npy"));
-    room.done(&format!("encode --sae random {options} --out random"));
-    assert!(room.leftovers().is_empty());
+    sandbox.done(&format!("encode --sae random {options} --out random"));
+    assert!(sandbox.leftovers().is_empty());
 }
 
 #[test]
 fn dictionaries_are_encoded_converted_and_evaluated() {
-    let room = Room::furnished();
-    room.write("sae/cfg.json", SAELENS_SETTINGS);
-    room.write("sae/sae_weights.safetensors", saelens(&SAELENS));
-    let said = room.done("convert sae --to etalon --out ours --json");
-    assert_eq!((said.json()["width"].as_u64(), said.json()["latents"].as_u64()), (Some(4), Some(6)));
-    room.done("convert ours --to saelens --out theirs");
+    let sandbox = Sandbox::with_inputs();
+    sandbox.write("sae/cfg.json", SAELENS_SETTINGS);
+    sandbox.write("sae/sae_weights.safetensors", saelens(&SAELENS));
+    let output = sandbox.done("convert sae --to etalon --out ours --json");
+    assert_eq!((output.json()["width"].as_u64(), output.json()["latents"].as_u64()), (Some(4), Some(6)));
+    sandbox.done("convert ours --to saelens --out theirs");
     for (dictionary, codes) in [("sae", "z1"), ("ours", "z2"), ("theirs", "z3")] {
-        room.done(&format!("encode --sae {dictionary} --store embeddings.npy --out {codes}"));
+        sandbox.done(&format!("encode --sae {dictionary} --store embeddings.npy --out {codes}"));
     }
-    let bytes = |codes: &str| fs::read(room.path(codes).join("values.f32")).unwrap();
+    let bytes = |codes: &str| fs::read(sandbox.path(codes).join("values.f32")).unwrap();
     assert!(bytes("z1") == bytes("z2") && bytes("z2") == bytes("z3") && !bytes("z1").is_empty());
     // A dictionary in place of codes gives what its codes give.
     let headline = |arguments: &str| {
-        room.done(&format!("eval match {arguments} --labels labels.csv --json")).json()["headline"].clone()
+        sandbox.done(&format!("eval match {arguments} --labels labels.csv --json")).json()["headline"].clone()
     };
     assert_eq!(headline("--sae sae --store embeddings.npy"), headline("--codes z1"));
     // It encodes the pairs of a world as well, so these can be used.
-    room.done("data superposition --rows 60 --width 4 --features 9 --active 2 --pairs 5 --out w");
-    check_shape(&room.done("eval tapa --sae sae --world w --json").json());
+    sandbox.done("data superposition --rows 60 --width 4 --features 9 --active 2 --pairs 5 --out w");
+    check_shape(&sandbox.done("eval tapa --sae sae --world w --json").json());
 }
 
 #[test]
 fn eval_writes_one_object_or_an_array() {
-    let room = Room::furnished();
-    room.done("eval match --codes codes.npy --labels labels.csv --seed 4 --out one.json");
-    let one = room.json("one.json");
+    let sandbox = Sandbox::with_inputs();
+    sandbox.done("eval match --codes codes.npy --labels labels.csv --seed 4 --out one.json");
+    let one = sandbox.json("one.json");
     check_shape(&one);
     assert_eq!(
         (one["metric"].as_str(), one["profile"].as_str(), one["seed"].as_u64()),
@@ -157,93 +157,93 @@ fn eval_writes_one_object_or_an_array() {
     assert_eq!(concept["f1"][0], 1.0);
     assert_eq!(concept["coalition"][0], serde_json::json!([0]));
 
-    room.done(
+    sandbox.done(
         "eval match,tapa,stay,monosemanticity,cknna,fms,probe_ceiling --codes codes.npy --labels labels.csv \
          --pairs pairs.csv --embeddings embeddings.npy --neighbours 2 --out deep/down/all.json",
     );
-    let all = room.json("deep/down/all.json");
+    let all = sandbox.json("deep/down/all.json");
     let names: Vec<&str> = all.as_array().unwrap().iter().map(|result| result["metric"].as_str().unwrap()).collect();
     assert_eq!(names, ["match", "tapa", "stay", "monosemanticity", "cknna", "fms", "probe_ceiling"]);
     all.as_array().unwrap().iter().for_each(check_shape);
-    assert!(room.leftovers().is_empty());
+    assert!(sandbox.leftovers().is_empty());
 }
 
 #[test]
 fn eval_has_two_profiles_and_lists_of_values() {
-    let room = Room::furnished();
+    let sandbox = Sandbox::with_inputs();
     let base = "eval match --codes codes.npy --labels labels.csv --json";
-    let paper = room.done(&format!("{base} --profile paper")).json();
-    let reference = room.done(&format!("{base} --profile reference")).json();
+    let paper = sandbox.done(&format!("{base} --profile paper")).json();
+    let reference = sandbox.done(&format!("{base} --profile reference")).json();
     assert_eq!((paper["profile"].as_str(), reference["profile"].as_str()), (Some("paper"), Some("reference")));
     assert_ne!(paper["params"]["threshold"], reference["params"]["threshold"]);
     check_shape(&reference);
-    let grid = room.done(&format!("{base} --matcher naive,fbmp --beta 0.5,1 --k 1,2")).json();
+    let grid = sandbox.done(&format!("{base} --matcher naive,fbmp --beta 0.5,1 --k 1,2")).json();
     assert_eq!(grid["params"]["matcher"], serde_json::json!(["naive", "fbmp"]));
     check_shape(&grid);
 }
 
 #[test]
 fn undefined_is_null() {
-    let room = Room::furnished();
-    room.write("dead.npy", npy_f32(&[8, 2], &[0.0; 16]));
-    let result = room.done("eval monosemanticity --codes dead.npy --embeddings embeddings.npy --json").json();
+    let sandbox = Sandbox::with_inputs();
+    sandbox.write("dead.npy", npy_f32(&[8, 2], &[0.0; 16]));
+    let result = sandbox.done("eval monosemanticity --codes dead.npy --embeddings embeddings.npy --json").json();
     check_shape(&result);
     assert!(result["headline"]["monosemanticity"]["value"].is_null());
     assert!(!result["notes"].as_array().unwrap().is_empty());
 }
 
 #[test]
-fn what_is_said_where() {
-    let room = Room::furnished();
+fn results_go_to_stdout_and_messages_to_stderr() {
+    let sandbox = Sandbox::with_inputs();
     let base = "eval match --codes codes.npy --labels labels.csv --out r.json";
-    let said = room.done(base);
-    assert!(said.out.contains("MATCHScore") && said.err.contains("r.json"));
-    // An undefined score is explained at once, not only in the file.
-    let said_of_few = room.done("eval cknna --codes codes.npy --embeddings embeddings.npy --neighbours 100");
-    assert!(said_of_few.err.contains("note: cknna: "), "{}", said_of_few.err);
-    let said = room.done(&format!("{base} --quiet"));
-    assert!(said.out.contains("MATCHScore") && said.err.is_empty(), "{}", said.err);
-    let said = room.done(&format!("{base} --json"));
-    assert!(said.err.is_empty(), "{}", said.err);
-    check_shape(&said.json());
-    let said = room.run("eval match --codes gone.npy --labels labels.csv --json");
-    assert_eq!((said.code, said.json()["exit_code"].as_u64()), (Some(2), Some(2)));
-    assert!(said.json()["error"].as_str().unwrap().contains("gone.npy"));
-    assert!(room.run("").err.contains("Usage"));
-    assert!(room.done("--version").out.contains(env!("CARGO_PKG_VERSION")));
+    let output = sandbox.done(base);
+    assert!(output.out.contains("MATCHScore") && output.err.contains("r.json"));
+    // An undefined score is explained on standard error too.
+    let few_rows = sandbox.done("eval cknna --codes codes.npy --embeddings embeddings.npy --neighbours 100");
+    assert!(few_rows.err.contains("note: cknna: "), "{}", few_rows.err);
+    let output = sandbox.done(&format!("{base} --quiet"));
+    assert!(output.out.contains("MATCHScore") && output.err.is_empty(), "{}", output.err);
+    let output = sandbox.done(&format!("{base} --json"));
+    assert!(output.err.is_empty(), "{}", output.err);
+    check_shape(&output.json());
+    let output = sandbox.run("eval match --codes gone.npy --labels labels.csv --json");
+    assert_eq!((output.code, output.json()["exit_code"].as_u64()), (Some(2), Some(2)));
+    assert!(output.json()["error"].as_str().unwrap().contains("gone.npy"));
+    assert!(sandbox.run("").err.contains("Usage"));
+    assert!(sandbox.done("--version").out.contains(env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
-    let room = Room::new();
-    // More rows than a unit of work has, so that threads have something to share.
-    room.done("data superposition --rows 3000 --width 8 --features 16 --active 3 --out w");
-    room.done("encode --sae untrained --store w/activations --latents 24 --k 4 --out z");
+fn results_do_not_depend_on_threads() {
+    let sandbox = Sandbox::new();
+    // More rows than a unit of work, so that several threads have work.
+    sandbox.done("data superposition --rows 3000 --width 8 --features 16 --active 3 --out w");
+    sandbox.done("encode --sae untrained --store w/activations --latents 24 --k 4 --out z");
     let mut first: Option<String> = None;
     for threads in [1, 2, 7] {
-        room.done(&format!(
+        sandbox.done(&format!(
             "eval match,monosemanticity,cknna,fms,recovery --codes z --world w --sample 500 --threads {threads} --out r{threads}.json"
         ));
-        let text = without_seconds(&room.read(&format!("r{threads}.json")));
+        let text = without_seconds(&sandbox.read(&format!("r{threads}.json")));
         assert_eq!(*first.get_or_insert_with(|| text.clone()), text, "{threads} threads");
     }
 }
 
 #[test]
 fn sanity() {
-    let room = Room::furnished();
+    let sandbox = Sandbox::with_inputs();
     let base = "sanity --codes codes.npy --embeddings embeddings.npy --labels labels.csv --name mine --nulls 2";
-    let said = room.done(&format!("{base} --metrics match,monosemanticity --out s --json"));
-    assert_eq!(said.json()["computed"], 6);
-    assert!(room.path("s/report/index.html").is_file());
-    let names: BTreeSet<String> = room
+    let output = sandbox.done(&format!("{base} --metrics match,monosemanticity --out s --json"));
+    assert_eq!(output.json()["computed"], 6);
+    assert!(sandbox.path("s/report/index.html").is_file());
+    let names: BTreeSet<String> = sandbox
         .files("s/results")
         .iter()
-        .map(|name| room.json(&format!("s/results/{name}"))["about"]["inputs"].as_str().unwrap().to_string())
+        .map(|name| sandbox.json(&format!("s/results/{name}"))["about"]["inputs"].as_str().unwrap().to_string())
         .collect();
     assert_eq!(names, BTreeSet::from(["mine", "untrained", "random"].map(String::from)));
-    assert_eq!(room.done(&format!("{base} --metrics match,monosemanticity --out s --json")).json()["kept"], 6);
-    assert!(room.leftovers().is_empty());
+    assert_eq!(sandbox.done(&format!("{base} --metrics match,monosemanticity --out s --json")).json()["kept"], 6);
+    assert!(sandbox.leftovers().is_empty());
 }
 
 const STUDY: &str = "title = \"A small study\"\nseeds = [0, 1]\nmetrics = [\"match\", \"cknna\"]\n\
@@ -252,131 +252,134 @@ const STUDY: &str = "title = \"A small study\"\nseeds = [0, 1]\nmetrics = [\"mat
                      [[set]]\nname = \"a\"\ncodes = \"codes.npy\"\nabout = { architecture = \"TopK\" }\n\
                      [[set]]\nname = \"b\"\ncodes = \"other.npy\"\n";
 
-fn study() -> Room {
-    let room = Room::furnished();
-    room.write(
+fn study() -> Sandbox {
+    let sandbox = Sandbox::with_inputs();
+    sandbox.write(
         "other.npy",
         npy_f32(&[8, 2], &[0.0, 1.0, 1.0, 0.0, 0.5, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 3.0, 0.0, 1.0, 1.0, 0.0]),
     );
-    room.write("study.toml", STUDY);
-    room
+    sandbox.write("study.toml", STUDY);
+    sandbox
 }
 
 /// Every result by name, without its time.
-fn results(room: &Room) -> Vec<(String, String)> {
-    let names = room.files("study-results/results");
+fn results(sandbox: &Sandbox) -> Vec<(String, String)> {
+    let names = sandbox.files("study-results/results");
     names
         .into_iter()
-        .map(|name| (name.clone(), without_seconds(&room.read(&format!("study-results/results/{name}")))))
+        .map(|name| (name.clone(), without_seconds(&sandbox.read(&format!("study-results/results/{name}")))))
         .collect()
 }
 
 #[test]
-fn run_goes_on_where_it_stopped() {
-    let room = study();
-    let said = room.done("run study.toml --json");
-    assert_eq!((said.json()["computed"].as_u64(), said.json()["kept"].as_u64()), (Some(8), Some(0)));
-    let all = results(&room);
+fn run_resumes() {
+    let sandbox = study();
+    let output = sandbox.done("run study.toml --json");
+    assert_eq!((output.json()["computed"].as_u64(), output.json()["kept"].as_u64()), (Some(8), Some(0)));
+    let all = results(&sandbox);
     assert_eq!(all.len(), 8);
     for (name, _) in &all {
-        let mut result = room.json(&format!("study-results/results/{name}"));
+        let mut result = sandbox.json(&format!("study-results/results/{name}"));
         let fields = result.as_object_mut().unwrap();
         assert!(fields.remove("about").is_some() && fields.remove("check").is_some());
         check_shape(&result);
     }
-    assert!(room.read("study-results/report/index.html").contains("A small study"));
-    assert!(room.leftovers().is_empty() && room.files("study-results/units").is_empty());
-    room.done("verify study-results");
+    assert!(sandbox.read("study-results/report/index.html").contains("A small study"));
+    assert!(sandbox.leftovers().is_empty() && sandbox.files("study-results/units").is_empty());
+    sandbox.done("verify study-results");
 
-    let bytes = fs::read(room.path(&format!("study-results/results/{}", all[0].0))).unwrap();
-    assert_eq!(room.done("run study.toml --json").json()["kept"], 8);
-    assert_eq!(fs::read(room.path(&format!("study-results/results/{}", all[0].0))).unwrap(), bytes);
+    let bytes = fs::read(sandbox.path(&format!("study-results/results/{}", all[0].0))).unwrap();
+    assert_eq!(sandbox.done("run study.toml --json").json()["kept"], 8);
+    assert_eq!(fs::read(sandbox.path(&format!("study-results/results/{}", all[0].0))).unwrap(), bytes);
 
-    fs::remove_file(room.path(&format!("study-results/results/{}", all[2].0))).unwrap();
-    room.change(&format!("study-results/results/{}", all[5].0), |bytes| bytes[40] ^= 1);
-    let said = room.done("run study.toml --json");
-    assert_eq!((said.json()["computed"].as_u64(), said.json()["kept"].as_u64()), (Some(2), Some(6)));
-    assert_eq!(results(&room), all);
+    fs::remove_file(sandbox.path(&format!("study-results/results/{}", all[2].0))).unwrap();
+    sandbox.change(&format!("study-results/results/{}", all[5].0), |bytes| bytes[40] ^= 1);
+    let output = sandbox.done("run study.toml --json");
+    assert_eq!((output.json()["computed"].as_u64(), output.json()["kept"].as_u64()), (Some(2), Some(6)));
+    assert_eq!(results(&sandbox), all);
     // Another number of threads, elsewhere: the same results.
-    room.done("run study.toml --threads 1 --out elsewhere --quiet");
-    assert_eq!(room.files("elsewhere/results").len(), 8);
+    sandbox.done("run study.toml --threads 1 --out elsewhere --quiet");
+    assert_eq!(sandbox.files("elsewhere/results").len(), 8);
     for (name, text) in &all {
-        assert_eq!(without_seconds(&room.read(&format!("elsewhere/results/{name}"))), *text);
+        assert_eq!(without_seconds(&sandbox.read(&format!("elsewhere/results/{name}"))), *text);
     }
 }
 
 #[test]
-fn one_bad_set_does_not_harm_the_others() {
-    let room = study();
-    room.write("study.toml", format!("{STUDY}[[set]]\nname = \"broken\"\ncodes = \"gone.npy\"\n"));
-    let said = room.run("run study.toml");
-    assert_eq!(said.code, Some(3), "{}", said.err);
+fn a_bad_set_does_not_affect_the_others() {
+    let sandbox = study();
+    sandbox.write("study.toml", format!("{STUDY}[[set]]\nname = \"broken\"\ncodes = \"gone.npy\"\n"));
+    let output = sandbox.run("run study.toml");
+    assert_eq!(output.code, Some(3), "{}", output.err);
     for text in ["failed: ", "broken", "there is no such file", "gone.npy", "8 computed"] {
-        assert!(said.err.contains(text), "{text}: {}", said.err);
+        assert!(output.err.contains(text), "{text}: {}", output.err);
     }
-    assert_eq!(results(&room).len(), 8);
-    let said = room.run("run study.toml --json");
-    let failed = &said.json()["failed"];
-    assert_eq!((said.code, failed.as_array().unwrap().len(), &failed[0]["set"]), (Some(3), 1, &Value::from("broken")));
-    // Mended, only the new set is computed.
-    fs::copy(room.path("codes.npy"), room.path("gone.npy")).unwrap();
-    assert_eq!(room.done("run study.toml --json").json()["kept"], 8);
-    // A set that lacks an input is named and left out.
-    room.write("study.toml", STUDY.replace("embeddings = \"embeddings.npy\"\n", ""));
-    let said = room.done("run study.toml");
-    assert!(said.err.contains("left out: cknna on a"), "{}", said.err);
+    assert_eq!(results(&sandbox).len(), 8);
+    let output = sandbox.run("run study.toml --json");
+    let failed = &output.json()["failed"];
+    assert_eq!(
+        (output.code, failed.as_array().unwrap().len(), &failed[0]["set"]),
+        (Some(3), 1, &Value::from("broken"))
+    );
+    // After the fix, only the new set is computed.
+    fs::copy(sandbox.path("codes.npy"), sandbox.path("gone.npy")).unwrap();
+    assert_eq!(sandbox.done("run study.toml --json").json()["kept"], 8);
+    // A set without a required input is named and skipped.
+    sandbox.write("study.toml", STUDY.replace("embeddings = \"embeddings.npy\"\n", ""));
+    let output = sandbox.done("run study.toml");
+    assert!(output.err.contains("skipped: cknna on a"), "{}", output.err);
 }
 
 #[test]
 fn two_runs_do_not_write_to_one_directory() {
-    let room = study();
-    room.done("run study.toml");
-    let lock = fs::File::create(room.path("study-results/.lock")).unwrap();
+    let sandbox = study();
+    sandbox.done("run study.toml");
+    let lock = fs::File::create(sandbox.path("study-results/.lock")).unwrap();
     lock.lock().unwrap();
-    let said = room.run("run study.toml");
-    assert!(said.code == Some(2) && said.err.contains("another process is writing"), "{}", said.err);
-    assert!(said.err.contains("file: study-results"));
+    let output = sandbox.run("run study.toml");
+    assert!(output.code == Some(2) && output.err.contains("another process is writing"), "{}", output.err);
+    assert!(output.err.contains("file: study-results"));
     drop(lock);
-    // What a killed process left is no obstacle.
-    room.done("run study.toml");
-    assert!(room.leftovers().is_empty());
+    // A lock file of a killed process does not block.
+    sandbox.done("run study.toml");
+    assert!(sandbox.leftovers().is_empty());
 }
 
 #[test]
 fn report_and_verify() {
-    let room = study();
-    room.done("run study.toml");
-    fs::remove_dir_all(room.path("study-results/report")).unwrap();
-    let said = room.done("report study-results --title Again --json");
-    assert_eq!(said.json()["results"], 8);
-    assert!(room.read("study-results/report/index.html").contains("Again"));
-    let verified = room.done("verify study-results --json").json();
+    let sandbox = study();
+    sandbox.done("run study.toml");
+    fs::remove_dir_all(sandbox.path("study-results/report")).unwrap();
+    let output = sandbox.done("report study-results --title Again --json");
+    assert_eq!(output.json()["results"], 8);
+    assert!(sandbox.read("study-results/report/index.html").contains("Again"));
+    let verified = sandbox.done("verify study-results --json").json();
     assert_eq!((verified["files"].as_u64(), &verified["kinds"]), (Some(8), &serde_json::json!(["results"])));
     assert!(verified["bytes"].as_u64().unwrap() > 1000);
-    // A damaged result is left out of the report and named.
-    let name = room.files("study-results/results").remove(3);
-    room.change(&format!("study-results/results/{name}"), |bytes| bytes[50] ^= 4);
-    let said = room.done("report study-results");
-    assert!(said.err.contains("left out, damaged") && said.err.contains(&name), "{}", said.err);
+    // A damaged result is named and skipped.
+    let name = sandbox.files("study-results/results").remove(3);
+    sandbox.change(&format!("study-results/results/{name}"), |bytes| bytes[50] ^= 4);
+    let output = sandbox.done("report study-results");
+    assert!(output.err.contains("skipped, damaged") && output.err.contains(&name), "{}", output.err);
 }
 
 #[test]
 fn metrics_and_their_cards() {
-    let room = Room::new();
-    let list = room.done("metrics --json").json();
+    let sandbox = Sandbox::new();
+    let list = sandbox.done("metrics --json").json();
     assert!(list.as_array().unwrap().len() >= 8);
     for metric in list.as_array().unwrap() {
         let name = metric["name"].as_str().unwrap();
-        let card = room.done(&format!("metrics {name}")).out;
+        let card = sandbox.done(&format!("metrics {name}")).out;
         for heading in ["What it measures", "Definition", "Inputs", "Cost", "Source"] {
             assert!(card.lines().any(|line| line == heading), "{name} has no heading {heading}\n{card}");
         }
-        assert_eq!(room.done(&format!("metrics {name} --json")).json()["name"], name);
+        assert_eq!(sandbox.done(&format!("metrics {name} --json")).json()["name"], name);
     }
 }
 
 #[test]
 fn completions() {
-    let said = Room::new().done("completions bash");
-    assert!(said.out.contains("_etalon") && said.out.contains("--matcher"));
+    let output = Sandbox::new().done("completions bash");
+    assert!(output.out.contains("_etalon") && output.out.contains("--matcher"));
 }

@@ -8,37 +8,37 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 
-use common::Room;
+use common::Sandbox;
 use serde_json::Value;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/demo.json");
 
-/// The numbers of results. By metric, name of the inputs, data, latents and k; then by headline or column of a table.
+/// The values of results, by metric, name of the inputs, data, latents and k; then by headline or column of a table.
 type Results = BTreeMap<String, BTreeMap<String, Vec<Option<f64>>>>;
 
-/// What is kept of a headline.
+/// The stored values of a headline.
 const HEADLINE: [&str; 4] = ["value", "low", "high", "n"];
 
-/// What is kept of a column. The sum of position times number detects cells that were swapped.
+/// The stored values of a column. The sum of position times value detects swapped cells.
 const COLUMN: [&str; 9] =
     ["cells", "defined", "sum of absolute values", "sum", "sum by position", "smallest", "largest", "first", "last"];
 
 #[test]
 fn demo() {
-    let room = Room::new();
-    let said = room.done("demo --json --out demo");
-    let answer = said.json();
+    let sandbox = Sandbox::new();
+    let output = sandbox.done("demo --json --out demo");
+    let answer = output.json();
     assert!(answer["computed"].as_u64().unwrap() > 20 && answer["failed"].as_array().unwrap().is_empty());
-    assert!(room.path("demo/report/index.html").is_file() && said.err.is_empty(), "{}", said.err);
-    assert!(room.path("demo/report/results.csv").is_file());
+    assert!(sandbox.path("demo/report/index.html").is_file() && output.err.is_empty(), "{}", output.err);
+    assert!(sandbox.path("demo/report/results.csv").is_file());
     assert_eq!(answer["serve"], "etalon serve demo");
     for world in ["shapes", "superposition"] {
-        assert!(room.path(&format!("demo/report/{world}.html")).is_file());
-        assert!(room.files(&format!("demo/report/figures/{world}")).iter().all(|name| name.ends_with(".svg")));
+        assert!(sandbox.path(&format!("demo/report/{world}.html")).is_file());
+        assert!(sandbox.files(&format!("demo/report/figures/{world}")).iter().all(|name| name.ends_with(".svg")));
     }
-    assert!(room.leftovers().is_empty());
-    assert_eq!(room.done("verify demo --json").json()["kinds"], serde_json::json!(["etalon-sae", "results"]));
-    compare(&results(&room));
+    assert!(sandbox.leftovers().is_empty());
+    assert_eq!(sandbox.done("verify demo --json").json()["kinds"], serde_json::json!(["etalon-sae", "results"]));
+    compare(&results(&sandbox));
 }
 
 /// Compares with the stored numbers, or stores these.
@@ -58,7 +58,7 @@ fn compare(found: &Results) {
     );
 }
 
-/// Every number that moved by more than rounding, with its key.
+/// Every value that changed by more than rounding, with its key.
 fn differences(expected: &Results, found: &Results) -> Vec<String> {
     let empty = BTreeMap::new();
     let mut differences = Vec::new();
@@ -68,7 +68,7 @@ fn differences(expected: &Results, found: &Results) -> Vec<String> {
         let labels: &[&str] = if name.starts_with("headline ") { &HEADLINE } else { &COLUMN };
         for (index, label) in labels.iter().enumerate() {
             let number = |numbers: &[Option<f64>]| numbers.get(index).copied().flatten();
-            // Sums may cancel: their error is relative to what was added.
+            // Sums may cancel: their error is relative to the size of the terms.
             let scale = if label.starts_with("sum") { expected.get(2).copied().flatten() } else { number(&expected) };
             let same = match (number(&expected), number(&found)) {
                 (Some(expected), Some(found)) => {
@@ -96,10 +96,10 @@ fn has(results: &Results, result: &str, name: &str) -> bool {
 }
 
 /// The numbers of all result files.
-fn results(room: &Room) -> Results {
+fn results(sandbox: &Sandbox) -> Results {
     let mut all = Results::new();
-    for file in room.files("demo/results") {
-        let result = room.json(&format!("demo/results/{file}"));
+    for file in sandbox.files("demo/results") {
+        let result = sandbox.json(&format!("demo/results/{file}"));
         let about =
             |name: &str| result["about"].get(name).map_or("-".into(), |value| value.to_string().replace('"', ""));
         let names = ["inputs", "data", "latents", "k"].map(about).join(" ");
@@ -121,7 +121,7 @@ fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().unwrap().iter()
 }
 
-/// What is kept of a column; nothing of text.
+/// The stored values of a column; `None` for text.
 fn column(cells: &Value) -> Option<Vec<Option<f64>>> {
     let cells = flat(cells)?;
     let defined: Vec<(f64, f64)> =
@@ -144,7 +144,7 @@ fn column(cells: &Value) -> Option<Vec<Option<f64>>> {
     ])
 }
 
-/// The cells of a column, lists in cells one after another.
+/// The cells of a column, with lists flattened.
 fn flat(cells: &Value) -> Option<Vec<Option<f64>>> {
     match cells {
         Value::Array(inner) => inner.iter().map(flat).collect::<Option<Vec<_>>>().map(|cells| cells.concat()),
@@ -154,7 +154,7 @@ fn flat(cells: &Value) -> Option<Vec<Option<f64>>> {
     }
 }
 
-/// The stored form: a line for every headline and column, twelve digits for every number.
+/// The stored form: one line per headline and column, twelve digits per value.
 fn text(results: &Results) -> String {
     let short = |number: &Option<f64>| number.map(|number| format!("{number:.11e}").parse::<f64>().unwrap());
     let number = |number: Option<f64>| match number {

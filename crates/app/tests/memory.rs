@@ -8,9 +8,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::everything::{self, Size};
-use common::{PATIENCE, Room, etalon, words};
+use common::{Sandbox, TIME_LIMIT, etalon, words};
 
-/// What the program itself, its threads and its allocator may use beside the limit.
+/// Allowance for the program itself, its threads and its allocator.
 const ALLOWANCE: u64 = 64 << 20;
 
 /// The anonymous resident memory of a process, in bytes; mapped files do not count.
@@ -21,8 +21,8 @@ fn anonymous(child: &Child) -> u64 {
 }
 
 /// Runs a command and returns the most anonymous memory that it held.
-fn peak(room: &Room, arguments: &str) -> u64 {
-    let mut command = etalon(&room.path("."), &words(arguments));
+fn peak(sandbox: &Sandbox, arguments: &str) -> u64 {
+    let mut command = etalon(&sandbox.path("."), &words(arguments));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut peak, began) = (0, Instant::now());
     let status = loop {
@@ -30,7 +30,7 @@ fn peak(room: &Room, arguments: &str) -> u64 {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        assert!(began.elapsed() < PATIENCE, "{arguments}");
+        assert!(began.elapsed() < TIME_LIMIT, "{arguments}");
         std::thread::sleep(Duration::from_millis(3));
     };
     let mut text = String::new();
@@ -39,53 +39,53 @@ fn peak(room: &Room, arguments: &str) -> u64 {
     peak
 }
 
-fn assert_within(room: &Room, arguments: &str, megabytes: u64) {
-    let peak = peak(room, &format!("{arguments} --memory {megabytes}MB --quiet"));
+fn assert_within(sandbox: &Sandbox, arguments: &str, megabytes: u64) {
+    let peak = peak(sandbox, &format!("{arguments} --memory {megabytes}MB --quiet"));
     let limit = megabytes * 1_000_000 + ALLOWANCE;
     assert!(peak <= limit, "etalon {arguments}: {peak} bytes, limit {megabytes} MB and {ALLOWANCE} bytes");
 }
 
 #[test]
 fn memory_stays_within_the_limit() {
-    let room = Room::new();
-    everything::make(&room, &Size { rows: 20_000, features: 60, width: 64, latents: 512 });
-    assert_within(&room, "encode --sae sae0 --store world/activations --out codes", 40);
+    let sandbox = Sandbox::new();
+    everything::make(&sandbox, &Size { rows: 20_000, features: 60, width: 64, latents: 512 });
+    assert_within(&sandbox, "encode --sae sae0 --store world/activations --out codes", 40);
     assert_within(
-        &room,
+        &sandbox,
         "train --store world/activations --arch topk,jumprelu --latents 1024 --k 8 --steps 5 --batch 512 --out more",
         150,
     );
-    for metric in everything::metrics(&room) {
+    for metric in everything::metrics(&sandbox) {
         let quick = match metric.as_str() {
             "sparse_probing" => "--repeats 1 --full-repeats 1",
             "sae_probes" | "scr" | "tpp" => "--repeats 1",
             "meta_structure" => "--meta-steps 20",
             _ => "",
         };
-        assert_within(&room, &format!("eval {metric} {} {quick} --out {metric}.json", everything::INPUTS), 150);
+        assert_within(&sandbox, &format!("eval {metric} {} {quick} --out {metric}.json", everything::INPUTS), 150);
     }
 }
 
 #[test]
 fn a_study_over_many_dictionaries_returns_what_each_of_them_used() {
-    let room = Room::new();
-    room.done("data superposition --rows 2000 --features 64 --width 128 --pairs 4 --out world");
+    let sandbox = Sandbox::new();
+    sandbox.done("data superposition --rows 2000 --features 64 --width 128 --pairs 4 --out world");
     let seeds: Vec<String> = (0..40).map(|seed| seed.to_string()).collect();
-    room.done(&format!(
+    sandbox.done(&format!(
         "train --store world/activations --arch untrained --latents 4096 --k 8 --seed {} --out saes",
         seeds.join(",")
     ));
-    room.write(
+    sandbox.write(
         "study.toml",
         "metrics = [\"core\"]\n[inputs]\nembeddings = \"world/activations\"\n[[set]]\nsae = \"saes/*\"\n",
     );
     // One dictionary is 2 · 4096 · 128 · 4 bytes, 4 MB; forty of them are 168 MB.
-    assert_within(&room, "run study.toml", 60);
+    assert_within(&sandbox, "run study.toml", 60);
 }
 
 /// The time from Ctrl-C to the end, and the exit code.
-fn interrupted(room: &Room, arguments: &str, after: Duration) -> Option<(Duration, Option<i32>)> {
-    let mut command = etalon(&room.path("."), &words(arguments));
+fn interrupted(sandbox: &Sandbox, arguments: &str, after: Duration) -> Option<(Duration, Option<i32>)> {
+    let mut command = etalon(&sandbox.path("."), &words(arguments));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(after);
     if child.try_wait().unwrap().is_some() {
@@ -100,16 +100,16 @@ fn interrupted(room: &Room, arguments: &str, after: Duration) -> Option<(Duratio
 
 #[test]
 fn every_metric_stops_soon_after_ctrl_c() {
-    let room = Room::new();
-    everything::make(&room, &Size { rows: 20_000, features: 60, width: 64, latents: 512 });
-    for metric in everything::metrics(&room) {
+    let sandbox = Sandbox::new();
+    everything::make(&sandbox, &Size { rows: 20_000, features: 60, width: 64, latents: 512 });
+    for metric in everything::metrics(&sandbox) {
         let arguments = format!("eval {metric} {} --out {metric}.json", everything::INPUTS);
         for after in [300, 1500] {
-            let Some((time, code)) = interrupted(&room, &arguments, Duration::from_millis(after)) else { break };
+            let Some((time, code)) = interrupted(&sandbox, &arguments, Duration::from_millis(after)) else { break };
             // Other tests use the processor too, and this is not an optimised build.
             assert!(time < Duration::from_secs(5), "{metric}, {after} ms: {time:?}");
             assert!(code == Some(130) || code == Some(0), "{metric}: {code:?}");
         }
     }
-    assert_eq!(room.leftovers(), Vec::<String>::new());
+    assert_eq!(sandbox.leftovers(), Vec::<String>::new());
 }

@@ -6,13 +6,13 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::Room;
+use common::Sandbox;
 use etalon::results::{Archive, Stored};
 use serde_json::{Value, json};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/old-results");
 
-/// What a directory holds, by name.
+/// The entries of a directory, sorted by name.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -28,7 +28,7 @@ fn fields(stored: &Stored, check: &Value) -> Value {
 }
 
 #[test]
-fn old_results_are_read_whole() {
+fn old_results_are_read_completely() {
     for version in entries(Path::new(FOLDER)) {
         let (results, damaged) = Archive::open_existing(&version).unwrap().read_all().unwrap();
         assert_eq!(damaged, [], "{}", version.display());
@@ -44,15 +44,15 @@ fn old_results_are_read_whole() {
 #[test]
 fn reports_show_old_results() {
     for version in entries(Path::new(FOLDER)) {
-        let (room, files) = (Room::new(), entries(&version.join("results")));
+        let (sandbox, files) = (Sandbox::new(), entries(&version.join("results")));
         for file in &files {
             let name = file.file_name().unwrap().to_string_lossy();
-            room.write(&format!("old/results/{name}"), fs::read(file).unwrap());
+            sandbox.write(&format!("old/results/{name}"), fs::read(file).unwrap());
         }
-        room.done("verify old");
-        let said = room.done("report old --json");
-        assert_eq!((said.json()["results"].as_u64(), said.err.as_str()), (Some(files.len() as u64), ""));
-        let table = room.read("old/report/results.csv");
+        sandbox.done("verify old");
+        let output = sandbox.done("report old --json");
+        assert_eq!((output.json()["results"].as_u64(), output.err.as_str()), (Some(files.len() as u64), ""));
+        let table = sandbox.read("old/report/results.csv");
         for file in &files {
             let result: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
             for (key, headline) in result["headline"].as_object().unwrap() {

@@ -1,4 +1,4 @@
-//! The explorer's server against everything that may knock: other pages, other machines, wrong requests.
+//! The explorer's server against requests from other pages and machines, and against invalid requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod common;
@@ -9,15 +9,15 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::files::{SAELENS, SAELENS_SETTINGS, npy_f32, npy_i64, saelens};
-use common::{Room, etalon};
+use common::{Sandbox, etalon};
 use serde_json::Value;
 
-/// A running server and the way to it.
+/// A running server with its port and token.
 struct Served {
     child: Child,
     port: u16,
     token: String,
-    _room: Room,
+    _sandbox: Sandbox,
 }
 
 impl Drop for Served {
@@ -27,7 +27,7 @@ impl Drop for Served {
     }
 }
 
-/// What came back.
+/// A response.
 struct Reply {
     status: u16,
     head: String,
@@ -45,38 +45,38 @@ impl Reply {
     }
 }
 
-/// A results directory with one small study, a layout, samples that try to be more than text, and an image.
-fn results() -> Room {
-    let room = Room::furnished();
-    room.done(
+/// A results directory with one small study, a layout, samples that contain markup, and an image.
+fn results() -> Sandbox {
+    let sandbox = Sandbox::with_inputs();
+    sandbox.done(
         "sanity --codes codes.npy --embeddings embeddings.npy --labels labels.csv --metrics match --out out --quiet",
     );
-    room.write("out/points.csv", "latent,x,y,name\n0,0.1,0.2,red\n1,0.5,0.4,<img src=x>\n2,0.9,0.1,\n");
-    room.write(
+    sandbox.write("out/points.csv", "latent,x,y,name\n0,0.1,0.2,red\n1,0.5,0.4,<img src=x>\n2,0.9,0.1,\n");
+    sandbox.write(
         "out/samples.jsonl",
         "{\"id\": \"s1\", \"text\": \"</script><script>alert(1)</script>\", \"activations\": [{\"latent\": 0, \"value\": 2.5}, {\"latent\": 1, \"value\": 1}]}\n\
          {\"id\": \"s2\", \"image\": \"0123456789abcdef\", \"activations\": [{\"latent\": 0, \"value\": 0.5}]}\n",
     );
-    room.write("out/images/0123456789abcdef.png", b"\x89PNG\r\n\x1a\n0000IHDR");
-    room.write("out/images/fedcba9876543210.png", "<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>");
-    room.write("out/secret.json", "{\"secret\": true}");
-    room.write("secret.txt", "secret");
-    room
+    sandbox.write("out/images/0123456789abcdef.png", b"\x89PNG\r\n\x1a\n0000IHDR");
+    sandbox.write("out/images/fedcba9876543210.png", "<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>");
+    sandbox.write("out/secret.json", "{\"secret\": true}");
+    sandbox.write("secret.txt", "secret");
+    sandbox
 }
 
 fn serve(options: &str) -> Served {
-    serve_room(results(), options)
+    serve_sandbox(results(), options)
 }
 
-fn serve_room(room: Room, options: &str) -> Served {
+fn serve_sandbox(sandbox: Sandbox, options: &str) -> Served {
     let arguments = format!("serve out {options}");
-    let mut command = etalon(&room.path("."), &common::words(&arguments));
+    let mut command = etalon(&sandbox.path("."), &common::words(&arguments));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let (address, token) = line.trim().split_once("/?token=").unwrap_or_else(|| panic!("not an address: {line:?}"));
     let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
-    Served { child, port, token: token.into(), _room: room }
+    Served { child, port, token: token.into(), _sandbox: sandbox }
 }
 
 impl Served {
@@ -84,7 +84,7 @@ impl Served {
     fn send(&self, bytes: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        // A server that refuses may close before everything is sent.
+        // The server may close the connection before everything is sent.
         let _ = stream.write_all(bytes);
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all);
@@ -101,14 +101,14 @@ impl Served {
         self.send(format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n{headers}\r\n", self.port).as_bytes())
     }
 
-    /// As the browser of the person who started it.
+    /// Sends a request with the token.
     fn get(&self, path: &str) -> Reply {
         self.ask("GET", path, &format!("Cookie: etalon-{}={}\r\n", self.port, self.token))
     }
 }
 
 #[test]
-fn a_token_opens_the_door_and_a_cookie_keeps_it_open() {
+fn access_needs_a_token_or_its_cookie() {
     let served = serve("");
     assert_eq!(served.token.len(), 32);
     let first = served.ask("GET", &format!("/?token={}", served.token), "");
@@ -131,7 +131,7 @@ fn a_token_opens_the_door_and_a_cookie_keeps_it_open() {
 }
 
 #[test]
-fn every_answer_forbids_what_pages_do_not_need() {
+fn every_response_has_security_headers() {
     let served = serve("");
     for reply in [served.get("/"), served.get("/nothing"), served.ask("GET", "/", ""), served.ask("POST", "/", "")] {
         let policy = reply.header("content-security-policy").unwrap();
@@ -145,7 +145,7 @@ fn every_answer_forbids_what_pages_do_not_need() {
 }
 
 #[test]
-fn foreign_names_and_foreign_pages_are_refused() {
+fn unknown_hosts_and_other_sites_are_refused() {
     let served = serve("");
     let path = format!("/api/v1/runs.json?token={}", served.token);
     for host in
@@ -182,7 +182,7 @@ fn nothing_can_be_written() {
         "Content-Length: 1\r\nContent-Length: 0\r\n",
     ] {
         let reply = served.ask("GET", "/", &format!("{cookie}{headers}"));
-        // Two lengths that contradict each other are no HTTP.
+        // Two contradictory lengths are invalid HTTP.
         assert!(matches!(reply.status, 400 | 413), "{headers}");
         assert_ne!(served.ask("POST", "/", &format!("{cookie}{headers}")).status, 200);
     }
@@ -236,7 +236,7 @@ fn no_address_reaches_the_disk() {
         assert_eq!(reply.status, 404, "{path}");
         assert!(!String::from_utf8_lossy(&reply.body).contains("secret"), "{path}");
     }
-    // What follows a `#` is for the browser alone, and never a part of the address.
+    // A fragment after `#` is never part of a request.
     assert_eq!(served.get("/#/../secret.txt").body, served.get("/").body);
     assert_eq!(served.get(&format!("/{}", "a".repeat(2 << 10))).status, 431);
     for line in [
@@ -256,7 +256,7 @@ fn no_address_reaches_the_disk() {
 }
 
 #[test]
-fn images_are_served_as_images_and_words_as_words() {
+fn images_and_text_have_their_content_types() {
     let served = serve("");
     let image = served.get("/img/0123456789abcdef");
     assert_eq!((image.status, image.header("content-type")), (200, Some("image/png")));
@@ -285,11 +285,11 @@ fn images_are_served_as_images_and_words_as_words() {
 }
 
 #[test]
-fn slow_large_and_many_requests_end() {
+fn slow_large_and_many_requests_are_limited() {
     let served = serve("");
     let long = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nX: {}\r\n\r\n", served.port, "a".repeat(1 << 20));
     assert_eq!(served.send(long.as_bytes()).status, 431);
-    // More clients than places, none of which finishes its sentence.
+    // More clients than connection slots; none completes its request.
     let began = Instant::now();
     let mut slow: Vec<TcpStream> = (0..64)
         .map(|_| {
@@ -299,31 +299,31 @@ fn slow_large_and_many_requests_end() {
             stream
         })
         .collect();
-    let mut said = Vec::new();
+    let mut statuses = Vec::new();
     for stream in &mut slow {
         let mut text = String::new();
         let _ = stream.read_to_string(&mut text);
-        said.push(text.split(' ').nth(1).unwrap_or("closed").to_string());
+        statuses.push(text.split(' ').nth(1).unwrap_or("closed").to_string());
     }
     assert!(began.elapsed() < Duration::from_secs(19), "{:?}", began.elapsed());
-    assert!(said.iter().any(|status| status == "408"), "{said:?}");
-    assert!(said.iter().all(|status| matches!(status.as_str(), "408" | "503" | "closed")), "{said:?}");
+    assert!(statuses.iter().any(|status| status == "408"), "{statuses:?}");
+    assert!(statuses.iter().all(|status| matches!(status.as_str(), "408" | "503" | "closed")), "{statuses:?}");
     assert_eq!(served.get("/").status, 200);
 }
 
-/// Results with a layout that is long enough to be sent piece by piece.
+/// Results with a layout long enough to be streamed.
 fn with_layouts() -> Served {
-    let room = results();
+    let sandbox = results();
     let points: String = (0..60_000).map(|latent| format!("{latent},{},0.25,red {latent}\n", latent % 97)).collect();
-    room.write("out/layouts/long.csv", format!("latent,x,y,name\n{points}"));
-    serve_room(room, "")
+    sandbox.write("out/layouts/long.csv", format!("latent,x,y,name\n{points}"));
+    serve_sandbox(sandbox, "")
 }
 
 #[test]
-fn text_is_compressed_for_those_who_ask() {
+fn text_is_compressed_on_request() {
     let served = with_layouts();
     let gzip = |path: &str| {
-        // Version 1.0 has no chunks, so that the body is the content.
+        // HTTP 1.0 has no chunks, so the body is the content.
         let cookie = format!("Cookie: etalon-{}={}", served.port, served.token);
         let lines = [&format!("GET {path} HTTP/1.0"), &format!("Host: 127.0.0.1:{}", served.port), &cookie];
         let head = lines.map(|line| format!("{line}\r\n")).concat();
@@ -348,12 +348,12 @@ fn text_is_compressed_for_those_who_ask() {
     let layout = served.get("/api/v1/layouts/long.json");
     assert!(layout.body.len() > 1 << 20, "{}", layout.body.len());
     assert_eq!(layout.json()["name"][59_999], "red 59999");
-    served._room.done("export out --out static");
-    assert!(std::fs::read(served._room.path("static/api/v1/layouts/long.json")).unwrap() == layout.body);
+    served._sandbox.done("export out --out static");
+    assert!(std::fs::read(served._sandbox.path("static/api/v1/layouts/long.json")).unwrap() == layout.body);
 }
 
 #[test]
-fn content_that_a_browser_has_is_not_sent_again() {
+fn unchanged_content_is_not_sent_again() {
     let served = with_layouts();
     let cookie = format!("Cookie: etalon-{}={}\r\n", served.port, served.token);
     let id = served.get("/api/v1/manifest.json").json()["results"][0]["id"].as_str().unwrap().to_string();
@@ -366,7 +366,7 @@ fn content_that_a_browser_has_is_not_sent_again() {
         assert!(again.header("content-security-policy").is_some());
         let other = served.ask("GET", path, &format!("{cookie}If-None-Match: \"0\"\r\n"));
         assert!(other.status == 200 && other.body == first.body, "{path}");
-        // Nobody learns without the token what somebody else has.
+        // Without the token, cached content is not confirmed.
         assert_eq!(served.ask("GET", path, &format!("If-None-Match: {tag}\r\n")).status, 401);
         let head = served.ask("HEAD", path, &cookie);
         assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
@@ -374,7 +374,7 @@ fn content_that_a_browser_has_is_not_sent_again() {
         assert_eq!(head.header("content-type"), first.header("content-type"), "{path}");
     }
     let before = served.get("/api/v1/manifest.json").header("etag").unwrap().to_string();
-    served._room.write("out/layouts/long.csv", "latent,x,y\n0,1,2\n");
+    served._sandbox.write("out/layouts/long.csv", "latent,x,y\n0,1,2\n");
     let after = served.ask("GET", "/api/v1/manifest.json", &format!("{cookie}If-None-Match: {before}\r\n"));
     assert_eq!(after.json()["layouts"][0]["points"], 1);
     let refused = served.ask("POST", "/", &cookie);
@@ -382,7 +382,7 @@ fn content_that_a_browser_has_is_not_sent_again() {
 }
 
 #[test]
-fn many_browsers_at_once_get_whole_answers() {
+fn simultaneous_requests_get_complete_responses() {
     let served = with_layouts();
     let paths = ["/app.js", "/api/v1/layouts/long.json", "/api/v1/runs.json", "/img/0123456789abcdef"];
     let expected = paths.map(|path| served.get(path).body);
@@ -402,10 +402,10 @@ fn many_browsers_at_once_get_whole_answers() {
 
 #[test]
 fn a_browser_that_does_not_read_is_disconnected() {
-    let room = results();
+    let sandbox = results();
     let image = [b"\x89PNG\r\n\x1a\n0000".to_vec(), vec![0; 15 << 20]].concat();
-    room.write("out/images/00000000000000ff.png", &image);
-    let served = serve_room(room, "");
+    sandbox.write("out/images/00000000000000ff.png", &image);
+    let served = serve_sandbox(sandbox, "");
     assert!(served.get("/img/00000000000000ff").body == image);
     let mut stream = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
     let cookie = format!("Cookie: etalon-{}={}", served.port, served.token);
@@ -413,7 +413,7 @@ fn a_browser_that_does_not_read_is_disconnected() {
         .unwrap();
     std::thread::sleep(Duration::from_secs(18));
     assert_eq!(served.get("/").status, 200);
-    // What was on its way still arrives, the rest does not.
+    // Bytes already sent still arrive, the rest does not.
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut all = Vec::new();
     let ended = stream.read_to_end(&mut all);
@@ -424,7 +424,7 @@ fn a_browser_that_does_not_read_is_disconnected() {
 #[test]
 fn ctrl_c_ends_the_server_within_a_second() {
     let mut served = with_layouts();
-    // Somebody who has not finished a request, and somebody who does not read the answer.
+    // One client has not completed its request, another does not read the response.
     let mut open: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(("127.0.0.1", served.port)).unwrap()).collect();
     let cookie = format!("Cookie: etalon-{}={}", served.port, served.token);
     open[0].write_all(b"GET / HT").unwrap();
@@ -440,13 +440,13 @@ fn ctrl_c_ends_the_server_within_a_second() {
 
 #[test]
 fn reading_a_directory_again_takes_no_more_memory() {
-    let room = results();
+    let sandbox = results();
     // As doubles they are converted in memory: 1.5 MB, and 2 MB while they are read.
     let values: Vec<u8> = (0..6 * 20_000).flat_map(|value| f64::from(value % 7).to_le_bytes()).collect();
-    room.write("out/directions.npy", common::files::npy("<f8", false, "(6, 20000)", &values));
-    let served = serve_room(room, "--memory 6MB");
+    sandbox.write("out/directions.npy", common::files::npy("<f8", false, "(6, 20000)", &values));
+    let served = serve_sandbox(sandbox, "--memory 6MB");
     for change in 0..12 {
-        served._room.write("out/points.csv", format!("latent,x,y\n{change},1,2\n"));
+        served._sandbox.write("out/points.csv", format!("latent,x,y\n{change},1,2\n"));
         let manifest = served.get("/api/v1/manifest.json").json();
         assert_eq!((&manifest["problems"], &manifest["directions"]), (&serde_json::json!([]), &serde_json::json!(6)));
         assert_eq!(served.get("/api/v1/layouts/points.json").json()["latent"][0], change);
@@ -458,13 +458,13 @@ fn reading_a_directory_again_takes_no_more_memory() {
 fn an_image_that_becomes_a_link_is_not_served() {
     let served = serve("");
     assert_eq!(served.get("/img/0123456789abcdef").status, 200);
-    let image = served._room.path("out/images/0123456789abcdef.png");
+    let image = served._sandbox.path("out/images/0123456789abcdef.png");
     std::fs::remove_file(&image).unwrap();
-    std::os::unix::fs::symlink(served._room.path("secret.txt"), &image).unwrap();
+    std::os::unix::fs::symlink(served._sandbox.path("secret.txt"), &image).unwrap();
     assert_eq!(served.get("/img/0123456789abcdef").status, 404);
-    served._room.write("picture.png", b"\x89PNG\r\n\x1a\n0000IHDR");
+    served._sandbox.write("picture.png", b"\x89PNG\r\n\x1a\n0000IHDR");
     std::fs::remove_file(&image).unwrap();
-    std::os::unix::fs::symlink(served._room.path("picture.png"), &image).unwrap();
+    std::os::unix::fs::symlink(served._sandbox.path("picture.png"), &image).unwrap();
     assert_eq!(served.get("/img/0123456789abcdef").status, 404);
     assert_eq!(served.get("/api/v1/manifest.json").json()["images"], 0);
 }
@@ -473,8 +473,8 @@ fn an_image_that_becomes_a_link_is_not_served() {
 fn new_results_and_broken_files_show_without_a_restart() {
     let served = serve("");
     assert_eq!(served.get("/api/v1/manifest.json").json()["problems"], serde_json::json!([]));
-    served._room.write("out/points.csv", "latent,x\n1,2\n");
-    served._room.write("out/results/0a.json", "{");
+    served._sandbox.write("out/points.csv", "latent,x\n1,2\n");
+    served._sandbox.write("out/results/0a.json", "{");
     let manifest = served.get("/api/v1/manifest.json").json();
     let problem = manifest["problems"][0].as_str().unwrap();
     assert!(problem.contains("lacks the column `y`") && problem.contains("file: points.csv"), "{problem}");
@@ -483,7 +483,7 @@ fn new_results_and_broken_files_show_without_a_restart() {
 }
 
 #[test]
-fn an_open_server_still_wants_its_token() {
+fn an_open_server_still_requires_its_token() {
     let served = serve("--bind 0.0.0.0");
     assert_eq!(served.ask("GET", "/", "").status, 401);
     assert_eq!(served.get("/").status, 200);
@@ -493,28 +493,28 @@ fn an_open_server_still_wants_its_token() {
 
 #[test]
 fn wrong_options_are_explained() {
-    let room = results();
-    for (arguments, said) in [
-        ("serve out --bind everywhere", "not the address of a machine"),
+    let sandbox = results();
+    for (arguments, expected) in [
+        ("serve out --bind everywhere", "`--bind` is not an IP address"),
         ("serve nowhere", "no such directory"),
         ("export out", "--single"),
         ("export nowhere --out x", "no such directory"),
     ] {
-        let reply = room.run(arguments);
+        let reply = sandbox.run(arguments);
         assert_eq!(reply.code, Some(2), "{arguments}: {}", reply.err);
-        assert!(reply.err.contains(said), "{}", reply.err);
+        assert!(reply.err.contains(expected), "{}", reply.err);
     }
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let reply = room.run(&format!("serve out --port {}", taken.local_addr().unwrap().port()));
+    let reply = sandbox.run(&format!("serve out --port {}", taken.local_addr().unwrap().port()));
     assert!(reply.code == Some(2) && reply.err.contains("--port"), "{}", reply.err);
 }
 
 #[test]
 fn an_export_holds_every_address_of_the_server() {
     let served = serve("");
-    let room = &served._room;
-    room.done("export out --out static --single all.html");
-    let files = room.files("static");
+    let sandbox = &served._sandbox;
+    sandbox.done("export out --out static --single all.html");
+    let files = sandbox.files("static");
     for name in [
         "index.html",
         "app.js",
@@ -528,25 +528,25 @@ fn an_export_holds_every_address_of_the_server() {
     }
     for file in files.iter().filter(|file| *file != "index.html") {
         assert_eq!(
-            std::fs::read(room.path("static").join(file)).unwrap(),
+            std::fs::read(sandbox.path("static").join(file)).unwrap(),
             served.get(&format!("/{file}")).body,
             "{file}"
         );
     }
-    let single = room.read("all.html");
+    let single = sandbox.read("all.html");
     assert!(single.contains("Content-Security-Policy") && !single.contains("src=\"./app.js\""));
-    // Data can neither end its element nor begin another.
+    // Data can neither end its element nor start another.
     assert_eq!(single.matches("</script>").count(), 2);
     assert!(single.contains("\\u003c/script>"));
-    assert!(room.leftovers().is_empty());
+    assert!(sandbox.leftovers().is_empty());
 }
 
 #[test]
 fn neighbours_are_computed_for_latents_that_have_a_direction() {
-    let room = results();
-    // (3, 4)/5 · (1, 0) = 0.6; (−1.5, −2) is (3, 4) turned round: −1.
-    room.write("out/directions.npy", common::files::npy_f32(&[3, 2], &[3.0, 4.0, 2.0, 0.0, -1.5, -2.0]));
-    let served = serve_room(room, "");
+    let sandbox = results();
+    // (3, 4)/5 · (1, 0) = 0.6; (−1.5, −2) is opposite to (3, 4): −1.
+    sandbox.write("out/directions.npy", common::files::npy_f32(&[3, 2], &[3.0, 4.0, 2.0, 0.0, -1.5, -2.0]));
+    let served = serve_sandbox(sandbox, "");
     assert_eq!(served.get("/api/v1/manifest.json").json()["directions"], 3);
     let near = served.get("/api/v1/neighbours/0.json").json();
     let nearest = near["nearest"].as_array().unwrap();
@@ -556,39 +556,39 @@ fn neighbours_are_computed_for_latents_that_have_a_direction() {
     for path in ["3", "-1", "0x0", "", "99999999999", "0/1"] {
         assert_eq!(served.get(&format!("/api/v1/neighbours/{path}.json")).status, 404, "{path}");
     }
-    // Files hold them for the latents that have samples.
-    served._room.done("export out --out static");
-    let files = served._room.files("static/api/v1/neighbours");
+    // An export has files for latents with samples.
+    served._sandbox.done("export out --out static");
+    let files = served._sandbox.files("static/api/v1/neighbours");
     assert_eq!(files, ["0.json", "1.json"]);
-    // Directions that are there and cannot be read are a problem to show; those that were named must be readable.
-    served._room.write("out/directions.npy", "nothing");
+    // Unreadable directions next to the results are a listed problem; explicit ones are an error.
+    served._sandbox.write("out/directions.npy", "nothing");
     let manifest = served.get("/api/v1/manifest.json").json();
     assert!(manifest["problems"][0].as_str().unwrap().contains("directions.npy"), "{manifest}");
     assert_eq!((manifest["directions"].as_u64(), served.get("/api/v1/neighbours/0.json").status), (Some(0), 404));
-    let refused = served._room.run("serve out --directions nowhere.npy");
+    let refused = served._sandbox.run("serve out --directions nowhere.npy");
     assert!(refused.code == Some(2) && refused.err.contains("nowhere.npy"), "{}", refused.err);
 }
 
 #[test]
 fn samples_are_written_and_served() {
-    let room = Room::furnished();
-    room.done(
+    let sandbox = Sandbox::with_inputs();
+    sandbox.done(
         "sanity --codes codes.npy --embeddings embeddings.npy --labels labels.csv --metrics match --out out --quiet",
     );
-    room.write("bird.png", b"\x89PNG\r\n\x1a\n0000IHDR");
-    room.write("rows.csv", "row,image,caption\n0,bird.png,<b>red</b>\n5,,no picture\n");
-    room.write("boxes.csv", "row,concept,x,y,width,height\n0,red,0.1,0.2,0.3,0.4\n");
-    let said = room
+    sandbox.write("bird.png", b"\x89PNG\r\n\x1a\n0000IHDR");
+    sandbox.write("rows.csv", "row,image,caption\n0,bird.png,<b>red</b>\n5,,no picture\n");
+    sandbox.write("boxes.csv", "row,concept,x,y,width,height\n0,red,0.1,0.2,0.3,0.4\n");
+    let output = sandbox
         .done("samples --codes codes.npy --labels labels.csv --rows rows.csv --boxes boxes.csv --out out --json")
         .json();
-    assert_eq!((said["samples"].as_u64(), said["images"].as_u64()), (Some(2), Some(1)));
-    room.write("boxes.csv", "row,concept,x,y,width,height\n0,red,0.9,0.2,0.3,0.4\n");
-    let refused = room.run("samples --codes codes.npy --boxes boxes.csv --out out");
+    assert_eq!((output["samples"].as_u64(), output["images"].as_u64()), (Some(2), Some(1)));
+    sandbox.write("boxes.csv", "row,concept,x,y,width,height\n0,red,0.9,0.2,0.3,0.4\n");
+    let refused = sandbox.run("samples --codes codes.npy --boxes boxes.csv --out out");
     assert!(refused.code == Some(2) && refused.err.contains("line 2"), "{}", refused.err);
-    let served = serve_room(room, "");
+    let served = serve_sandbox(sandbox, "");
     let manifest = served.get("/api/v1/manifest.json").json();
     assert_eq!((manifest["samples"].as_u64(), &manifest["problems"]), (Some(2), &serde_json::json!([])));
-    // The codes under test are those of the samples, the baselines are others.
+    // The samples refer to the tested codes, not to the baselines.
     let results = manifest["results"].as_array().unwrap();
     assert!(results.iter().any(|one| one["codes"] == manifest["sample_codes"] && one["about"]["inputs"] == "trained"));
     assert!(results.iter().any(|one| one["codes"] != manifest["sample_codes"]));
@@ -603,41 +603,41 @@ fn samples_are_written_and_served() {
     assert_eq!(concept["on"].as_array().unwrap().len(), concept["values"].as_array().unwrap().len());
 }
 
-/// Six images of a class token and 2 × 2 patches, in front of a dictionary of 6 latents; a generator that has them in another order.
-fn patches() -> Room {
-    let room = Room::new();
-    let value = |place: usize| ((place * 37 + place / 11) % 23) as f32 / 7.0 - 1.5;
+/// Six images of a class token and 2 × 2 patches for a dictionary of 6 latents, and generated images in another order.
+fn patches() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let value = |index: usize| ((index * 37 + index / 11) % 23) as f32 / 7.0 - 1.5;
     let real: Vec<f32> = (0..6 * 5 * 4).map(value).collect();
     let made: Vec<f32> = real.iter().rev().copied().collect();
-    room.write("x.npy", npy_f32(&[6, 5, 4], &real));
-    room.write("y.npy", npy_f32(&[6, 5, 4], &made));
-    room.write("sae/cfg.json", SAELENS_SETTINGS);
-    room.write("sae/sae_weights.safetensors", saelens(&SAELENS));
-    room.write("bird.png", b"\x89PNG\r\n\x1a\n0000IHDR");
+    sandbox.write("x.npy", npy_f32(&[6, 5, 4], &real));
+    sandbox.write("y.npy", npy_f32(&[6, 5, 4], &made));
+    sandbox.write("sae/cfg.json", SAELENS_SETTINGS);
+    sandbox.write("sae/sae_weights.safetensors", saelens(&SAELENS));
+    sandbox.write("bird.png", b"\x89PNG\r\n\x1a\n0000IHDR");
     let lines: Vec<String> =
         (0..6).flat_map(|row| ["real", "sd"].map(|set| format!("{row},{set},bird.png,bird {row}"))).collect();
-    room.write("rows.csv", format!("row,set,image,caption\n{}\n", lines.join("\n")));
-    room
+    sandbox.write("rows.csv", format!("row,set,image,caption\n{}\n", lines.join("\n")));
+    sandbox
 }
 
 #[test]
-fn samples_say_what_every_patch_does() {
-    let room = patches();
+fn samples_contain_activations_of_every_patch() {
+    let sandbox = patches();
     let inputs = "--store x.npy --generated sd=y.npy --pool mean --rows rows.csv";
-    let said = room.done(&format!("samples --sae sae {inputs} --out out --json")).json();
+    let output = sandbox.done(&format!("samples --sae sae {inputs} --out out --json")).json();
     assert_eq!(
-        (said["samples"].as_u64(), said["images"].as_u64(), said["unplaced"].as_u64()),
+        (output["samples"].as_u64(), output["images"].as_u64(), output["unplaced"].as_u64()),
         (Some(12), Some(1), Some(0))
     );
     let lines = |name: &str| -> Vec<Value> {
-        let text = std::fs::read_to_string(room.path(name)).unwrap();
+        let text = std::fs::read_to_string(sandbox.path(name)).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    // The obvious way: encode all tokens to a dense array, and take those of the patches.
-    room.done("encode --sae sae --store x.npy --out z.npy");
-    room.done("encode --sae sae --store y.npy --out z2.npy");
+    // Reference: encode all tokens to a dense array and select those of the patches.
+    sandbox.done("encode --sae sae --store x.npy --out z.npy");
+    sandbox.done("encode --sae sae --store y.npy --out z2.npy");
     let dense = |name: &str| -> Vec<f32> {
-        let bytes = std::fs::read(room.path(name)).unwrap();
+        let bytes = std::fs::read(sandbox.path(name)).unwrap();
         let values = &bytes[bytes.len() - 6 * 5 * 6 * 4..];
         values.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
     };
@@ -666,49 +666,49 @@ fn samples_say_what_every_patch_does() {
             maps += 1;
         }
     }
-    assert!(maps > 10 && said["maps"] == maps, "{maps}: {said}");
+    assert!(maps > 10 && output["maps"] == maps, "{maps}: {output}");
 
-    // Codes of tokens say the same as the dictionary that made them.
+    // Codes of tokens give the same samples as the dictionary.
     let codes = "--codes z.npy --generated sd=z2.npy --store x.npy --pool mean --rows rows.csv";
-    room.done(&format!("samples {codes} --out again --quiet"));
+    sandbox.done(&format!("samples {codes} --out again --quiet"));
     assert_eq!(samples, lines("again/samples.jsonl"));
-    // Some of the rows only: they say where they stand among all.
-    room.done(&format!("samples --sae sae {inputs} --most 3 --out few --quiet"));
+    // With a subset of the rows, shares still refer to all rows.
+    sandbox.done(&format!("samples --sae sae {inputs} --most 3 --out few --quiet"));
     let few = lines("few/samples.jsonl");
     assert!(few.len() == 6 && few[0]["activations"][0]["above"].is_number(), "{}", few[0]);
 
-    // What does not fit is refused with its place; what cannot be known is left out with a note.
+    // Inconsistent inputs are refused with their location; unknown positions are omitted with a note.
     for (options, words) in [("--grid 3x3", "at least 3 × 3 = 9 tokens"), ("--grid 4", "14x14")] {
-        let refused = room.run(&format!("samples --sae sae {inputs} {options} --out no"));
+        let refused = sandbox.run(&format!("samples --sae sae {inputs} {options} --out no"));
         assert!(refused.code == Some(2) && refused.err.contains(words), "{}", refused.err);
     }
-    let refused = room.run("samples --codes z.npy --rows rows.csv --grid 2x2 --out no");
+    let refused = sandbox.run("samples --codes z.npy --rows rows.csv --grid 2x2 --out no");
     assert!(refused.code == Some(2) && refused.err.contains("--pool"), "{}", refused.err);
-    room.write("groups.npy", npy_i64(&[0; 29]));
-    let refused = room.run("samples --codes z.npy --samples groups.npy --pool mean --out no");
+    sandbox.write("groups.npy", npy_i64(&[0; 29]));
+    let refused = sandbox.run("samples --codes z.npy --samples groups.npy --pool mean --out no");
     assert!(refused.code == Some(2) && refused.err.contains("30 ids"), "{}", refused.err);
-    room.write("texts.csv", "row,text\n0,a bird at the blue wall\n1,two birds\n");
-    let said = room.done("samples --sae sae --store x.npy --pool max --rows texts.csv --out texts");
-    assert!(said.err.contains("token positions unknown for 2 samples"), "{}", said.err);
-    room.write("texts.csv", "row,words\n0,\"[\"\"<s>\"\",\"\"a\"\",\"\" bird\"\",\"\" s\"\",\"\"ings\"\"]\"\n");
-    room.done("samples --sae sae --store x.npy --pool max --rows texts.csv --out texts --quiet");
+    sandbox.write("texts.csv", "row,text\n0,a bird at the blue wall\n1,two birds\n");
+    let output = sandbox.done("samples --sae sae --store x.npy --pool max --rows texts.csv --out texts");
+    assert!(output.err.contains("token positions unknown for 2 samples"), "{}", output.err);
+    sandbox.write("texts.csv", "row,words\n0,\"[\"\"<s>\"\",\"\"a\"\",\"\" bird\"\",\"\" s\"\",\"\"ings\"\"]\"\n");
+    sandbox.done("samples --sae sae --store x.npy --pool max --rows texts.csv --out texts --quiet");
     let texts = lines("texts/samples.jsonl");
     assert_eq!(texts[0]["text"], "<s>a bird sings");
     assert_eq!(texts[0]["activations"][0]["tokens"].as_array().unwrap().len(), 5);
 }
 
 #[test]
-fn what_layout_writes_is_a_map() {
-    let room = results();
-    room.write(
+fn layout_files_are_served() {
+    let sandbox = results();
+    sandbox.write(
         "directions.npy",
         common::files::npy_f32(&[20, 3], &(0..60).map(|i| ((i * 7 % 11) as f32) - 5.0).collect::<Vec<_>>()),
     );
     for name in ["points.csv", "layouts/array.npy"] {
-        std::fs::create_dir_all(room.path("out/layouts")).unwrap();
-        room.done(&format!("layout directions.npy --neighbours 5 --out out/{name} --quiet"));
+        std::fs::create_dir_all(sandbox.path("out/layouts")).unwrap();
+        sandbox.done(&format!("layout directions.npy --neighbours 5 --out out/{name} --quiet"));
     }
-    let served = serve_room(room, "");
+    let served = serve_sandbox(sandbox, "");
     let manifest = served.get("/api/v1/manifest.json").json();
     assert_eq!(manifest["problems"], serde_json::json!([]));
     let (table, array) =

@@ -9,109 +9,109 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Room, etalon, words};
+use common::{Sandbox, etalon, words};
 use etalon::context::Budget;
 use etalon::input::{Tensors, read_tensors};
 use serde_json::Value;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/training");
 
-/// A room with a small world.
-fn world() -> Room {
-    let room = Room::new();
-    room.done("data superposition --rows 400 --width 12 --features 20 --active 3 --seed 3 --out w");
-    room
+/// A sandbox with a small world.
+fn world() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.done("data superposition --rows 400 --width 12 --features 20 --active 3 --seed 3 --out w");
+    sandbox
 }
 
-fn bytes(room: &Room, directory: &str) -> Vec<(String, Vec<u8>)> {
-    let files = room.files(directory).into_iter();
-    files.map(|name| (name.clone(), fs::read(room.path(directory).join(name)).unwrap())).collect()
+fn bytes(sandbox: &Sandbox, directory: &str) -> Vec<(String, Vec<u8>)> {
+    let files = sandbox.files(directory).into_iter();
+    files.map(|name| (name.clone(), fs::read(sandbox.path(directory).join(name)).unwrap())).collect()
 }
 
 #[test]
 fn a_dictionary_is_trained_described_converted_and_evaluated() {
-    let room = world();
-    let said = room.done(
+    let sandbox = world();
+    let output = sandbox.done(
         "train --store w/activations --arch topk --latents 30 --k 3 --steps 60 --batch 64 --log-every 20 \
          --log log.jsonl --tensorboard board --keep 0.5 --out sae --json",
     );
-    let answer = said.json();
+    let answer = output.json();
     assert_eq!((answer["arch"].as_str(), answer["latents"].as_u64()), (Some("topk"), Some(30)));
     assert_eq!(answer["steps"].as_u64(), Some(60));
-    assert!(room.path("sae-step-30/sae.json").is_file() && !room.path("sae.training").exists());
-    let lines: Vec<Value> = room.read("log.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(sandbox.path("sae-step-30/sae.json").is_file() && !sandbox.path("sae.training").exists());
+    let lines: Vec<Value> = sandbox.read("log.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.iter().map(|line| line["step"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 20, 40, 59]);
     for field in ["terms", "explained_variance", "l0", "dead", "rate", "rows_per_second"] {
         assert!(lines.iter().all(|line| !line[field].is_null()), "{field}");
     }
-    let board = room.files("board");
+    let board = sandbox.files("board");
     assert!(board.len() == 1 && board[0].starts_with("events.out.tfevents."), "{board:?}");
 
-    // The same command finds its work done.
-    let again =
-        room.done("train --store w/activations --arch topk --latents 30 --k 3 --steps 60 --batch 64 --out sae --json");
+    // The same command reuses the finished dictionary.
+    let again = sandbox
+        .done("train --store w/activations --arch topk --latents 30 --k 3 --steps 60 --batch 64 --out sae --json");
     assert_eq!(again.json()["kept"], true);
 
-    room.done("convert sae --to saelens --out lens");
+    sandbox.done("convert sae --to saelens --out lens");
     for (from, to) in [("sae", "a"), ("lens", "b")] {
-        room.done(&format!("encode --sae {from} --store w/activations --out {to}.npy"));
+        sandbox.done(&format!("encode --sae {from} --store w/activations --out {to}.npy"));
     }
-    assert!(fs::read(room.path("a.npy")).unwrap() == fs::read(room.path("b.npy")).unwrap());
-    let result = room.done("eval training --sae sae --store w/activations --json").json();
+    assert!(fs::read(sandbox.path("a.npy")).unwrap() == fs::read(sandbox.path("b.npy")).unwrap());
+    let result = sandbox.done("eval training --sae sae --store w/activations --json").json();
     assert_eq!(result["tables"]["step"]["step"].as_array().unwrap().len(), 60);
     assert!(result["headline"]["explained_variance_end"]["value"].is_f64());
 }
 
 #[test]
-fn dictionaries_of_one_pass_are_those_of_passes_of_their_own() {
-    let room = world();
+fn training_together_equals_training_separately() {
+    let sandbox = world();
     let common = "--store w/activations --steps 20 --batch 50 --warmup 2";
-    room.done(&format!("train {common} --arch topk,relu --latents 16,40 --k 2,4 --seed 0,1 --out all"));
+    sandbox.done(&format!("train {common} --arch topk,relu --latents 16,40 --k 2,4 --seed 0,1 --out all"));
     let names: BTreeSet<String> =
-        room.files("all").iter().map(|name| name.split('/').next().unwrap().to_string()).collect();
+        sandbox.files("all").iter().map(|name| name.split('/').next().unwrap().to_string()).collect();
     assert_eq!(names.len(), 16);
     // The order of rows follows the first seed.
-    room.done(&format!("train {common} --arch topk --latents 40 --k 4 --seed 0 --out one"));
-    let weights = |directory: &str| fs::read(room.path(directory).join("weights.safetensors")).unwrap();
+    sandbox.done(&format!("train {common} --arch topk --latents 40 --k 4 --seed 0 --out one"));
+    let weights = |directory: &str| fs::read(sandbox.path(directory).join("weights.safetensors")).unwrap();
     assert!(weights("one") == weights("all/topk-40-k4-seed0"));
     assert!(weights("one") != weights("all/topk-40-k4-seed1"));
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
-    let room = world();
+fn results_do_not_depend_on_threads() {
+    let sandbox = world();
     for threads in [1, 2, 7] {
-        room.done(&format!(
+        sandbox.done(&format!(
             "train --store w/activations --arch batch_topk --latents 70 --k 4 --steps 15 --batch 100 --threads {threads} \
              --out t{threads}"
         ));
     }
-    assert!(bytes(&room, "t1") == bytes(&room, "t2") && bytes(&room, "t1") == bytes(&room, "t7"));
+    assert!(bytes(&sandbox, "t1") == bytes(&sandbox, "t2") && bytes(&sandbox, "t1") == bytes(&sandbox, "t7"));
 }
 
 #[test]
-fn kill_9_and_again_gives_the_same_bytes() {
-    let room = world();
+fn a_killed_training_resumes_with_the_same_bytes() {
+    let sandbox = world();
     let command = |out: &str| {
         format!(
             "train --store w/activations --arch topk,jumprelu --latents 200 --k 4 --steps 400 --batch 100 \
              --checkpoint-every 20 --out {out}"
         )
     };
-    room.done(&command("whole"));
+    sandbox.done(&command("whole"));
     for milliseconds in [30, 90, 200, 350] {
-        let mut killed = etalon(&room.path("."), &words(&command("parts")));
+        let mut killed = etalon(&sandbox.path("."), &words(&command("parts")));
         let mut child = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(milliseconds));
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    room.done(&command("parts"));
-    assert!(bytes(&room, "whole") == bytes(&room, "parts"));
-    assert!(!room.files(".").iter().any(|name| name.contains(".training")));
+    sandbox.done(&command("parts"));
+    assert!(bytes(&sandbox, "whole") == bytes(&sandbox, "parts"));
+    assert!(!sandbox.files(".").iter().any(|name| name.contains(".training")));
 }
 
-/// The words of the command line for the parameters of a reference trainer.
+/// Command-line options for the parameters of a reference trainer.
 fn options(params: &Value) -> String {
     let names = [
         ("lr", "lr"),
@@ -141,18 +141,18 @@ fn options(params: &Value) -> String {
     words.join(" ")
 }
 
-/// The largest difference between a tensor of ours and one of theirs, which may lie the other way.
+/// The largest difference between one of our tensors and a reference tensor, which may be transposed.
 fn difference(ours: &Tensors, theirs: &Tensors, (own, other): (&str, &str)) -> f32 {
     let (a, b) = (&ours[own], &theirs[other]);
-    let turned = a.shape.len() == 2 && a.shape != b.shape;
+    let transposed = a.shape.len() == 2 && a.shape != b.shape;
     let width = *a.shape.last().unwrap();
-    let place = |at: usize| if turned { at % width * b.shape[1] + at / width } else { at };
-    (0..a.values.len()).map(|at| (a.values[at] - b.values[place(at)]).abs()).fold(0.0, f32::max)
+    let position = |i: usize| if transposed { i % width * b.shape[1] + i / width } else { i };
+    (0..a.values.len()).map(|i| (a.values[i] - b.values[position(i)]).abs()).fold(0.0, f32::max)
 }
 
 #[test]
-fn the_command_line_repeats_every_trainer_of_the_reference() {
-    let room = Room::new();
+fn every_reference_trainer_is_reproduced() {
+    let sandbox = Sandbox::new();
     let expected: Value =
         serde_json::from_str(&fs::read_to_string(format!("{GOLDEN}/expected.json")).unwrap()).unwrap();
     let budget = Budget::new(1 << 30);
@@ -166,13 +166,13 @@ fn the_command_line_repeats_every_trainer_of_the_reference() {
         ("jumprelu", "jumprelu"),
         ("p_anneal", "p_anneal"),
     ] {
-        room.done(&format!(
+        sandbox.done(&format!(
             "train --init {GOLDEN}/{folder}/initial.safetensors --store {GOLDEN}/x.npy --order sequential --batch 64 \
              --steps 100 --stop-after 12 --latents 48 --arch {arch} --preset dictionary-learning {} --out {arch}",
             options(&expected[folder]["params"])
         ));
         let read = |path: &Path| read_tensors(path, &budget).unwrap();
-        let ours = read(&room.path(arch).join("weights.safetensors"));
+        let ours = read(&sandbox.path(arch).join("weights.safetensors"));
         let theirs = read(Path::new(&format!("{GOLDEN}/{folder}/final.safetensors")));
         let pairs =
             [("encoder", "encoder.weight"), ("encoder", "W_enc"), ("decoder", "decoder.weight"), ("decoder", "W_dec")];
@@ -188,17 +188,17 @@ fn the_command_line_repeats_every_trainer_of_the_reference() {
 
 #[test]
 fn archs_are_listed_and_described() {
-    let room = Room::new();
-    let list = room.done("archs --json").json();
+    let sandbox = Sandbox::new();
+    let list = sandbox.done("archs --json").json();
     let names: Vec<&str> = list.as_array().unwrap().iter().map(|arch| arch["name"].as_str().unwrap()).collect();
     for name in ["topk", "batch_topk", "matryoshka", "relu", "relu_april", "gated", "jumprelu", "p_anneal"] {
         assert!(names.contains(&name), "{name}");
     }
     for name in names {
-        let card = room.done(&format!("archs {name}")).out;
+        let card = sandbox.done(&format!("archs {name}")).out;
         for part in ["forward", "loss", "initialisation", "constraint", "defaults"] {
             assert!(card.to_lowercase().contains(part), "{name}: {part}\n{card}");
         }
     }
-    assert_eq!(room.run("archs nothing").code, Some(2));
+    assert_eq!(sandbox.run("archs nothing").code, Some(2));
 }

@@ -1,16 +1,16 @@
-//! Numbers of released programs, one folder of `tests/golden/verified` per test; its README says where they come from.
+//! Values of released programs, one folder of `tests/golden/verified` per test; its README documents their origin.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod common;
 
 use std::fs;
 
-use common::{PATIENCE, Room, etalon, finish};
+use common::{Sandbox, TIME_LIMIT, etalon, finish};
 use serde_json::Value;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/verified");
 
-/// One test per set, and one that no set is forgotten.
+/// One test per set, and one that checks that no set is missing.
 macro_rules! sets {
     ($($set:ident),* $(,)?) => {
         $(#[test]
@@ -45,11 +45,11 @@ sets!(
     saebench_mdl,
 );
 
-/// Runs every command of a set and compares every value. A set with `known_failure` must fail exactly where its list
-/// `failing` says, so that the values that are right stay right.
+/// Runs every command of a set and compares every value. A set with `known_failure` must fail exactly at the values in
+/// `failing`, so that correct values stay correct.
 fn check(set: &str) {
-    let (room, folder) = (Room::new(), format!("{FOLDER}/{set}"));
-    let scratch = room.path("").to_string_lossy().into_owned();
+    let (sandbox, folder) = (Sandbox::new(), format!("{FOLDER}/{set}"));
+    let scratch = sandbox.path("").to_string_lossy().into_owned();
     let insert = |text: &str| text.replace("{dir}", &folder).replace("{tmp}", &scratch);
     let expected: Value = serde_json::from_slice(&fs::read(format!("{folder}/expected.json")).unwrap()).unwrap();
     let (mut failing, mut differences) = (Vec::new(), String::new());
@@ -59,20 +59,20 @@ fn check(set: &str) {
         if arguments[1] == "eval" {
             arguments.extend(["--out".into(), "result.json".into()]);
         }
-        let said = finish(etalon(&room.path(""), &arguments), PATIENCE);
-        assert_eq!(said.code, Some(0), "{set}: etalon {}\n{}", arguments.join(" "), said.err);
+        let output = finish(etalon(&sandbox.path(""), &arguments), TIME_LIMIT);
+        assert_eq!(output.code, Some(0), "{set}: etalon {}\n{}", arguments.join(" "), output.err);
         for value in array(&run["values"]) {
             let at = strings(&value["at"]);
             let found = match at[0] {
                 "npy" => npy(&fs::read(insert(at[1])).unwrap()),
                 "safetensors" => tensor(&fs::read(insert(at[1])).unwrap(), at[2]),
-                _ => numbers(at.iter().fold(&room.json("result.json"), |inner, key| &inner[key])),
+                _ => numbers(at.iter().fold(&sandbox.json("result.json"), |inner, key| &inner[key])),
             };
-            let wanted = match value["expected"].as_str() {
+            let expected = match value["expected"].as_str() {
                 Some(file) => npy(&fs::read(format!("{folder}/{file}")).unwrap()),
                 None => numbers(&value["expected"]),
             };
-            if let Some(difference) = difference(&found, &wanted, value) {
+            if let Some(difference) = difference(&found, &expected, value) {
                 let name = format!("run {number}, {}", at.join("/"));
                 differences += &format!("\n{name}: {difference}");
                 failing.push(name);
@@ -90,29 +90,29 @@ fn check(set: &str) {
     let listed = strings(&expected["failing"]);
     assert!(
         failing == listed,
-        "{set}: other values fail than `failing` in expected.json lists: update the list if the defect is partly mended\n\
+        "{set}: other values fail than `failing` in expected.json lists: update the list if the defect is partly fixed\n\
          known defect: {defect}\nlisted: {listed:#?}\nfailing:{differences}"
     );
 }
 
-/// How two lists differ most, if by more than the tolerance of this value. NaN is undefined.
-fn difference(found: &[f64], wanted: &[f64], value: &Value) -> Option<String> {
-    if found.len() != wanted.len() {
-        return Some(format!("{} numbers, expected {}", found.len(), wanted.len()));
+/// The largest difference of two lists, if it exceeds the tolerance of this value. NaN means undefined.
+fn difference(found: &[f64], expected: &[f64], value: &Value) -> Option<String> {
+    if found.len() != expected.len() {
+        return Some(format!("{} numbers, expected {}", found.len(), expected.len()));
     }
     let limit = |name: &str| value[name].as_f64().unwrap_or(0.0);
     let ignore_undefined = value["ignore_null"] == true;
     let excess = |index: usize| {
-        let (found, wanted) = (found[index], wanted[index]);
-        match (found.is_nan(), wanted.is_nan()) {
+        let (found, expected) = (found[index], expected[index]);
+        match (found.is_nan(), expected.is_nan()) {
             (true, true) => 0.0,
             (false, true) if ignore_undefined => 0.0,
-            (false, false) => (found - wanted).abs() - limit("tol") - limit("rel") * wanted.abs(),
+            (false, false) => (found - expected).abs() - limit("tol") - limit("rel") * expected.abs(),
             _ => f64::INFINITY,
         }
     };
     let worst = (0..found.len()).max_by(|&a, &b| excess(a).total_cmp(&excess(b)))?;
-    (excess(worst) > 0.0).then(|| format!("[{worst}] found {}, expected {}", found[worst], wanted[worst]))
+    (excess(worst) > 0.0).then(|| format!("[{worst}] found {}, expected {}", found[worst], expected[worst]))
 }
 
 fn array(value: &Value) -> &[Value] {

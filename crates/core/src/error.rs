@@ -1,19 +1,19 @@
-//! What can go wrong, in three families: *your input*, *the machine*, *our bug*.
+//! The error type, in three families: wrong input, a failure of the machine, and a bug of this program.
 //!
-//! A message is read by a person who wants to continue working, so an input error always says what is wrong, what was
-//! expected and found, where, and what to do. The file comes last, because paths may be private.
+//! An input error states what is wrong, what was expected and found, where, and how to fix it. The file comes last,
+//! because paths may be private.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The result of everything in this library.
+/// The result type of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An input or parameter that a message names, by its key in study files. The library writes `` `latents` ``; a program
-/// writes what its users type, such as `` `--latents` ``: see [`Error::text`].
+/// An input or parameter in a message, by its key in study files. `Display` of an error writes `` `latents` ``; a
+/// program can write what its users type, such as `` `--latents` ``, with [`Error::text`].
 pub struct Key<T>(pub T);
 
-/// Marks around a key until the message is written; private-use characters, so that no message has them otherwise.
+/// Delimiters of a key inside an unfinished message: private-use characters, which no other text contains.
 const KEY: [char; 2] = ['\u{E000}', '\u{E001}'];
 
 impl<T: fmt::Display> fmt::Display for Key<T> {
@@ -22,35 +22,35 @@ impl<T: fmt::Display> fmt::Display for Key<T> {
     }
 }
 
-/// Everything that can go wrong.
+/// Any error of this library.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller's data or request is wrong.
+    /// The data or the request is wrong.
     Input(Box<InputError>),
-    /// The operating system refused.
+    /// An operation of the operating system failed.
     Io {
-        /// The verb phrase that failed, such as "read the manifest".
+        /// The failed operation as a verb phrase, such as "read the manifest".
         doing: &'static str,
-        /// The file or directory that was touched.
+        /// The file or directory.
         file: PathBuf,
-        /// What the operating system answered.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The memory budget does not allow it.
+    /// The memory limit is too low.
     Memory {
-        /// What the memory was needed for.
+        /// The purpose of the memory.
         what: String,
-        /// Bytes asked for.
+        /// Bytes requested.
         needed: u64,
         /// Bytes left.
         left: u64,
     },
-    /// The user asked to stop.
+    /// The user cancelled.
     Cancelled,
-    /// Ends a metric's function when a stage gives no result here; never reaches a user.
+    /// Ends the function of a metric when a stage has no result in this process; never reaches a user.
     Stopped,
-    /// A promise of ours is broken; a user cannot cause this.
+    /// An invariant of this program is violated; input cannot cause this.
     Bug(String),
 }
 
@@ -70,16 +70,16 @@ impl std::error::Error for Error {
 }
 
 impl Error {
-    /// Wraps an operating-system error with what was being done, and to which file.
+    /// Adds the failed operation and the file to an operating-system error.
     pub fn io(doing: &'static str, file: &Path) -> impl FnOnce(std::io::Error) -> Error {
         let file = file.to_path_buf();
         move |source| Error::Io { doing, file, source }
     }
 
-    /// The message, with every [`Key`] written as `name` says.
+    /// The message, with every [`Key`] formatted by `name`.
     pub fn text(&self, name: impl Fn(&str) -> String) -> String {
-        let marked = match self {
-            Error::Input(input) => input.marked(),
+        let message = match self {
+            Error::Input(input) => input.delimited(),
             Error::Io { doing, file, source } => format!("could not {doing}: {source}\n  file: {}", file.display()),
             Error::Memory { what, needed, left } => format!(
                 "not enough memory for {what}\n  needed: {}\n  left in the budget: {}\n  help: raise {}, or use a smaller input",
@@ -91,16 +91,16 @@ impl Error {
             Error::Stopped => "stopped".into(),
             Error::Bug(what) => format!("internal error, please report it: {what}"),
         };
-        with_keys(&marked, name)
+        with_keys(&message, name)
     }
 
-    /// True when the user, not this program, has to act.
+    /// Whether the user can fix it: true for all but bugs and cancellation.
     pub fn is_input(&self) -> bool {
         matches!(self, Error::Input(_) | Error::Memory { .. } | Error::Io { .. })
     }
 }
 
-/// An input error under construction: what is wrong, then whatever helps to mend it.
+/// An input error: what is wrong, and details that help to fix it. Build it with a chain of methods.
 #[derive(Debug, Default)]
 pub struct InputError {
     what: String,
@@ -113,42 +113,42 @@ pub struct InputError {
 }
 
 impl InputError {
-    /// Starts with one sentence, in lower case and without a full stop, that says what is wrong.
+    /// States what is wrong: one sentence, in lower case and without a full stop.
     pub fn new(what: impl fmt::Display) -> InputError {
         InputError { what: what.to_string(), ..InputError::default() }
     }
 
-    /// What would have been right.
+    /// What was expected.
     pub fn expected(mut self, expected: impl fmt::Display) -> InputError {
         self.expected = Some(expected.to_string());
         self
     }
 
-    /// What was there instead.
+    /// What was found instead.
     pub fn found(mut self, found: impl fmt::Display) -> InputError {
         self.found = Some(found.to_string());
         self
     }
 
-    /// The position inside the file: a line, a row and column, a byte, a key.
+    /// The position in the file: a line, a row and column, a byte, a key.
     pub fn at(mut self, position: impl fmt::Display) -> InputError {
         self.position = Some(position.to_string());
         self
     }
 
-    /// What to do about it.
+    /// How to fix it.
     pub fn advice(mut self, advice: impl fmt::Display) -> InputError {
         self.advice = Some(advice.to_string());
         self
     }
 
-    /// The input that is missing, by its key: programs say how it is given.
+    /// The key of a missing input; the message advises to add it.
     pub fn needs(mut self, key: &'static str) -> InputError {
         self.missing.push(key);
         self
     }
 
-    /// The file it is in. The innermost caller that knows it wins.
+    /// The file. The first call, which is that of the innermost caller, wins.
     pub fn file(mut self, file: &Path) -> InputError {
         self.file.get_or_insert_with(|| file.to_path_buf());
         self
@@ -156,8 +156,8 @@ impl InputError {
 }
 
 impl InputError {
-    /// The message, keys still marked.
-    fn marked(&self) -> String {
+    /// The message, with [`Key`]s still delimited.
+    fn delimited(&self) -> String {
         let add = (!self.missing.is_empty()).then(|| {
             format!("add {}", self.missing.iter().map(|key| Key(key).to_string()).collect::<Vec<_>>().join(", "))
         });
@@ -177,11 +177,11 @@ impl InputError {
 
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&with_keys(&self.marked(), |key| format!("`{key}`")))
+        f.write_str(&with_keys(&self.delimited(), |key| format!("`{key}`")))
     }
 }
 
-/// Writes the marked keys of a text.
+/// Formats the delimited keys of a message.
 fn with_keys(text: &str, name: impl Fn(&str) -> String) -> String {
     let mut parts = text.split(KEY);
     let mut written = parts.next().unwrap_or_default().to_owned();
@@ -206,12 +206,12 @@ impl From<etalon_kernel::monitor::Cancelled> for Error {
     }
 }
 
-impl From<etalon_kernel::umap::Failure> for Error {
-    fn from(failure: etalon_kernel::umap::Failure) -> Error {
-        use etalon_kernel::umap::Failure;
+impl From<etalon_kernel::umap::UmapError> for Error {
+    fn from(failure: etalon_kernel::umap::UmapError) -> Error {
+        use etalon_kernel::umap::UmapError;
         match failure {
-            Failure::Cancelled(cancelled) => cancelled.into(),
-            Failure::Invalid { what, expected, found } => {
+            UmapError::Cancelled(cancelled) => cancelled.into(),
+            UmapError::Invalid { what, expected, found } => {
                 InputError::new(format!("{what} out of range")).expected(expected).found(found).into()
             }
         }
@@ -233,7 +233,7 @@ impl<T> InFile<T> for Result<T> {
     }
 }
 
-/// A number of bytes for people.
+/// A number of bytes in a readable unit, such as `2.5 GB`.
 pub struct Size(pub u64);
 
 impl fmt::Display for Size {
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_has_all_its_parts() {
+    fn a_message_has_all_parts() {
         let error: Error = InputError::new("labels and codes differ in rows")
             .expected("400 rows")
             .found("399 rows")
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_written_as_the_program_has_them() {
+    fn keys_are_formatted_by_the_program() {
         let input =
             InputError::new(format!("{} is too large", Key("value_range"))).advice(format!("lower {}", Key("k")));
         let error: Error = input.needs("sae").into();

@@ -18,15 +18,15 @@
 //! let inputs = Inputs::default().with(&CODES, codes).with(&LABELS, labels);
 //!
 //! let context = Context::silent(2, 1 << 30)?;
-//! let metric = find("match").expect("a metric of the list");
+//! let metric = find("match").expect("`match` is a metric");
 //! let recipe = recipe(metric, &inputs, &BTreeMap::new(), Profile::Paper, 0)?;
 //! let result = evaluate(metric, &inputs, &recipe, &context)?;
 //! assert_eq!(result.scores.value("match_score"), Some(1.0));
 //! # Ok::<(), etalon::error::Error>(())
 //! ```
 //!
-//! Data passes through the modules in the order in which they are listed here, and a module uses only those above it.
-//! `ARCHITECTURE.md` describes the path of one number.
+//! Modules are listed in the order of the data flow; a module uses only those above it. `ARCHITECTURE.md` follows one
+//! number through them.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a metric, or a program that evaluates, usually needs: `use etalon::prelude::*;`.
+//! What most metrics and programs import: `use etalon::prelude::*;`.
 
 pub use serde::{Deserialize, Serialize};
 

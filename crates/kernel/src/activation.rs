@@ -1,5 +1,5 @@
-//! What activations do to a tile of products while it is in the first-level cache. The arithmetic is the same with any
-//! instructions.
+//! Activations applied to a tile of products while it is in the first-level cache. The arithmetic is the same for all
+//! instruction sets.
 
 use pulp::Arch;
 
@@ -14,21 +14,21 @@ pub fn add_bias(tile: &mut Tile, bias: &[f32; PANEL]) {
     });
 }
 
-/// The numbers of a panel's gates, one per column.
+/// Gate parameters of a panel, one per column.
 #[derive(Clone, Copy, Debug)]
 pub struct Gates<'a> {
     /// Added to the products.
     pub bias: &'a [f32; PANEL],
-    /// Added again to decide whether a gate is open.
+    /// Added after the bias to decide whether a gate is open.
     pub gate_bias: &'a [f32; PANEL],
-    /// Multiplies what passes an open gate.
+    /// Multiplies values that pass an open gate.
     pub scale: &'a [f32; PANEL],
-    /// Added after that.
+    /// Added after the scale.
     pub magnitude_bias: &'a [f32; PANEL],
 }
 
 impl Gates<'_> {
-    /// Turns products to magnitudes; what meets a closed gate becomes 0.
+    /// Turns products into magnitudes; values at a closed gate become 0.
     pub fn apply(&self, tile: &mut Tile) {
         let Gates { bias, gate_bias, scale, magnitude_bias } = *self;
         Arch::new().dispatch(|| {
@@ -42,7 +42,7 @@ impl Gates<'_> {
     }
 }
 
-/// A bit for every value of a line that is not 0; what is not a number has one too.
+/// A bit mask of the values of a line that are not 0; NaN counts as not 0.
 pub fn nonzero(line: &[f32; PANEL]) -> u32 {
     Arch::new().dispatch(|| {
         let mut mask = 0;
@@ -59,7 +59,7 @@ mod tests {
     use crate::packed::TILE_ROWS;
 
     #[test]
-    fn by_hand() {
+    fn biases_gates_and_masks() {
         let mut tile = [0.0; TILE_ROWS * PANEL];
         (tile[0], tile[1], tile[PANEL + 2]) = (2.0, -1.0, f32::NAN);
         add_bias(&mut tile, &[1.0; PANEL]);

@@ -1,10 +1,10 @@
-//! Numbers that begin at a cache line, so that no vector of sixteen lies across two lines.
+//! `f32` buffers aligned to a cache line, so that no vector of sixteen crosses two lines.
 
 use std::ops::{Deref, DerefMut};
 
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 
-/// Numbers in a line.
+/// Values per cache line.
 const LINE: usize = 16;
 
 /// One cache line.
@@ -12,7 +12,7 @@ const LINE: usize = 16;
 #[repr(C, align(64))]
 struct Line([f32; LINE]);
 
-/// A list of numbers that begins at a cache line and is read and written as a slice.
+/// A buffer aligned to a cache line. Dereferences to a slice.
 #[derive(Clone, Debug, Default)]
 pub struct Aligned {
     lines: Vec<Line>,
@@ -20,12 +20,12 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// As many zeros.
+    /// A buffer of `length` zeros.
     pub fn zeros(length: usize) -> Aligned {
         Aligned { lines: vec![Line([0.0; LINE]); length.div_ceil(LINE)], length }
     }
 
-    /// Another length: memory is used again if it suffices, and everything is zero.
+    /// Sets the length and fills with zeros. Reuses the allocation if it is large enough.
     pub fn reset(&mut self, length: usize) {
         self.lines.clear();
         self.lines.resize(length.div_ceil(LINE), Line([0.0; LINE]));
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn begins_at_a_line_and_has_the_length_asked_for() {
+    fn is_aligned_and_has_the_requested_length() {
         for length in [0, 1, 16, 17, 1000] {
             let mut aligned = Aligned::from(&vec![1.5; length][..]);
             assert_eq!((aligned.len(), aligned.as_ptr().addr() % 64), (length, 0));

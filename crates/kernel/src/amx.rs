@@ -1,12 +1,12 @@
-//! Products of 8-bit integers by tiles (AMX): registers of sixteen lines of 64 bytes, and an instruction that adds to a
-//! tile of sums what sixteen rows and sixteen columns make of 64 numbers of the inner index. The processor must have them,
-//! and the system must permit them: Linux wants to be asked, once per process.
+//! Products of 8-bit integers with AMX tiles: registers of sixteen lines of 64 bytes. One instruction multiplies sixteen
+//! rows with sixteen columns over 64 values of the inner index and adds the products to a tile of sums. The processor
+//! must support AMX, and Linux must grant permission, which is requested once per process.
 //!
-//! Tiles are a state of the thread. They are configured for one panel and released after it, and nothing that runs in
-//! between gives the thread to other work, so that no other code meets them.
+//! Tiles are thread state. They are configured for one panel and released after it, and nothing in between yields the
+//! thread to other work, so no other code sees them configured.
 //!
-//! Where there are no tiles, tests see only the loops that stand in for them; the instructions were checked under an
-//! emulator, whose products of signed bytes had to be set right by the manual first.
+//! On processors without AMX, tests cover only the portable loops. The instructions were checked under an emulator, after
+//! fixing its products of signed bytes according to Intel's manual.
 
 #![allow(unsafe_code)]
 
@@ -15,46 +15,46 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use super::avx512;
-use super::int8::{ColumnLine, FOUR};
+use super::int8::{ColumnLine, PER_LANE};
 use super::packed::PANEL;
 
-/// Numbers of the inner index that one instruction takes: the bytes in a line of a tile.
+/// Values of the inner index per instruction: the bytes in a line of a tile.
 pub(super) const DEPTH: usize = 64;
 
-/// Rows that meet a panel together: those of two tiles.
+/// Rows multiplied with a panel together: those of two tiles.
 pub(super) const BLOCK: usize = 32;
 
-/// Lines of a panel that one instruction takes.
-const LINES: usize = DEPTH / FOUR;
+/// Lines of a panel per instruction.
+const LINES: usize = DEPTH / PER_LANE;
 
 /// One row's bytes for one instruction.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
-pub(super) struct RowLine(pub [i32; DEPTH / FOUR]);
+pub(super) struct RowLine(pub [i32; DEPTH / PER_LANE]);
 
 /// The sums of a block of rows with a panel of columns.
 #[repr(C, align(64))]
 pub(super) struct Sums(pub [[i32; PANEL]; BLOCK]);
 
-/// Whether this processor has tiles of integers, the system permits them, and vectors can read what they leave.
+/// Whether this processor supports AMX int8 products, the system permits them, and AVX-512 can read the sums.
 pub fn available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| avx512::available() && machine::permitted())
 }
 
 thread_local! {
-    /// Whether a [`Tiles`] of this thread exists: a second one would release the tiles of the first when dropped.
+    /// Whether this thread has a [`Tiles`]: a second one would release the tiles of the first when dropped.
     static CONFIGURED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The tiles of this thread, configured until this is dropped; not `Send`, because every thread has its own.
+/// The tiles of this thread, configured until dropped. Not `Send`, because tiles are thread state.
 pub(super) struct Tiles(PhantomData<*const ()>);
 
 impl Tiles {
-    /// Configures them, if the processor has them and this thread does not use them already.
+    /// Configures the tiles, if AMX is available and this thread does not use them already.
     pub fn configure() -> Option<Tiles> {
         (available() && !CONFIGURED.replace(true)).then(|| {
-            // SAFETY: tiles are available.
+            // SAFETY: `available()` returned true, so the processor supports AMX and the process may use it.
             unsafe { machine::configure() };
             Tiles(PhantomData)
         })
@@ -62,21 +62,21 @@ impl Tiles {
 
     /// A block of rows against a panel.
     pub fn multiply(&self, panel: &[ColumnLine], block: &[RowLine], sums: &mut Sums) {
-        // SAFETY: as long as there is `self`, tiles are configured.
+        // SAFETY: `self` exists on this thread (it is not `Send`), so the tiles of this thread are configured.
         unsafe { machine::multiply(panel, block, sums) };
     }
 }
 
 impl Drop for Tiles {
     fn drop(&mut self) {
-        // SAFETY: they were configured, so that they are available.
+        // SAFETY: `configure` created `self` only after `available()` returned true.
         unsafe { machine::release() };
         CONFIGURED.set(false);
     }
 }
 
-/// What tiles do, in plain loops.
-pub(super) fn multiply_plainly(panel: &[ColumnLine], block: &[RowLine], sums: &mut Sums) {
+/// The same as [`Tiles::multiply`], in portable loops.
+pub(super) fn multiply_portable(panel: &[ColumnLine], block: &[RowLine], sums: &mut Sums) {
     sums.0 = [[0; PANEL]; BLOCK];
     for (lines, rows) in panel.as_chunks::<LINES>().0.iter().zip(block.as_chunks::<BLOCK>().0) {
         for (row, sums) in rows.iter().zip(&mut sums.0) {
@@ -94,36 +94,37 @@ mod machine {
 
     use super::{BLOCK, ColumnLine, LINES, RowLine, Sums};
 
-    /// Whether the processor has what is used here, and the system lets this process use it.
+    /// Whether the processor supports the instructions used here and the system lets this process use them.
     pub fn permitted() -> bool {
-        /// The leaf of the processor's own description that describes tiles.
+        /// The CPUID leaf that describes tiles.
         const TILES: u32 = 0x1d;
         if __cpuid(0).eax < TILES {
             return false;
         }
-        // Tiles and their products of 8-bit integers; and whether the system says which registers it saves.
-        let (features, says) = (__cpuid_count(7, 0).edx, __cpuid(1).ecx);
-        if features >> 24 & 0b11 != 0b11 || says >> 27 & 1 == 0 {
+        // AMX-TILE and AMX-INT8 (bits 24 and 25), and OSXSAVE (bit 27).
+        let (features, extensions) = (__cpuid_count(7, 0).edx, __cpuid(1).ecx);
+        if features >> 24 & 0b11 != 0b11 || extensions >> 27 & 1 == 0 {
             return false;
         }
-        // SAFETY: the processor has this instruction if the system says what it saves.
+        // SAFETY: XGETBV is available because the OSXSAVE bit is set; register 0 always exists then.
         let saved = unsafe { _xgetbv(0) };
         // Eight tiles of sixteen lines of 64 bytes.
         let tiles = __cpuid_count(TILES, 1);
-        saved >> 17 & 0b11 == 0b11 && (tiles.ebx, tiles.ecx & 0xffff) == (8 << 16 | 64, 16) && asked()
+        saved >> 17 & 0b11 == 0b11 && (tiles.ebx, tiles.ecx & 0xffff) == (8 << 16 | 64, 16) && request_permission()
     }
 
-    /// Asks Linux for the permission, which holds for all threads. It is refused where a signal would find too little room
-    /// for the tiles.
-    fn asked() -> bool {
-        /// `arch_prctl`, its request for the permission to use large registers, and the number of the tiles among them.
+    /// Requests permission from Linux, for all threads of the process. Linux refuses if an alternate signal stack is too
+    /// small to save the tiles.
+    fn request_permission() -> bool {
+        /// `arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)`.
         const CALL: [i64; 3] = [158, 0x1023, 18];
-        let answer: i64;
-        // SAFETY: this call reads and writes no memory of ours; the registers that calls overwrite are named.
+        let status: i64;
+        // SAFETY: this system call takes its arguments by value and accesses no memory of the process. A `syscall`
+        // overwrites rax, rcx and r11 only, and all three are declared as outputs.
         unsafe {
             asm!(
                 "syscall",
-                inlateout("rax") CALL[0] => answer,
+                inlateout("rax") CALL[0] => status,
                 in("rdi") CALL[1],
                 in("rsi") CALL[2],
                 lateout("rcx") _,
@@ -131,12 +132,12 @@ mod machine {
                 options(nostack),
             );
         }
-        answer == 0
+        status == 0
     }
 
-    /// How the tiles are cut.
+    /// The tile configuration as `ldtilecfg` reads it.
     #[repr(C, align(64))]
-    struct Cut {
+    struct TileConfig {
         palette: u8,
         start: u8,
         reserved: [u8; 14],
@@ -144,8 +145,8 @@ mod machine {
         lines: [u8; 16],
     }
 
-    /// All eight of sixteen lines of 64 bytes.
-    static WHOLE: Cut = Cut {
+    /// Eight tiles of sixteen lines of 64 bytes.
+    static FULL_TILES: TileConfig = TileConfig {
         palette: 1,
         start: 0,
         reserved: [0; 14],
@@ -153,23 +154,31 @@ mod machine {
         lines: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
     };
 
-    /// Tiles must be available.
+    /// # Safety
+    ///
+    /// AMX must be available ([`super::available`]).
     pub unsafe fn configure() {
-        // SAFETY: tiles are available, and a cut has the 64 bytes that are read.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const WHOLE, options(nostack, readonly, preserves_flags)) };
+        // SAFETY: the caller guarantees AMX. The instruction reads 64 bytes, the size of `FULL_TILES`, and the
+        // configuration is valid: palette 1, eight tiles of at most 16 lines of 64 bytes, reserved bytes zero.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const FULL_TILES, options(nostack, readonly, preserves_flags)) };
     }
 
-    /// Tiles must be available.
+    /// # Safety
+    ///
+    /// AMX must be available ([`super::available`]).
     pub unsafe fn release() {
-        // SAFETY: tiles are available; what they held is needed no more.
+        // SAFETY: the caller guarantees AMX. The instruction accesses no memory, and no tile contents are used after it.
         unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) };
     }
 
-    /// Tiles must be configured.
+    /// # Safety
+    ///
+    /// The tiles of this thread must be configured ([`configure`]).
     pub unsafe fn multiply(panel: &[ColumnLine], block: &[RowLine], sums: &mut Sums) {
         let steps = (panel.len() / LINES).min(block.len() / BLOCK);
-        // SAFETY: tiles are configured. Each step reads sixteen lines of 128 bytes of columns and 32 of 64 bytes of rows, of
-        // which there are as many as there are steps; the sums have 32 lines of 128 bytes.
+        // SAFETY: the caller guarantees configured tiles. Each step reads 16 column lines of 128 bytes and 32 row lines of
+        // 64 bytes (2048 bytes each), and `steps` is limited to what both slices hold. The stores write 32 lines of
+        // 128 bytes, the size of `sums`, which is borrowed mutably. All tile registers are declared as clobbered.
         unsafe {
             asm!(
                 "tilezero tmm0",
@@ -210,7 +219,7 @@ mod machine {
     }
 }
 
-/// Where there are no tiles: nothing is permitted, so that nothing else is ever called.
+/// Other platforms: `permitted` returns false, so the other functions are never called.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod machine {
     use super::{ColumnLine, RowLine, Sums};
@@ -224,7 +233,7 @@ mod machine {
     pub unsafe fn release() {}
 
     pub unsafe fn multiply(panel: &[ColumnLine], block: &[RowLine], sums: &mut Sums) {
-        super::multiply_plainly(panel, block, sums);
+        super::multiply_portable(panel, block, sums);
     }
 }
 
@@ -233,7 +242,7 @@ mod tests {
     use super::*;
     use crate::random::{index, stream};
 
-    /// Bytes of all kinds, the extremes among them.
+    /// Random bytes, extremes over-represented.
     fn draw(count: usize, seed: u64) -> Vec<u32> {
         let mut random = stream(seed, "bytes", 0);
         let mut byte = || match index(8, &mut random) {
@@ -247,22 +256,22 @@ mod tests {
     }
 
     #[test]
-    fn sums_by_hand() {
-        // Columns of 3, 200, 3, 200 and so on. A row of 1, −1 by turns: 32 · (3 − 200). A row with −128 in its last place.
+    fn sums_of_a_small_example() {
+        // Columns of 3, 200, 3, 200, ... A row of alternating 1, −1: 32 · (3 − 200). A row with −128 as its last value.
         let panel = [ColumnLine([u32::from_le_bytes([3, 200, 3, 200]); PANEL]); LINES];
         let mut block = [RowLine::default(); BLOCK];
         block[0] = RowLine([i32::from_le_bytes([1, 255, 1, 255]); LINES]);
         block[17].0[LINES - 1] = i32::from_le_bytes([0, 0, 0, 128]);
         let mut sums = Sums([[7; PANEL]; BLOCK]);
-        multiply_plainly(&panel, &block, &mut sums);
+        multiply_portable(&panel, &block, &mut sums);
         let mut expected = [[0; PANEL]; BLOCK];
         (expected[0], expected[17]) = ([32 * (3 - 200); PANEL], [-128 * 200; PANEL]);
         assert_eq!(sums.0, expected);
     }
 
     #[test]
-    fn tiles_give_the_sums_of_loops_on_every_thread() {
-        // Threads outnumber processors, so that they take turns while tiles are configured.
+    fn tiles_agree_with_loops_on_every_thread() {
+        // More threads than processors, so that threads are switched while tiles are configured.
         std::thread::scope(|scope| {
             for thread in 0..5 {
                 scope.spawn(move || {
@@ -275,8 +284,8 @@ mod tests {
                         let rows = rows.as_chunks().0.iter();
                         let block: Vec<RowLine> = rows.map(|line| RowLine(line.map(|four| four as i32))).collect();
                         let (mut sums, mut plain) = (Sums([[7; PANEL]; BLOCK]), Sums([[8; PANEL]; BLOCK]));
-                        multiply_plainly(&panel, &block, &mut plain);
-                        // Nothing to compare where there are no tiles.
+                        multiply_portable(&panel, &block, &mut plain);
+                        // Nothing to compare without AMX.
                         let Some(tiles) = Tiles::configure() else { return };
                         for _ in 0..3 {
                             tiles.multiply(&panel, &block, &mut sums);

@@ -2,18 +2,18 @@
 
 use crate::monitor::{Cancelled, Monitor, Silent};
 
-/// The cheapest way to give every row its own column, or every column its own row where rows are more.
+/// Assigns every row its own column (or every column its own row if there are more rows) at minimal total cost.
 ///
-/// `costs` is row-major. A pair whose cost is not finite is forbidden: as many allowed pairs as possible are made, and
-/// among those choices the cheapest. Answers the column of each row; `None` where the columns do not suffice or only
-/// forbidden ones are left. Ties go to the lower column, so the answer is a function of the costs. Time, with the shorter
-/// side as rows: rows × rows × columns at worst; memory: the longer side.
+/// `costs` is row-major. A pair whose cost is not finite is forbidden: the result has as many allowed pairs as possible,
+/// and among those the lowest cost. Returns the column of each row; `None` for rows without a column. Ties go to the lower
+/// column, so the result is a function of the costs. Worst-case time, with the shorter side as rows:
+/// rows × rows × columns; memory: the longer side.
 pub fn assign(costs: &[f64], rows: usize, columns: usize) -> Vec<Option<usize>> {
     // This monitor never stops the work.
     assign_monitored(costs, rows, columns, &Silent).unwrap_or_default()
 }
 
-/// The same as [`assign`], for sizes that take long: stops when the monitor says so.
+/// [`assign`] that can be cancelled.
 pub fn assign_monitored(
     costs: &[f64],
     rows: usize,
@@ -44,8 +44,8 @@ fn spread(costs: &[f64], shorter: usize) -> f64 {
 
 /// The case of no more rows than columns.
 ///
-/// The duals keep every reduced cost `cost − row_price − column_price` at or above zero, so each new row finds its
-/// cheapest way to a free column as a shortest path (Dijkstra), along which the earlier rows step aside.
+/// The duals keep every reduced cost `cost − row_price − column_price` non-negative, so each new row finds its cheapest
+/// augmenting path to a free column by Dijkstra's algorithm.
 fn shorter_side(
     rows: usize,
     columns: usize,
@@ -69,15 +69,15 @@ fn shorter_side(
         closed.clear();
         let (mut row, mut walked) = (new, 0.0);
         let end = loop {
-            // The nearest open column; among equals a free one, then the lowest: `open` is kept in no order.
+            // The nearest open column; ties go to a free one, then to the lowest. `open` is unordered.
             let mut best: Option<(f64, bool, usize, usize)> = None;
-            for (place, &column) in open.iter().enumerate() {
+            for (position, &column) in open.iter().enumerate() {
                 let through = walked + cost(row, column) - row_price[row] - column_price[column];
                 if through < distance[column] {
                     distance[column] = through;
                     came_from[column] = row;
                 }
-                let key = (distance[column], row_of[column].is_some(), column, place);
+                let key = (distance[column], row_of[column].is_some(), column, position);
                 let better = best
                     .is_none_or(|old| key.0.total_cmp(&old.0).then(key.1.cmp(&old.1)).then(key.2.cmp(&old.2)).is_lt());
                 if better {
@@ -85,9 +85,9 @@ fn shorter_side(
                 }
             }
             // There are at least as many columns as rows, so one is always open.
-            let Some((nearest, _, column, place)) = best else { break None };
+            let Some((nearest, _, column, position)) = best else { break None };
             walked = nearest;
-            open.swap_remove(place);
+            open.swap_remove(position);
             match row_of[column] {
                 None => break Some(column),
                 Some(taken) => {
@@ -151,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
-        // Row 0 would like column 0 (1) but row 1 needs it more: 2 + 2 = 4 < 1 + 9.
+    fn small_examples() {
+        // Row 0 prefers column 0 (1), but giving it to row 1 is cheaper: 2 + 2 = 4 < 1 + 9.
         assert_eq!(assign(&[1.0, 2.0, 2.0, 9.0], 2, 2), [Some(1), Some(0)]);
-        // Three rows, one column: the cheapest row has it.
+        // Three rows, one column: the cheapest row gets it.
         assert_eq!(assign(&[3.0, 1.0, 2.0], 3, 1), [None, Some(0), None]);
         assert_eq!(assign(&[], 0, 3), []);
         assert_eq!(assign(&[], 2, 0), [None, None]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_trying_everything() {
+    fn agrees_with_brute_force() {
         for trial in 0..400 {
             let mut random = stream(trial, "assignment/test", 0);
             let (rows, columns) = (1 + index(5, &mut random), 1 + index(5, &mut random));

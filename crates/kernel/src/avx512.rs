@@ -1,5 +1,5 @@
-//! Vector instructions that safe dispatch does not know: products of 8-bit integers, and lanes chosen by number. Each
-//! function says whether the processor has them; if not, nothing happened, and its caller has loops that do the same.
+//! AVX-512 instructions without a safe wrapper in `pulp`: int8 products, compression and permutation of lanes. Each
+//! function reports whether it did the work; if the processor lacks the instructions, the caller uses portable loops.
 
 #![allow(unsafe_code)]
 
@@ -7,10 +7,10 @@
 use std::arch::x86_64::*;
 
 use super::candidates::{Group, LANES};
-use super::int8::{ColumnLine, PanelNumbers, TileNumbers};
+use super::int8::{ColumnLine, PanelBounds, TileBounds};
 use super::packed::{PANEL, TILE_ROWS};
 
-/// Whether this processor has these instructions.
+/// Whether this processor supports the instructions used here.
 pub fn available() -> bool {
     #[cfg(target_arch = "x86_64")]
     let available = is_x86_feature_detected!("avx512f")
@@ -22,17 +22,17 @@ pub fn available() -> bool {
     available
 }
 
-/// Twelve rows against a panel of rounded columns.
+/// Multiplies twelve rows with a panel of quantised columns and sets the masks.
 pub(super) fn propose(
     bytes: &[ColumnLine],
     block: &[[i32; TILE_ROWS]],
-    panel: &PanelNumbers,
+    panel: &PanelBounds,
     offsets: &[f32; PANEL],
-    tile: &mut TileNumbers<TILE_ROWS>,
+    tile: &mut TileBounds<TILE_ROWS>,
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if available() {
-        // SAFETY: the processor has the instructions.
+        // SAFETY: `available()` checked all target features of the function.
         unsafe { propose_tile(bytes, block, panel, offsets, tile) };
         return true;
     }
@@ -44,9 +44,9 @@ pub(super) fn propose(
 fn propose_tile(
     bytes: &[ColumnLine],
     block: &[[i32; TILE_ROWS]],
-    panel: &PanelNumbers,
+    panel: &PanelBounds,
     offsets: &[f32; PANEL],
-    tile: &mut TileNumbers<TILE_ROWS>,
+    tile: &mut TileBounds<TILE_ROWS>,
 ) {
     let mut sums = [[_mm512_setzero_si512(); 2]; TILE_ROWS];
     #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
@@ -54,7 +54,7 @@ fn propose_tile(
         sums[r] = [_mm512_set1_epi32(tile.starts[r]); 2];
     }
     for (line, four) in bytes.iter().zip(block) {
-        // SAFETY: a line has two vectors.
+        // SAFETY: a `ColumnLine` has 32 values, so both unaligned loads of 16 are in bounds.
         let columns = unsafe {
             [_mm512_loadu_si512(line.0.as_ptr().cast()), _mm512_loadu_si512(line.0.as_ptr().add(LANES).cast())]
         };
@@ -64,23 +64,23 @@ fn propose_tile(
             sums[r][1] = _mm512_dpbusd_epi32(sums[r][1], columns[1], row);
         }
     }
-    let columns = ColumnNumbers::new(panel, offsets);
+    let columns = PanelVectors::new(panel, offsets);
     #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
     for r in 0..TILE_ROWS {
         tile.masks[r] = columns.mask(sums[r], tile, r);
     }
 }
 
-/// Sums of a block of rows, without their starts, against the floors.
+/// Compares the sums of a block of rows, before adding their starts, with the floors and sets the masks.
 pub(super) fn compare<const ROWS: usize>(
     sums: &[[i32; PANEL]; ROWS],
-    panel: &PanelNumbers,
+    panel: &PanelBounds,
     offsets: &[f32; PANEL],
-    tile: &mut TileNumbers<ROWS>,
+    tile: &mut TileBounds<ROWS>,
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if available() {
-        // SAFETY: the processor has the instructions.
+        // SAFETY: `available()` checked all target features of the function.
         unsafe { compare_rows(sums, panel, offsets, tile) };
         return true;
     }
@@ -91,13 +91,13 @@ pub(super) fn compare<const ROWS: usize>(
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn compare_rows<const ROWS: usize>(
     sums: &[[i32; PANEL]; ROWS],
-    panel: &PanelNumbers,
+    panel: &PanelBounds,
     offsets: &[f32; PANEL],
-    tile: &mut TileNumbers<ROWS>,
+    tile: &mut TileBounds<ROWS>,
 ) {
-    let columns = ColumnNumbers::new(panel, offsets);
+    let columns = PanelVectors::new(panel, offsets);
     for (r, line) in sums.iter().enumerate() {
-        // SAFETY: a line has two vectors.
+        // SAFETY: `line` has 32 values, so both unaligned loads of 16 are in bounds.
         let sums =
             unsafe { [_mm512_loadu_si512(line.as_ptr().cast()), _mm512_loadu_si512(line.as_ptr().add(LANES).cast())] };
         let start = _mm512_set1_epi32(tile.starts[r]);
@@ -105,30 +105,30 @@ fn compare_rows<const ROWS: usize>(
     }
 }
 
-/// What is known about the rounding of a panel, and its offsets, in vectors.
+/// The bounds and offsets of a panel in registers.
 #[cfg(target_arch = "x86_64")]
-struct ColumnNumbers {
+struct PanelVectors {
     units: [__m512; 2],
     lengths: [__m512; 2],
     offsets: [__m512; 2],
 }
 
 #[cfg(target_arch = "x86_64")]
-impl ColumnNumbers {
+impl PanelVectors {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    fn new(panel: &PanelNumbers, offsets: &[f32; PANEL]) -> ColumnNumbers {
-        // SAFETY: these arrays have two vectors.
+    fn new(panel: &PanelBounds, offsets: &[f32; PANEL]) -> PanelVectors {
+        // SAFETY: `values` has 32 elements, so both unaligned loads of 16 are in bounds.
         let load = |values: &[f32; PANEL]| unsafe {
             [_mm512_loadu_ps(values.as_ptr()), _mm512_loadu_ps(values.as_ptr().add(LANES))]
         };
-        ColumnNumbers { units: load(&panel.units), lengths: load(&panel.lengths), offsets: load(offsets) }
+        PanelVectors { units: load(&panel.units), lengths: load(&panel.lengths), offsets: load(offsets) }
     }
 
-    /// Where the sums of a row exceed its floor.
+    /// The mask of the sums of a row that may exceed its floor.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    fn mask<const ROWS: usize>(&self, sums: [__m512i; 2], tile: &TileNumbers<ROWS>, r: usize) -> u32 {
+    fn mask<const ROWS: usize>(&self, sums: [__m512i; 2], tile: &TileBounds<ROWS>, r: usize) -> u32 {
         let (inverse, bound) = (_mm512_set1_ps(tile.inverses[r]), _mm512_set1_ps(tile.bounds[r]));
         let floor = _mm512_set1_ps(tile.floors[r]);
         let mut mask = 0;
@@ -141,31 +141,35 @@ impl ColumnNumbers {
     }
 }
 
-/// The places of the bits of the masks of some rows, and as often the number of the row, in two lists with room for a mask
-/// more than there are bits. Returns how many there are.
+/// Lists the row and column of every set bit; returns their number. Both lists must have 32 entries per mask and 32 more,
+/// because whole vectors are stored; `None` otherwise.
 pub(super) fn spread(masks: &[u32], rows: &mut [u8], columns: &mut [u8]) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     if available() && (masks.len() + 1) * PANEL <= rows.len().min(columns.len()) {
-        // SAFETY: the processor has the instructions, and both lists have room for all masks and one more.
+        // SAFETY: `available()` checked all target features, and both lists have space for 32 entries per mask and 32 more.
         return Some(unsafe { spread_masks(masks, rows.as_mut_ptr(), columns.as_mut_ptr()) });
     }
     None
 }
 
-/// Both lists must have room for 32 entries per mask, and for 32 more.
+/// # Safety
+///
+/// `rows` and `columns` must be valid for writes of `(masks.len() + 1) * 32` bytes.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,popcnt")]
 unsafe fn spread_masks(masks: &[u32], rows: *mut u8, columns: *mut u8) -> usize {
     let mut filled = 0;
     for (row, &mask) in masks.iter().enumerate() {
-        // SAFETY: no mask before this one filled more than 32 places.
+        // SAFETY: each earlier mask added at most 32 entries, so at least 32 entries remain after `filled` in both lists.
         unsafe { spread_mask(mask, row as u8, rows.add(filled), columns, filled) };
         filled += mask.count_ones() as usize;
     }
     filled
 }
 
-/// Both lists must have room for 32 entries: `rows` from its start, `columns` after `filled`.
+/// # Safety
+///
+/// `rows` must be valid for writes of 32 bytes, `columns` of `filled + 32` bytes.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,popcnt")]
 unsafe fn spread_mask(mask: u32, row: u8, rows: *mut u8, columns: *mut u8, filled: usize) {
@@ -174,7 +178,7 @@ unsafe fn spread_mask(mask: u32, row: u8, rows: *mut u8, columns: *mut u8, fille
     let low = _mm512_cvtepi32_epi8(_mm512_maskz_compress_epi32(mask as u16, first));
     let high = _mm512_cvtepi32_epi8(_mm512_maskz_compress_epi32((mask >> LANES) as u16, second));
     let between = (mask & 0xffff).count_ones() as usize;
-    // SAFETY: the caller has room for 32 entries after `filled` in both lists, and `between` is at most 16.
+    // SAFETY: each store writes 16 bytes. `between` is at most 16, so all are within the 32 bytes that the caller guarantees.
     unsafe {
         let columns = columns.add(filled);
         _mm_storeu_si128(columns.cast(), low);
@@ -184,12 +188,12 @@ unsafe fn spread_mask(mask: u32, row: u8, rows: *mut u8, columns: *mut u8, fille
     }
 }
 
-/// Goes on with the chains of one or two groups over a piece of the inner index: lines of 32 rows, and of each group's 32
-/// columns.
+/// Continues the chains of some groups over a piece of the inner index, given as lines of 32 rows and, for each group, of
+/// 32 columns.
 pub(super) fn chains<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT], groups: &mut [Group; COUNT]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if available() {
-        // SAFETY: the processor has the instructions.
+        // SAFETY: `available()` checked all target features of the function.
         unsafe { chain_lanes(rows, columns, groups) };
         return true;
     }
@@ -199,16 +203,16 @@ pub(super) fn chains<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT],
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn chain_lanes<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT], groups: &mut [Group; COUNT]) {
-    // SAFETY: sixteen bytes.
-    let places = |bytes: &[u8; LANES]| unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(bytes.as_ptr().cast())) };
-    let (mut row_places, mut column_places) = ([_mm512_setzero_si512(); COUNT], [_mm512_setzero_si512(); COUNT]);
+    // SAFETY: `bytes` has 16 bytes, the size of the unaligned load.
+    let indices = |bytes: &[u8; LANES]| unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(bytes.as_ptr().cast())) };
+    let (mut row_indices, mut column_indices) = ([_mm512_setzero_si512(); COUNT], [_mm512_setzero_si512(); COUNT]);
     let mut sums = [_mm512_setzero_ps(); COUNT];
     for (which, group) in groups.iter().enumerate() {
-        (row_places[which], column_places[which]) = (places(&group.rows), places(&group.columns));
-        // SAFETY: sixteen numbers.
+        (row_indices[which], column_indices[which]) = (indices(&group.rows), indices(&group.columns));
+        // SAFETY: `group.sums` has 16 values, the size of the unaligned load.
         sums[which] = unsafe { _mm512_loadu_ps(group.sums.as_ptr()) };
     }
-    // SAFETY: a line has two vectors.
+    // SAFETY: `line` has 32 values, so both unaligned loads of 16 are in bounds.
     let load =
         |line: &[f32; PANEL]| unsafe { (_mm512_loadu_ps(line.as_ptr()), _mm512_loadu_ps(line.as_ptr().add(LANES))) };
     let (rows, columns) = (rows.as_chunks::<PANEL>().0, columns.map(|columns| columns.as_chunks::<PANEL>().0));
@@ -218,31 +222,35 @@ fn chain_lanes<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT], group
         let row = load(&rows[k]);
         for which in 0..COUNT {
             let column = load(&columns[which][k]);
-            // Places are taken modulo 32.
-            let x = _mm512_permutex2var_ps(row.0, row_places[which], row.1);
-            let w = _mm512_permutex2var_ps(column.0, column_places[which], column.1);
+            // The permutation takes indices modulo 32.
+            let x = _mm512_permutex2var_ps(row.0, row_indices[which], row.1);
+            let w = _mm512_permutex2var_ps(column.0, column_indices[which], column.1);
             sums[which] = _mm512_fmadd_ps(x, w, sums[which]);
         }
     }
     for (sums, group) in sums.into_iter().zip(groups) {
-        // SAFETY: sixteen numbers.
+        // SAFETY: `group.sums` has 16 values, the size of the unaligned store.
         unsafe { _mm512_storeu_ps(group.sums.as_mut_ptr(), sums) };
     }
 }
 
-/// Writes squares of sixteen numbers of sixteen vectors into a panel. Returns how many vectors and how many numbers of
-/// each were written.
-pub(super) fn turn(vectors: &[f32], pitch: usize, count: usize, panel: &mut [f32]) -> (usize, usize) {
+/// Transposes vectors into a panel in 16 × 16 squares. Returns how many vectors, and how many values of each, were written.
+pub(super) fn transpose(vectors: &[f32], pitch: usize, count: usize, panel: &mut [f32]) -> (usize, usize) {
     #[cfg(target_arch = "x86_64")]
     if available() && (LANES..=PANEL).contains(&count) {
         let (count, inner) = (count / LANES * LANES, panel.len() / PANEL / LANES * LANES);
         if inner > 0 && vectors.len() >= (count - 1) * pitch + inner {
             for (start, lines) in (0..inner).step_by(LANES).zip(panel.chunks_exact_mut(LANES * PANEL)) {
                 for first in (0..count).step_by(LANES) {
-                    // SAFETY: the processor has the instructions; all vectors reach as far as `inner`, and sixteen lines
-                    // have room for a square in either half.
+                    // SAFETY: `available()` checked all target features. Vector `first + 15` ends before
+                    // `(count - 1) * pitch + inner`, which is within `vectors`. `lines` has 16 lines of 32 values, and
+                    // `first` is 0 or 16, so 16 values fit into each line from there.
                     unsafe {
-                        turn_square(vectors.as_ptr().add(first * pitch + start), pitch, lines.as_mut_ptr().add(first))
+                        transpose_square(
+                            vectors.as_ptr().add(first * pitch + start),
+                            pitch,
+                            lines.as_mut_ptr().add(first),
+                        )
                     };
                 }
             }
@@ -252,23 +260,26 @@ pub(super) fn turn(vectors: &[f32], pitch: usize, count: usize, panel: &mut [f32
     (0, 0)
 }
 
-/// Sixteen numbers of sixteen vectors. The first must be followed by fifteen more numbers, and by fifteen such vectors at
-/// the pitch; sixteen lines of a panel must have room for sixteen numbers each.
+/// Transposes sixteen values of sixteen vectors.
+///
+/// # Safety
+///
+/// For every `i` below 16, 16 values must be readable at `vectors + i * pitch` and writable at `lines + i * 32`.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn turn_square(vectors: *const f32, pitch: usize, lines: *mut f32) {
+unsafe fn transpose_square(vectors: *const f32, pitch: usize, lines: *mut f32) {
     let mut rows = [_mm512_setzero_ps(); LANES];
-    for (place, row) in rows.iter_mut().enumerate() {
-        // SAFETY: as the caller promised.
-        *row = unsafe { _mm512_loadu_ps(vectors.add(place * pitch)) };
+    for (index, row) in rows.iter_mut().enumerate() {
+        // SAFETY: `index` is below 16, so the caller guarantees 16 readable values here.
+        *row = unsafe { _mm512_loadu_ps(vectors.add(index * pitch)) };
     }
-    // Pairs of numbers, then fours, then fours of lanes, then eights.
+    // Interleave pairs of values, then groups of four, then 128-bit lanes.
     let mut pairs = [_mm512_setzero_pd(); LANES];
-    for place in (0..LANES).step_by(2) {
-        pairs[place] = _mm512_castps_pd(_mm512_unpacklo_ps(rows[place], rows[place + 1]));
-        pairs[place + 1] = _mm512_castps_pd(_mm512_unpackhi_ps(rows[place], rows[place + 1]));
+    for i in (0..LANES).step_by(2) {
+        pairs[i] = _mm512_castps_pd(_mm512_unpacklo_ps(rows[i], rows[i + 1]));
+        pairs[i + 1] = _mm512_castps_pd(_mm512_unpackhi_ps(rows[i], rows[i + 1]));
     }
-    // fours[4 q + k]: number k, modulo four, of the vectors 4 q to 4 q + 3.
+    // fours[4 q + k]: value k, modulo four, of the vectors 4 q to 4 q + 3.
     let mut fours = [_mm512_setzero_ps(); LANES];
     for q in (0..LANES).step_by(4) {
         fours[q] = _mm512_castpd_ps(_mm512_unpacklo_pd(pairs[q], pairs[q + 2]));
@@ -281,14 +292,14 @@ unsafe fn turn_square(vectors: *const f32, pitch: usize, lines: *mut f32) {
         // Lanes 0 and 2, or 1 and 3, of two vectors.
         let (even, odd) = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
         let (more_even, more_odd) = (_mm512_shuffle_f32x4::<0x88>(c, d), _mm512_shuffle_f32x4::<0xdd>(c, d));
-        let turned = [
+        let transposed = [
             _mm512_shuffle_f32x4::<0x88>(even, more_even),
             _mm512_shuffle_f32x4::<0x88>(odd, more_odd),
             _mm512_shuffle_f32x4::<0xdd>(even, more_even),
             _mm512_shuffle_f32x4::<0xdd>(odd, more_odd),
         ];
-        for (four, line) in turned.into_iter().enumerate() {
-            // SAFETY: as the caller promised.
+        for (four, line) in transposed.into_iter().enumerate() {
+            // SAFETY: `four * 4 + k` is below 16, so the caller guarantees 16 writable values here.
             unsafe { _mm512_storeu_ps(lines.add((four * 4 + k) * PANEL), line) };
         }
     }

@@ -1,4 +1,4 @@
-//! Sets of rows as bits: binary questions about codes and labels are asked of these.
+//! Bitsets of rows, for binary codes and labels.
 
 /// A set of row numbers below `len`, one bit each.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -24,7 +24,7 @@ impl Bits {
         bits
     }
 
-    /// The set of the given rows; rows at or beyond `len` are a caller's bug and are ignored.
+    /// The set of the given rows. Rows at or beyond `len` are ignored.
     pub fn of(len: usize, rows: impl IntoIterator<Item = usize>) -> Bits {
         let mut bits = Bits::empty(len);
         for row in rows {
@@ -33,13 +33,13 @@ impl Bits {
         bits
     }
 
-    /// How many rows there are, in the set or not.
+    /// Number of rows, in the set or not.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True when there are no rows at all (not: when the set is empty).
+    /// True if `len` is 0, not if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -60,18 +60,18 @@ impl Bits {
         }
     }
 
-    /// Is the row in the set?
+    /// Whether the row is in the set.
     #[inline]
     pub fn contains(&self, row: usize) -> bool {
         row < self.len && self.words[row / 64] >> (row % 64) & 1 == 1
     }
 
-    /// How many rows are in the set.
+    /// Number of rows in the set.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// How many rows are in both sets.
+    /// Number of rows in both sets.
     pub fn count_and(&self, other: &Bits) -> usize {
         self.words.iter().zip(&other.words).map(|(a, b)| (a & b).count_ones() as usize).sum()
     }
@@ -81,7 +81,7 @@ impl Bits {
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a |= b);
     }
 
-    /// Keeps only the rows that `other` has too.
+    /// Keeps only the rows that are also in `other`.
     pub fn intersect(&mut self, other: &Bits) {
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= b);
     }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn full_has_no_ghost_rows() {
+    fn full_has_no_rows_beyond_its_length() {
         for len in [0, 1, 63, 64, 65, 128] {
             assert_eq!(Bits::full(len).count(), len);
         }

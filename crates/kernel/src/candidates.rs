@@ -1,52 +1,51 @@
-//! Products that may exceed a floor, and no others: proposed by 8-bit integers ([`eight`](super::int8)), then formed with
-//! the very bits that [`Panels`] gives them. Whoever wants only what exceeds a floor gets the same as from all products.
+//! Products that exceed a floor: an int8 pre-filter ([`int8`](super::int8)) proposes candidates, whose exact products are
+//! then computed with the same bits as by [`Panels`]. The result is the same as filtering all products.
 
 use pulp::Arch;
 
 use super::aligned::Aligned;
 use super::avx512;
 use super::int8::{Arithmetic, Columns, QuantisedRows};
-use super::packed::{PANEL, Panels, turn};
+use super::packed::{PANEL, Panels, transpose};
 
-/// Candidates whose products are formed together.
+/// Candidates whose products are computed together.
 pub(super) const LANES: usize = 16;
 
-/// Panels whose candidates are formed together.
+/// Panels whose candidates are computed together.
 const TOGETHER: usize = 4;
 
-/// How much of the inner index candidates meet at a time: a piece of these panels stays in the first-level cache, and one
-/// of a block of rows while the panels pass it. A chain goes on from one piece to the next, so that its bits do not depend
-/// on this.
+/// Length of the blocks of the inner index: a piece of these panels stays in the first-level cache, as does a piece of a
+/// block of rows. A chain continues from one piece to the next, so its bits do not depend on this.
 const PIECE: usize = 64;
 
-/// Room for the rounding of offsets, as a part of them.
+/// Relative margin for the rounding of offsets.
 const SLACK: f32 = 1e-6;
 
 /// Larger biases could make a sum overflow.
 const LARGEST: f32 = 1e36;
 
-/// What products are compared with.
+/// A search for products that exceed a floor.
 #[derive(Clone, Copy, Debug)]
 pub struct Search<'a> {
     /// The columns.
     pub panels: &'a Panels,
-    /// The same, rounded.
+    /// The same columns, quantised.
     pub columns: &'a Columns,
     /// Added to every product, one per column, padded to whole panels.
     pub bias: &'a [f32],
-    /// Values must exceed these, one per column; infinite in the padding.
+    /// Floors that values must exceed, one per column; infinite in the padding.
     pub floors: &'a [f32],
-    /// What multiplies integers; loops stand in for what the processor lacks.
+    /// Instruction set of the pre-filter; scalar code is used if the processor lacks it.
     pub arithmetic: Arithmetic,
 }
 
-/// Values with their columns, ascending, row by row.
+/// Result of a search: values with their columns, ascending, row by row. Reusable.
 #[derive(Clone, Debug, Default)]
 pub struct CandidateRows {
     starts: Vec<usize>,
     ends: Vec<usize>,
     entries: Vec<(f32, u32)>,
-    /// Rows that must be searched by other means, ascending: their list is empty.
+    /// Rows that the search skipped, ascending: compute all their products instead. Their lists are empty.
     pub left: Vec<usize>,
     rows: QuantisedRows,
     packed: Aligned,
@@ -56,7 +55,7 @@ pub struct CandidateRows {
 }
 
 impl CandidateRows {
-    /// What a row has above its floor.
+    /// The values of a row that exceed the floors, with their columns.
     pub fn row(&self, row: usize) -> &[(f32, u32)] {
         &self.entries[self.starts[row]..self.ends[row]]
     }
@@ -74,7 +73,7 @@ pub(super) struct Group {
 }
 
 impl Search<'_> {
-    /// Whether a search can be trusted at all.
+    /// Whether the pre-filter's bounds hold for these columns, biases and floors.
     pub fn usable(&self) -> bool {
         self.columns.usable()
             && self.columns.panels() == self.panels.panels()
@@ -82,34 +81,34 @@ impl Search<'_> {
             && self.floors.iter().all(|floor| !floor.is_nan() && *floor > -LARGEST)
     }
 
-    /// Finds, for rows of some pitch, everything above the floors of the columns and of the row. Rows without floors of
-    /// their own have none. Rows with more than `most` candidates are left.
+    /// Finds all values above the floors of their column and their row, for `count` rows that are `pitch` values apart.
+    /// `starts` has the floors of the rows, if any. Rows with more than `limit` candidates are skipped ([`CandidateRows::left`]).
     pub fn run(
         &self,
         rows: &[f32],
         pitch: usize,
         count: usize,
         starts: Option<&[f32]>,
-        most: usize,
+        limit: usize,
         found: &mut CandidateRows,
     ) {
         let inner = self.panels.inner();
-        // Without floors of rows, those of columns are part of the offsets, and a row must exceed 0.
+        // Without row floors, the column floors are part of the offsets, and values must exceed 0.
         self.offsets(starts.is_none(), &mut found.offsets);
         let (zeros, none) = (vec![0.0; count], vec![f32::NEG_INFINITY; count]);
         let (compared, starts) = (starts.unwrap_or(&zeros), starts.unwrap_or(&none));
         found.left = found.rows.fill(rows, pitch, inner, compared, self.columns.longest(), self.arithmetic);
-        // All of it is written anew.
+        // All masks are overwritten.
         found.masks.resize(count * self.panels.panels(), 0);
         let mut counts = vec![0; count];
         for (panel, masks) in found.masks.chunks_exact_mut(count.max(1)).enumerate() {
             self.columns.propose(&found.rows, panel, &found.offsets.as_chunks::<PANEL>().0[panel], masks);
-            // Counted with the widest instructions there are.
+            // Compiled for the widest instructions available.
             Arch::new().dispatch(|| {
                 counts.iter_mut().zip(&*masks).for_each(|(count, mask)| *count += mask.count_ones() as usize);
             });
         }
-        for (row, candidates) in counts.iter_mut().enumerate().filter(|(_, candidates)| **candidates > most) {
+        for (row, candidates) in counts.iter_mut().enumerate().filter(|(_, candidates)| **candidates > limit) {
             found.masks.iter_mut().skip(row).step_by(count).for_each(|mask| *mask = 0);
             *candidates = 0;
             found.left.push(row);
@@ -120,14 +119,14 @@ impl Search<'_> {
         let mut total = 0;
         for candidates in counts {
             found.starts.push(total);
-            // One place more: what does not pass is written, and overwritten.
+            // One extra slot: entries that do not pass are written and then overwritten.
             total += candidates + 1;
         }
         found.ends.clone_from(&found.starts);
         found.entries.resize(total.max(found.entries.len()), (0.0, 0));
         let masks = std::mem::take(&mut found.masks);
         for (which, masks) in masks.chunks(TOGETHER * count.max(1)).enumerate() {
-            take(masks, count, &mut found.groups);
+            form_groups(masks, count, &mut found.groups);
             let first = which * TOGETHER;
             let size = inner * PANEL;
             multiply(&self.panels.values()[first * size..], &found.packed, inner, &mut found.groups);
@@ -145,10 +144,10 @@ impl Search<'_> {
         found.masks = masks;
     }
 
-    /// What has to be added to a product before it is compared with a floor of its row, not less than that.
-    fn offsets(&self, own: bool, into: &mut Vec<f32>) {
+    /// Upper bounds of the values added to products before the comparison with a row's floor.
+    fn offsets(&self, subtract_floors: bool, into: &mut Vec<f32>) {
         into.clear();
-        into.extend(self.bias.iter().zip(self.floors).map(|(&bias, &floor)| match (floor, own) {
+        into.extend(self.bias.iter().zip(self.floors).map(|(&bias, &floor)| match (floor, subtract_floors) {
             (f32::INFINITY, _) => f32::NEG_INFINITY,
             (floor, true) => bias - floor + SLACK * (bias.abs() + floor.abs()),
             _ => bias + SLACK * bias.abs(),
@@ -159,19 +158,19 @@ impl Search<'_> {
 /// Packs rows 32 by 32.
 fn pack(rows: &[f32], pitch: usize, inner: usize, count: usize, packed: &mut Aligned) {
     let size = PANEL * inner;
-    // Rows that are missing in the last block are never asked for.
+    // Missing rows of the last block are never read.
     if packed.len() != count.div_ceil(PANEL) * size {
         packed.reset(count.div_ceil(PANEL) * size);
     }
     for (first, block) in (0..count).step_by(PANEL).zip(packed.chunks_exact_mut(size.max(1))) {
-        turn(&rows[first * pitch..], pitch, PANEL.min(count - first), block);
+        transpose(&rows[first * pitch..], pitch, PANEL.min(count - first), block);
     }
 }
 
-/// Turns the proposals of some panels, row by row, to groups: blocks of rows ascend, panels in them, and rows in those.
-fn take(masks: &[u32], rows: usize, groups: &mut Vec<Group>) {
-    const MOST: usize = PANEL * PANEL + PANEL;
-    let (mut row_list, mut column_list) = ([0u8; MOST], [0u8; MOST]);
+/// Converts the masks of some panels to groups, sorted by block of rows, then panel, then row.
+fn form_groups(masks: &[u32], rows: usize, groups: &mut Vec<Group>) {
+    const CAPACITY: usize = PANEL * PANEL + PANEL;
+    let (mut row_list, mut column_list) = ([0u8; CAPACITY], [0u8; CAPACITY]);
     groups.clear();
     for first in (0..rows).step_by(PANEL) {
         for (panel, masks) in masks.chunks_exact(rows).enumerate() {
@@ -193,7 +192,7 @@ fn take(masks: &[u32], rows: usize, groups: &mut Vec<Group>) {
     }
 }
 
-/// The places of the bits of the masks of some rows, with the number of the row; how many there are.
+/// Lists the row and column of every set bit; returns their number.
 fn spread(masks: &[u32], rows: &mut [u8], columns: &mut [u8]) -> usize {
     let mut filled = 0;
     for (row, mut mask) in masks.iter().copied().enumerate() {
@@ -206,7 +205,7 @@ fn spread(masks: &[u32], rows: &mut [u8], columns: &mut [u8]) -> usize {
     filled
 }
 
-/// Forms the products of groups: each is one chain of fused multiply-adds over the inner index.
+/// Computes the products of groups: each is one chain of fused multiply-adds over the inner index.
 fn multiply(panels: &[f32], packed: &[f32], inner: usize, groups: &mut [Group]) {
     let size = inner * PANEL;
     for start in (0..size).step_by(PIECE * PANEL) {
@@ -230,14 +229,14 @@ fn multiply(panels: &[f32], packed: &[f32], inner: usize, groups: &mut [Group]) 
     }
 }
 
-/// A piece of the chains of some groups, by vectors if there are any.
+/// Continues the chains of some groups over one piece, with AVX-512 if available.
 fn together<const COUNT: usize>(rows: &[f32], columns: [&[f32]; COUNT], groups: &mut [Group; COUNT]) {
     if !avx512::chains(rows, columns, groups) {
         groups.iter_mut().zip(columns).for_each(|(group, columns)| chains(rows, columns, group));
     }
 }
 
-/// A piece of sixteen chains.
+/// Continues up to sixteen chains over one piece.
 fn chains(rows: &[f32], columns: &[f32], group: &mut Group) {
     for lane in 0..group.filled {
         let (row, column) = (usize::from(group.rows[lane]), usize::from(group.columns[lane]));
@@ -252,7 +251,7 @@ mod tests {
     use crate::random::{stream, unit};
 
     #[test]
-    fn finds_what_all_products_have() {
+    fn agrees_with_filtering_all_products() {
         for (count, columns, inner) in [(1, 1, 1), (13, 33, 7), (70, 300, 40), (40, 160, 131)] {
             let mut random = stream(count as u64, "candidates test", 0);
             let mut draw = |count: usize| -> Vec<f32> { (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect() };
@@ -260,7 +259,7 @@ mod tests {
             let (mut bias, mut floors) = (draw(columns), draw(columns));
             let mut rows = draw(count * pitch);
             if count > 12 {
-                // Outliers, zeros, huge numbers and what is no number.
+                // Outliers, zeros, huge values and NaN.
                 rows[2 * pitch] = 1e3;
                 rows[3 * pitch..4 * pitch].fill(0.0);
                 rows[4 * pitch + 1] = 1e37;
@@ -271,20 +270,20 @@ mod tests {
             floors.resize(bias.len(), f32::INFINITY);
             let panels = Panels::pack(&vectors, inner);
             let rounded = Columns::new(panels.values(), inner);
-            for (starts, arithmetic, most) in [
-                (Some(&starts[..]), Arithmetic::Loops, columns),
-                (Some(&starts[..]), Arithmetic::Vectors, columns),
-                (Some(&starts[..]), Arithmetic::Tiles, columns),
-                (None, Arithmetic::Vectors, columns),
-                (None, Arithmetic::Tiles, columns),
+            for (starts, arithmetic, limit) in [
+                (Some(&starts[..]), Arithmetic::Scalar, columns),
+                (Some(&starts[..]), Arithmetic::Avx512, columns),
+                (Some(&starts[..]), Arithmetic::Amx, columns),
+                (None, Arithmetic::Avx512, columns),
+                (None, Arithmetic::Amx, columns),
                 (None, Arithmetic::fastest(), 5),
             ] {
                 let search = Search { panels: &panels, columns: &rounded, bias: &bias, floors: &floors, arithmetic };
                 assert!(search.usable());
                 let mut found = CandidateRows::default();
-                // The second time, memory is used again.
+                // The second run reuses the buffers.
                 for _ in 0..2 {
-                    search.run(&rows, pitch, count, starts, most, &mut found);
+                    search.run(&rows, pitch, count, starts, limit, &mut found);
                 }
                 for row in 0..count {
                     let start = starts.map_or(f32::NEG_INFINITY, |starts| starts[row]);
@@ -296,10 +295,10 @@ mod tests {
                         all.filter(|entry| entry.0 > floors[entry.1 as usize].max(start)).collect();
                     if found.left.contains(&row) {
                         assert!(found.row(row).is_empty());
-                        assert!((3..6).contains(&row) || most == 5, "row {row}");
+                        assert!((3..6).contains(&row) || limit == 5, "row {row}");
                     } else {
                         assert_eq!(found.row(row), expected, "row {row}");
-                        assert!(expected.len() <= most);
+                        assert!(expected.len() <= limit);
                     }
                 }
                 assert!(count < 12 || [3, 4, 5].iter().all(|row| found.left.contains(row)));

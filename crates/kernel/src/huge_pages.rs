@@ -1,5 +1,5 @@
-//! Memory for much scattered writing: in large pages where the system has them, because with small ones finding the
-//! page of every write costs more than the write.
+//! Buffers for scattered writes, in huge pages where the system supports them: with small pages, TLB misses cost more than
+//! the writes.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -7,60 +7,60 @@ use std::ops::{Deref, DerefMut};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use memmap2::MmapMut;
 
-/// Below this many bytes an ordinary list does as well.
-const LEAST: usize = 8 << 20;
+/// Buffers below this many bytes use an ordinary `Vec`.
+const MIN_BYTES: usize = 8 << 20;
 
-/// A list that is read and written as a slice.
+/// A fixed-length buffer, in huge pages if it is large. Dereferences to a slice.
 #[derive(Debug)]
-pub struct Large<T> {
-    place: Place,
+pub struct HugeVec<T> {
+    memory: Memory,
     length: usize,
     of: PhantomData<T>,
 }
 
 #[derive(Debug)]
-enum Place {
-    /// Eight bytes each: no type of a list needs to lie at rounder places.
+enum Memory {
+    /// Words of eight bytes: the alignment of `T` is at most that.
     Small(Vec<u64>),
     Pages(MmapMut),
 }
 
-impl<T: Pod> Large<T> {
-    /// As many zeros.
-    pub fn zeros(length: usize) -> Large<T> {
+impl<T: Pod> HugeVec<T> {
+    /// A buffer of `length` zeros.
+    pub fn zeros(length: usize) -> HugeVec<T> {
         const { assert!(align_of::<T>() <= align_of::<u64>()) };
         let bytes = length.saturating_mul(size_of::<T>());
-        let small = || Place::Small(vec![0; bytes.div_ceil(size_of::<u64>())]);
-        let place = if bytes < LEAST { small() } else { pages(bytes).map_or_else(small, Place::Pages) };
-        Large { place, length, of: PhantomData }
+        let small = || Memory::Small(vec![0; bytes.div_ceil(size_of::<u64>())]);
+        let memory = if bytes < MIN_BYTES { small() } else { pages(bytes).map_or_else(small, Memory::Pages) };
+        HugeVec { memory, length, of: PhantomData }
     }
 }
 
 fn pages(bytes: usize) -> Option<MmapMut> {
     let pages = MmapMut::map_anon(bytes).ok()?;
-    // A system without large pages says no, and does with small ones what it would have done anyway.
+    // A system without huge pages refuses, and uses small ones.
     #[cfg(target_os = "linux")]
     let _ = pages.advise(memmap2::Advice::HugePage);
     Some(pages)
 }
 
-impl<T: Pod> Deref for Large<T> {
+impl<T: Pod> Deref for HugeVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        let bytes: &[u8] = match &self.place {
-            Place::Small(words) => cast_slice(words),
-            Place::Pages(pages) => pages,
+        let bytes: &[u8] = match &self.memory {
+            Memory::Small(words) => cast_slice(words),
+            Memory::Pages(pages) => pages,
         };
         cast_slice(&bytes[..self.length * size_of::<T>()])
     }
 }
 
-impl<T: Pod> DerefMut for Large<T> {
+impl<T: Pod> DerefMut for HugeVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        let bytes: &mut [u8] = match &mut self.place {
-            Place::Small(words) => cast_slice_mut(words),
-            Place::Pages(pages) => pages,
+        let bytes: &mut [u8] = match &mut self.memory {
+            Memory::Small(words) => cast_slice_mut(words),
+            Memory::Pages(pages) => pages,
         };
         cast_slice_mut(&mut bytes[..self.length * size_of::<T>()])
     }
@@ -71,14 +71,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_a_list_of_zeros_that_keeps_what_is_written() {
-        for length in [0, 1, 7, LEAST / 12, LEAST / 12 + 1, LEAST / 4] {
-            let mut list = Large::<[u32; 3]>::zeros(length);
+    fn begins_with_zeros_and_keeps_written_values() {
+        for length in [0, 1, 7, MIN_BYTES / 12, MIN_BYTES / 12 + 1, MIN_BYTES / 4] {
+            let mut list = HugeVec::<[u32; 3]>::zeros(length);
             assert!(list.len() == length && list.iter().all(|entry| *entry == [0; 3]));
-            for (place, entry) in list.iter_mut().enumerate() {
-                *entry = [place as u32, 1, 2];
+            for (index, entry) in list.iter_mut().enumerate() {
+                *entry = [index as u32, 1, 2];
             }
-            assert!(list.iter().enumerate().all(|(place, entry)| *entry == [place as u32, 1, 2]));
+            assert!(list.iter().enumerate().all(|(index, entry)| *entry == [index as u32, 1, 2]));
         }
     }
 }

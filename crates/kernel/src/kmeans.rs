@@ -1,75 +1,75 @@
-//! K-means: centres that lie near all rows.
+//! K-means clustering.
 //!
-//! Products run in the tiles of [`super::packed`], whose elements are the same on every processor; rows go in fixed
-//! blocks and every centre sums its own rows in order, so that any number of threads gives the same bits.
+//! Products use the tiles of [`super::packed`], whose elements are the same on every processor. Rows are processed in
+//! fixed blocks and every centre sums its rows in order, so any number of threads gives the same bits.
 
 use rayon::prelude::*;
 
 use super::packed::{PANEL, Panels, TILE_ROWS, Tile};
 use super::random::{stream, unit};
-use super::top::{by_value, truncate_to_largest};
+use super::top_k::{by_value, truncate_to_largest};
 use crate::monitor::{Cancelled, Monitor};
 
-/// Rows that pass through all panels of centres together.
+/// Rows compared with all panels of centres together.
 const BLOCK: usize = 16 * TILE_ROWS;
 
-/// Rounds in which the first centres are drawn, at most.
+/// Maximum number of rounds in which the initial centres are drawn.
 const ROUNDS: usize = 256;
 
-/// How many centres to find, and how.
+/// Parameters of [`kmeans`].
 #[derive(Clone, Copy, Debug)]
 pub struct KmeansParams {
-    /// How many: as many as there are rows, if these are fewer.
+    /// Number of centres; limited to the number of rows.
     pub centres: usize,
-    /// How often they move, at most.
+    /// Maximum number of iterations.
     pub iterations: usize,
-    /// The seed of the first ones.
+    /// Seed of the initial centres.
     pub seed: u64,
 }
 
-/// Centres, one after the other.
+/// Clusters rows and returns the centres, contiguous.
 ///
-/// The start is k-means++ in up to 256 rounds: each draws its share of the centres among the rows, with probabilities
-/// proportional to the squared distance from the nearest centre so far (up to 256 centres this is k-means++ itself). Then
-/// `iterations` times at most: every row joins its nearest centre, the lower one among equals, and every centre moves to
-/// the mean of its rows. A centre without rows moves to the row that lies farthest from its own centre.
+/// Initialisation is k-means++ in up to 256 rounds. Each round draws its share of the centres among the rows, with
+/// probabilities proportional to the squared distance from the nearest centre so far (up to 256 centres this is exact
+/// k-means++). Then, at most `iterations` times, every row is assigned to its nearest centre (ties to the lower one) and
+/// every centre moves to the mean of its rows. An empty centre moves to the row farthest from its assigned centre.
 pub fn kmeans(rows: &[f32], width: usize, params: &KmeansParams, monitor: &dyn Monitor) -> Result<Vec<f32>, Cancelled> {
     let count = rows.len().checked_div(width).unwrap_or(0);
-    // The first centres are found by comparing every row with every centre once, as in an iteration.
+    // Initialisation compares every row with every centre once, as an iteration does.
     monitor.start("k-means", count as u64 * (1 + params.iterations as u64), "rows");
-    let found = search(rows, width, params, monitor);
+    let centres = search(rows, width, params, monitor);
     monitor.finish();
-    found
+    centres
 }
 
 fn search(rows: &[f32], width: usize, params: &KmeansParams, monitor: &dyn Monitor) -> Result<Vec<f32>, Cancelled> {
     let count = rows.len().checked_div(width).unwrap_or(0);
-    let mut told = 0;
-    let mut points = start(rows, width, params.centres.min(count), params.seed, |share| {
+    let mut reported = 0;
+    let mut centres = initialise(rows, width, params.centres.min(count), params.seed, |share| {
         let done = (share * count as f64) as u64;
-        monitor.advance(done - told);
-        told = done;
+        monitor.advance(done - reported);
+        reported = done;
         monitor.check()
     })?;
-    let mut before: Vec<u32> = Vec::new();
+    let mut previous: Vec<u32> = Vec::new();
     for _ in 0..params.iterations {
-        let joined = join(rows, width, &points, &|rows| {
+        let assigned = assign(rows, width, &centres, &|rows| {
             monitor.advance(rows as u64);
             !monitor.is_cancelled()
         });
         monitor.check()?;
-        let centre_of: Vec<u32> = joined.iter().map(|row| row.0).collect();
-        if points.is_empty() || centre_of == before {
+        let centre_of: Vec<u32> = assigned.iter().map(|row| row.0).collect();
+        if centres.is_empty() || centre_of == previous {
             break;
         }
-        move_to_means(rows, width, &joined, &mut points);
-        before = centre_of;
+        move_to_means(rows, width, &assigned, &mut centres);
+        previous = centre_of;
     }
-    Ok(points)
+    Ok(centres)
 }
 
-/// The `keep` centres that are nearest to each row, nearest first, the lower one among equals. Every row has the same
-/// number: that of all centres, if these are fewer.
+/// The `keep` nearest centres of each row, nearest first, ties to the lower one. Every row has `keep` entries, or as many
+/// as there are centres if these are fewer.
 pub fn nearest(rows: &[f32], width: usize, centres: &[f32], keep: usize) -> Vec<u32> {
     let all = centres.len().checked_div(width).unwrap_or(0);
     let keep = keep.min(all);
@@ -87,7 +87,7 @@ pub fn nearest(rows: &[f32], width: usize, centres: &[f32], keep: usize) -> Vec<
             if list.len() > 2 * keep + PANEL {
                 list.select_nth_unstable_by(keep - 1, by_value);
                 list.truncate(keep);
-                // A later centre with that very score would lose the tie.
+                // A later centre with an equal score would lose the tie.
                 floors[row] = list.iter().fold(f32::INFINITY, |least, entry| least.min(entry.0));
             }
         });
@@ -99,25 +99,25 @@ pub fn nearest(rows: &[f32], width: usize, centres: &[f32], keep: usize) -> Vec<
     found
 }
 
-/// The first centres; `told` hears which share of them there is.
-fn start(
+/// The initial centres. `progress` receives the share drawn so far.
+fn initialise(
     rows: &[f32],
     width: usize,
     centres: usize,
     seed: u64,
-    mut told: impl FnMut(f64) -> Result<(), Cancelled>,
+    mut progress: impl FnMut(f64) -> Result<(), Cancelled>,
 ) -> Result<Vec<f32>, Cancelled> {
     let count = rows.len().checked_div(width).unwrap_or(0);
     let (mut points, mut drawn) = (Vec::with_capacity(centres * width), vec![false; count]);
-    // Before there is a centre, all rows are equally far.
+    // Without a centre yet, all rows have equal weight.
     let mut distances = vec![1.0f64; count];
     let share = centres.div_ceil(ROUNDS).max(1);
     for round in 0.. {
-        let wanted = if round == 0 { share.min(centres) } else { share.min(centres - points.len() / width.max(1)) };
-        if wanted == 0 {
+        let to_draw = if round == 0 { share.min(centres) } else { share.min(centres - points.len() / width.max(1)) };
+        if to_draw == 0 {
             break;
         }
-        // Without replacement: the largest of ln(u) / weight are a weighted sample. Rows that are centres come last.
+        // Weighted sampling without replacement: take the largest ln(u) / weight. Rows that are centres already come last.
         let mut random = stream(seed, "k-means start", round);
         let mut keys: Vec<(f64, bool, usize)> = (0..count)
             .map(|row| (unit(&mut random).max(f64::MIN_POSITIVE).ln() / distances[row], drawn[row], row))
@@ -125,35 +125,36 @@ fn start(
         let order = |a: &(f64, bool, usize), b: &(f64, bool, usize)| {
             a.1.cmp(&b.1).then(b.0.total_cmp(&a.0)).then(a.2.cmp(&b.2))
         };
-        keys.select_nth_unstable_by(wanted - 1, order);
-        keys.truncate(wanted);
+        keys.select_nth_unstable_by(to_draw - 1, order);
+        keys.truncate(to_draw);
         keys.sort_unstable_by(order);
         let first = points.len();
         for &(_, _, row) in &keys {
             drawn[row] = true;
             points.extend_from_slice(&rows[row * width..][..width]);
         }
-        let joined = join(rows, width, &points[first..], &|_| true);
-        told((points.len() / width) as f64 / centres as f64)?;
-        for (distance, (_, found)) in distances.iter_mut().zip(joined) {
-            *distance = if round == 0 { found } else { distance.min(found) };
+        let assigned = assign(rows, width, &points[first..], &|_| true);
+        progress((points.len() / width) as f64 / centres as f64)?;
+        for (distance, (_, new)) in distances.iter_mut().zip(assigned) {
+            *distance = if round == 0 { new } else { distance.min(new) };
         }
     }
     Ok(points)
 }
 
-/// The nearest centre of every row, and its squared distance. `told` hears of every block of rows, and says whether to go on.
-fn join(rows: &[f32], width: usize, centres: &[f32], told: &(dyn Fn(usize) -> bool + Sync)) -> Vec<(u32, f64)> {
+/// The nearest centre of every row and its squared distance. `proceed` is called with the size of every block of rows;
+/// the block is skipped if it returns false.
+fn assign(rows: &[f32], width: usize, centres: &[f32], proceed: &(dyn Fn(usize) -> bool + Sync)) -> Vec<(u32, f64)> {
     let scores = Scores::new(centres, width);
-    let mut joined = vec![(0, 0.0); rows.len().checked_div(width).unwrap_or(0)];
+    let mut assigned = vec![(0, 0.0); rows.len().checked_div(width).unwrap_or(0)];
     if centres.is_empty() {
-        return joined;
+        return assigned;
     }
-    joined.par_chunks_mut(BLOCK).zip(rows.par_chunks(BLOCK * width)).for_each(|(joined, rows)| {
-        if !told(joined.len()) {
+    assigned.par_chunks_mut(BLOCK).zip(rows.par_chunks(BLOCK * width)).for_each(|(assigned, rows)| {
+        if !proceed(assigned.len()) {
             return;
         }
-        let mut best = vec![(f32::NEG_INFINITY, 0); joined.len()];
+        let mut best = vec![(f32::NEG_INFINITY, 0); assigned.len()];
         scores.each(rows, |row, first, line| {
             for (&score, centre) in line.iter().zip(first..) {
                 if score > best[row].0 {
@@ -161,24 +162,24 @@ fn join(rows: &[f32], width: usize, centres: &[f32], told: &(dyn Fn(usize) -> bo
                 }
             }
         });
-        // Scores lose digits where rows are long: the distance that is handed out is computed plainly.
-        for ((into, (_, centre)), row) in joined.iter_mut().zip(best).zip(rows.chunks_exact(width)) {
-            let centre_at = &centres[centre as usize * width..][..width];
-            let squares = row.iter().zip(centre_at).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2));
+        // Scores of long rows lose precision: compute the returned distance directly in `f64`.
+        for ((into, (_, centre)), row) in assigned.iter_mut().zip(best).zip(rows.chunks_exact(width)) {
+            let position = &centres[centre as usize * width..][..width];
+            let squares = row.iter().zip(position).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2));
             *into = (centre, squares.sum());
         }
     });
-    joined
+    assigned
 }
 
 /// Every centre moves to the mean of its rows.
-fn move_to_means(rows: &[f32], width: usize, joined: &[(u32, f64)], centres: &mut [f32]) {
+fn move_to_means(rows: &[f32], width: usize, assigned: &[(u32, f64)], centres: &mut [f32]) {
     let count = centres.len() / width;
     let mut starts = vec![0; count + 1];
-    joined.iter().for_each(|row| starts[row.0 as usize + 1] += 1);
+    assigned.iter().for_each(|row| starts[row.0 as usize + 1] += 1);
     (0..count).for_each(|centre| starts[centre + 1] += starts[centre]);
-    let (mut next, mut members) = (starts.clone(), vec![0; joined.len()]);
-    for (row, (centre, _)) in joined.iter().enumerate() {
+    let (mut next, mut members) = (starts.clone(), vec![0; assigned.len()]);
+    for (row, (centre, _)) in assigned.iter().enumerate() {
         members[next[*centre as usize]] = row;
         next[*centre as usize] += 1;
     }
@@ -197,14 +198,14 @@ fn move_to_means(rows: &[f32], width: usize, joined: &[(u32, f64)], centres: &mu
     if empty.is_empty() {
         return;
     }
-    let mut far: Vec<usize> = (0..joined.len()).collect();
-    far.sort_unstable_by(|&a, &b| joined[b].1.total_cmp(&joined[a].1).then(a.cmp(&b)));
+    let mut far: Vec<usize> = (0..assigned.len()).collect();
+    far.sort_unstable_by(|&a, &b| assigned[b].1.total_cmp(&assigned[a].1).then(a.cmp(&b)));
     for (centre, row) in empty.into_iter().zip(far) {
         centres[centre * width..][..width].copy_from_slice(&rows[row * width..][..width]);
     }
 }
 
-/// Centres, packed, and half of their squared lengths: the nearest has the largest `row · centre − ‖centre‖² / 2`.
+/// Packed centres and half of their squared lengths: the nearest has the largest `row · centre − ‖centre‖² / 2`.
 struct Scores {
     panels: Panels,
     halves: Vec<f32>,
@@ -218,7 +219,7 @@ impl Scores {
         Scores { panels: Panels::pack(centres, width), halves, width }
     }
 
-    /// Hands out the scores of every row, panel by panel: the row, the first centre, and the scores from there on.
+    /// Calls `take` with the scores of every row, panel by panel: row, first centre of the panel, scores of its centres.
     fn each(&self, rows: &[f32], mut take: impl FnMut(usize, u32, &[f32])) {
         let (width, count) = (self.width, rows.len() / self.width);
         let mut padded = rows.to_vec();
@@ -227,9 +228,9 @@ impl Scores {
         for panel in 0..self.panels.panels() {
             let first = panel * PANEL;
             let halves = &self.halves[first..self.halves.len().min(first + PANEL)];
-            for (at, block) in padded.chunks_exact(TILE_ROWS * width).enumerate() {
+            for (index, block) in padded.chunks_exact(TILE_ROWS * width).enumerate() {
                 self.panels.product(block, panel, &mut tile);
-                for (row, line) in (at * TILE_ROWS..count).zip(tile.chunks_exact_mut(PANEL)) {
+                for (row, line) in (index * TILE_ROWS..count).zip(tile.chunks_exact_mut(PANEL)) {
                     line.iter_mut().zip(halves).for_each(|(score, half)| *score -= half);
                     take(row, first as u32, &line[..halves.len()]);
                 }
@@ -249,8 +250,8 @@ mod tests {
         super::kmeans(rows, width, &params, &Silent).unwrap()
     }
 
-    fn join(rows: &[f32], width: usize, centres: &[f32]) -> Vec<(u32, f64)> {
-        super::join(rows, width, centres, &|_| true)
+    fn assign(rows: &[f32], width: usize, centres: &[f32]) -> Vec<(u32, f64)> {
+        super::assign(rows, width, centres, &|_| true)
     }
 
     #[test]
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn two_heaps_by_hand() {
+    fn two_clusters_are_found() {
         // Means of (0, 0), (0, 2) and of (10, 0), (10, 2), (10, 4).
         let rows = [0.0, 0.0, 10.0, 0.0, 0.0, 2.0, 10.0, 2.0, 10.0, 4.0];
         for seed in 0..5 {
@@ -279,27 +280,28 @@ mod tests {
     }
 
     #[test]
-    fn heaps_far_apart_are_all_found() {
-        let (heaps, each, width) = (20, 15, 6);
-        let (places, noise) = (cloud(heaps, width, 1), cloud(heaps * each, width, 2));
+    fn well_separated_clusters_are_all_found() {
+        let (clusters, each, width) = (20, 15, 6);
+        let (positions, noise) = (cloud(clusters, width, 1), cloud(clusters * each, width, 2));
         let rows: Vec<f32> = noise
             .chunks_exact(width)
             .enumerate()
             .flat_map(|(i, noise)| {
-                let place = &places[i % heaps * width..][..width];
-                place.iter().zip(noise).map(|(place, noise)| 100.0 * place + 0.1 * noise).collect::<Vec<_>>()
+                let position = &positions[i % clusters * width..][..width];
+                position.iter().zip(noise).map(|(position, noise)| 100.0 * position + 0.1 * noise).collect::<Vec<_>>()
             })
             .collect();
-        let found = kmeans(&rows, width, heaps, 50, 3);
-        assert!(join(&rows, width, &found).iter().all(|(_, distance)| *distance < 0.1 * width as f64));
+        let found = kmeans(&rows, width, clusters, 50, 3);
+        assert!(assign(&rows, width, &found).iter().all(|(_, distance)| *distance < 0.1 * width as f64));
         let one = nearest(&rows, width, &found, 1);
-        assert!((0..rows.len() / width).all(|row| one[row] == one[row % heaps]));
+        assert!((0..rows.len() / width).all(|row| one[row] == one[row % clusters]));
     }
 
     #[test]
-    fn an_iteration_never_lengthens_the_distances() {
+    fn an_iteration_never_increases_the_distances() {
         let rows = cloud(500, 7, 4);
-        let total = |iterations| join(&rows, 7, &kmeans(&rows, 7, 40, iterations, 1)).iter().map(|r| r.1).sum::<f64>();
+        let total =
+            |iterations| assign(&rows, 7, &kmeans(&rows, 7, 40, iterations, 1)).iter().map(|r| r.1).sum::<f64>();
         let totals: Vec<f64> = (0..8).map(total).collect();
         assert!(totals.windows(2).all(|pair| pair[1] <= pair[0] * (1.0 + 1e-6)), "{totals:?}");
     }
@@ -329,7 +331,7 @@ mod tests {
         assert!(kmeans(&[], 3, 4, 5, 0).is_empty() && kmeans(&[1.0], 1, 0, 5, 0).is_empty());
         assert_eq!(kmeans(&[1.0, 2.0], 2, 4, 5, 0), [1.0, 2.0]);
         assert!(kmeans(&[], 0, 4, 5, 0).is_empty() && nearest(&[1.0], 1, &[], 3).is_empty());
-        // Fewer different rows than centres: all rows are centres, some of them twice.
+        // Fewer distinct rows than centres: every row is a centre, some of them twice.
         let mut found = kmeans(&[1.0, 1.0, 1.0, 5.0], 1, 3, 5, 0);
         found.sort_by(f32::total_cmp);
         assert_eq!((found[0], found[2]), (1.0, 5.0));

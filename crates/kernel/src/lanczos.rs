@@ -1,8 +1,8 @@
-//! The largest eigenvalues of a symmetric matrix that is only ever multiplied with vectors: block Lanczos.
+//! Block Lanczos: the largest eigenvalues of a symmetric matrix that is only available as a product with vectors.
 //!
-//! A block of vectors is multiplied again and again; what is new in each product extends a basis, all of which is kept
-//! orthogonal; within the span of the basis the matrix is small and solved exactly. Blocks find eigenvalues that occur
-//! several times, and read a sparse matrix once for eight vectors.
+//! Each step multiplies a block of vectors; the new directions of the product extend an orthogonal basis, with full
+//! reorthogonalisation. The projection onto the basis is a small matrix, which is solved exactly. Blocks find repeated
+//! eigenvalues and read a sparse matrix once for eight vectors.
 
 use rayon::prelude::*;
 
@@ -14,71 +14,71 @@ use super::random::{stream, unit};
 /// Vectors of a block.
 pub const BLOCK: usize = 8;
 
-/// Coordinates that are worked on together; sums over pieces are taken in order, so threads do not change a bit.
+/// Coordinates per piece; sums over pieces are taken in order, so bits do not depend on threads.
 const PIECE: usize = 4096;
 
-/// What is left of a vector below this share of its length is rounding.
+/// A remainder below this share of a vector's length is rounding error.
 const ROUNDING: f64 = 1e-10;
 
-/// Random vectors that are tried in place of one that vanished; the first nearly always does.
+/// Random replacements tried for a vector that vanished; the first nearly always succeeds.
 const ATTEMPTS: usize = 20;
 
-/// Up to this size the basis is made complete, and the answer exact.
+/// Up to this size the basis is complete and the result exact.
 const SMALL: usize = 256;
 
-/// What is wanted.
+/// Parameters of [`largest`].
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// How many eigenvalues.
+pub struct LanczosParams {
+    /// Number of eigenvalues.
     pub count: usize,
-    /// A pair counts as found when the length of `A v − λ v` is below this share of the largest eigenvalue.
+    /// A pair has converged when the length of `A v − λ v` is below this share of the largest eigenvalue.
     pub tolerance: f64,
-    /// The basis grows to so many vectors at most.
+    /// Maximum size of the basis.
     pub basis: usize,
-    /// The seed of the first vectors.
+    /// Seed of the initial vectors.
     pub seed: u64,
 }
 
-/// The largest eigenvalues, and how exact they are.
+/// The largest eigenvalues and their accuracy.
 #[derive(Clone, Debug)]
 pub struct Largest {
     /// Values in descending order with their unit vectors; the entry of largest size is positive.
     pub eigen: Eigen,
     /// The length of `A v − λ v` for each.
     pub residuals: Vec<f64>,
-    /// How many of the first pairs are exact enough.
-    pub found: usize,
+    /// Number of leading pairs that converged.
+    pub converged: usize,
 }
 
 /// The largest eigenvalues of a symmetric matrix of `size` × `size`; `None` if the small problem cannot be solved.
 ///
-/// `multiply` is given [`BLOCK`] vectors, coordinate by coordinate (the first coordinate of all, then the second), and
-/// writes their products in the same way. It must be deterministic.
-pub fn largest(size: usize, wanted: &Wanted, multiply: impl Fn(&[f64], &mut [f64])) -> Option<Largest> {
-    try_largest(size, wanted, &Silent, multiply).ok().flatten()
+/// `multiply` receives [`BLOCK`] vectors, coordinate by coordinate (the first coordinate of all, then the second), and
+/// writes their products in the same layout. It must be deterministic.
+pub fn largest(size: usize, params: &LanczosParams, multiply: impl Fn(&[f64], &mut [f64])) -> Option<Largest> {
+    try_largest(size, params, &Silent, multiply).ok().flatten()
 }
 
 /// [`largest`] that can be cancelled.
 pub fn try_largest(
     size: usize,
-    wanted: &Wanted,
+    params: &LanczosParams,
     monitor: &dyn Monitor,
     multiply: impl Fn(&[f64], &mut [f64]),
 ) -> Result<Option<Largest>, Cancelled> {
-    let count = wanted.count.min(size);
-    let limit = if size <= SMALL { size } else { wanted.basis.max(count + 2 * BLOCK).min(size) };
+    let count = params.count.min(size);
+    let limit = if size <= SMALL { size } else { params.basis.max(count + 2 * BLOCK).min(size) };
     if count == 0 {
         let eigen = Eigen { values: Vec::new(), vectors: Vec::new() };
-        return Ok(Some(Largest { eigen, residuals: Vec::new(), found: 0 }));
+        return Ok(Some(Largest { eigen, residuals: Vec::new(), converged: 0 }));
     }
-    let mut basis = Basis::new(size, wanted.seed);
+    let mut basis = Basis::new(size, params.seed);
     let mut block = basis.random(BLOCK.min(limit));
     let lengths = norms(&block, size);
     basis.orthonormalise(&mut block, &lengths);
-    // The matrix within the basis, row by row, each row as long as the basis was then.
+    // The projected matrix, row by row; each row is as long as the basis was at that step.
     let mut small: Vec<Vec<f64>> = Vec::new();
     let (mut given, mut product) = (vec![0.0; size * BLOCK], vec![0.0; size * BLOCK]);
-    let mut look_at = if size <= SMALL { limit } else { (count + 2 * BLOCK).max(4 * BLOCK).min(limit) };
+    let mut next_check = if size <= SMALL { limit } else { (count + 2 * BLOCK).max(4 * BLOCK).min(limit) };
     loop {
         monitor.check()?;
         let width = block.len() / size;
@@ -90,29 +90,29 @@ pub fn try_largest(
         let along = basis.remove(&mut next);
         small.extend(along.chunks_exact(basis.count).map(<[f64]>::to_vec));
         let rest = next.clone();
-        let room = (limit - basis.count).min(BLOCK);
-        next.truncate(room.min(width) * size);
-        if room > 0 {
-            basis.orthonormalise(&mut next, &lengths[..room.min(width)]);
+        let free = (limit - basis.count).min(BLOCK);
+        next.truncate(free.min(width) * size);
+        if free > 0 {
+            basis.orthonormalise(&mut next, &lengths[..free.min(width)]);
         }
-        if basis.count >= look_at || room == 0 {
+        if basis.count >= next_check || free == 0 {
             let Some(eigen) = try_symmetric(square(&small), basis.count, monitor)? else { return Ok(None) };
             let residuals: Vec<f64> = (0..count)
-                .map(|place| {
-                    let last = &eigen.vectors[(place + 1) * basis.count - width..(place + 1) * basis.count];
+                .map(|pair| {
+                    let last = &eigen.vectors[(pair + 1) * basis.count - width..(pair + 1) * basis.count];
                     length_of_sum(&rest, last, size)
                 })
                 .collect();
-            let bound = wanted.tolerance * eigen.values[0].abs();
-            let found = residuals.iter().take_while(|&&length| length <= bound).count();
-            if found == count || room == 0 {
+            let bound = params.tolerance * eigen.values[0].abs();
+            let converged = residuals.iter().take_while(|&&length| length <= bound).count();
+            if converged == count || free == 0 {
                 let values = eigen.values[..count].to_vec();
                 let vectors = basis.combine(&eigen.vectors[..count * basis.count], count, monitor)?;
                 let complete = basis.count == size;
-                let found = if complete { count } else { found };
-                return Ok(Some(Largest { eigen: Eigen { values, vectors }, residuals, found }));
+                let converged = if complete { count } else { converged };
+                return Ok(Some(Largest { eigen: Eigen { values, vectors }, residuals, converged }));
             }
-            look_at = (look_at * 5 / 4).max(look_at + BLOCK).min(limit);
+            next_check = (next_check * 5 / 4).max(next_check + BLOCK).min(limit);
         }
         block = next;
     }
@@ -146,14 +146,14 @@ impl Basis {
         }
     }
 
-    /// Removes from vectors what lies in the span of the basis; answers what that was, vector by vector.
+    /// Projects vectors onto the complement of the basis; returns the removed coefficients, vector by vector.
     fn remove(&self, vectors: &mut [f64]) -> Vec<f64> {
         let (width, count) = (vectors.len() / self.size, self.count);
         let mut total = vec![0.0; width * count];
         if count == 0 {
             return total;
         }
-        // Once is not enough: what rounding left behind is removed by a second time.
+        // Twice, because the first projection leaves rounding errors.
         for _ in 0..2 {
             let parts: Vec<Vec<f64>> = self.each_piece(vectors);
             let products: Vec<Vec<f64>> = parts
@@ -190,38 +190,38 @@ impl Basis {
         total
     }
 
-    /// The coordinates of a piece of all vectors, together.
+    /// The vectors by piece: the coordinates of one piece of all vectors are contiguous.
     fn each_piece(&self, vectors: &[f64]) -> Vec<Vec<f64>> {
-        let place = |piece: usize| piece * PIECE..((piece + 1) * PIECE).min(self.size);
+        let range = |piece: usize| piece * PIECE..((piece + 1) * PIECE).min(self.size);
         (0..self.pieces.len())
-            .map(|piece| vectors.chunks_exact(self.size).flat_map(|vector| vector[place(piece)].to_vec()).collect())
+            .map(|piece| vectors.chunks_exact(self.size).flat_map(|vector| vector[range(piece)].to_vec()).collect())
             .collect()
     }
 
-    /// Makes vectors orthogonal to the basis and to each other, of length 1. One that is only rounding, compared with what
-    /// its length was, is drawn anew.
+    /// Makes vectors orthogonal to the basis and to each other, with length 1. Replaces a vector whose remainder is only
+    /// rounding error, relative to its previous length, by a random one.
     fn orthonormalise(&mut self, vectors: &mut [f64], lengths: &[f64]) {
         let size = self.size;
-        for (place, &before) in lengths.iter().enumerate() {
+        for (index, &before) in lengths.iter().enumerate() {
             let mut length = before;
             for _ in 0..ATTEMPTS {
-                if part_from_earlier(vectors, place, size) > ROUNDING * length {
+                if orthogonalise(vectors, index, size) > ROUNDING * length {
                     break;
                 }
                 let mut fresh = self.random(1);
                 length = norm(&fresh);
                 self.remove(&mut fresh);
-                vectors[place * size..(place + 1) * size].copy_from_slice(&fresh);
+                vectors[index * size..(index + 1) * size].copy_from_slice(&fresh);
             }
         }
-        // Where little was left of a vector, rounding weighs more once it is scaled up.
+        // Scaling up a small remainder amplifies its rounding errors: orthogonalise again.
         self.remove(vectors);
-        (0..lengths.len()).for_each(|place| {
-            part_from_earlier(vectors, place, size);
+        (0..lengths.len()).for_each(|index| {
+            orthogonalise(vectors, index, size);
         });
     }
 
-    /// Sums of the basis with given weights, each with its largest entry positive.
+    /// Linear combinations of the basis, normalised, each with its largest entry positive.
     fn combine(&self, weights: &[f64], count: usize, monitor: &dyn Monitor) -> Result<Vec<f64>, Cancelled> {
         let spans = self
             .pieces
@@ -250,9 +250,9 @@ impl Basis {
     }
 }
 
-/// Makes a vector orthogonal to those before it and of length 1; answers the length that it had.
-fn part_from_earlier(vectors: &mut [f64], place: usize, size: usize) -> f64 {
-    let (earlier, rest) = vectors.split_at_mut(place * size);
+/// Makes a vector orthogonal to those before it and scales it to length 1; returns its length before scaling.
+fn orthogonalise(vectors: &mut [f64], index: usize, size: usize) -> f64 {
+    let (earlier, rest) = vectors.split_at_mut(index * size);
     let vector = &mut rest[..size];
     for _ in 0..2 {
         for other in earlier.chunks_exact(size) {
@@ -280,11 +280,11 @@ fn norms(vectors: &[f64], size: usize) -> Vec<f64> {
 
 /// The length of a weighted sum of vectors.
 fn length_of_sum(vectors: &[f64], weights: &[f64], size: usize) -> f64 {
-    let part = |at: usize| weights.iter().enumerate().map(|(v, weight)| weight * vectors[v * size + at]).sum::<f64>();
-    (0..size).map(|at| part(at).powi(2)).sum::<f64>().sqrt()
+    let part = |k: usize| weights.iter().enumerate().map(|(v, weight)| weight * vectors[v * size + k]).sum::<f64>();
+    (0..size).map(|k| part(k).powi(2)).sum::<f64>().sqrt()
 }
 
-/// The full matrix of which rows are known up to (and a little beyond) their diagonal; halves that differ by rounding are averaged.
+/// The full symmetric matrix from rows that reach slightly beyond the diagonal. Entries known twice are averaged.
 fn square(rows: &[Vec<f64>]) -> Vec<f64> {
     let size = rows.len();
     let mut matrix = vec![0.0; size * size];
@@ -300,13 +300,13 @@ fn square(rows: &[Vec<f64>]) -> Vec<f64> {
 
 fn interleave(vectors: &[f64], size: usize, out: &mut [f64]) {
     out.fill(0.0);
-    for (place, vector) in vectors.chunks_exact(size).enumerate() {
-        vector.iter().enumerate().for_each(|(at, &value)| out[at * BLOCK + place] = value);
+    for (index, vector) in vectors.chunks_exact(size).enumerate() {
+        vector.iter().enumerate().for_each(|(k, &value)| out[k * BLOCK + index] = value);
     }
 }
 
 fn separate(values: &[f64], size: usize, width: usize) -> Vec<f64> {
-    (0..width * size).map(|at| values[at % size * BLOCK + at / size]).collect()
+    (0..width * size).map(|i| values[i % size * BLOCK + i / size]).collect()
 }
 
 #[cfg(test)]
@@ -319,7 +319,7 @@ mod tests {
         let size = values.len();
         let mut random = stream(5, "lanczos test", 0);
         let mut dense = vec![0.0; size * size];
-        values.iter().enumerate().for_each(|(place, &value)| dense[place * size + place] = value);
+        values.iter().enumerate().for_each(|(index, &value)| dense[index * size + index] = value);
         for _ in 0..2 {
             let vector: Vec<f64> = (0..size).map(|_| unit(&mut random) - 0.5).collect();
             let factor = 2.0 / inner(&vector, &vector);
@@ -329,7 +329,7 @@ mod tests {
                     let along = factor * (0..size).map(|row| vector[row] * dense[row * size + column]).sum::<f64>();
                     (0..size).for_each(|row| dense[row * size + column] -= along * vector[row]);
                 }
-                dense = (0..size * size).map(|at| dense[at % size * size + at / size]).collect();
+                dense = (0..size * size).map(|i| dense[i % size * size + i / size]).collect();
             }
         }
         dense
@@ -344,17 +344,17 @@ mod tests {
                 }
             }
         };
-        largest(size, &Wanted { count, tolerance: 1e-9, basis, seed: 1 }, multiply).unwrap()
+        largest(size, &LanczosParams { count, tolerance: 1e-9, basis, seed: 1 }, multiply).unwrap()
     }
 
     fn check(dense: &[f64], found: &Largest, expected: &[f64]) {
         let size = found.eigen.vectors.len() / expected.len();
-        assert_eq!(found.found, expected.len());
-        for (place, (value, expected)) in found.eigen.values.iter().zip(expected).enumerate() {
-            assert!((value - expected).abs() < 1e-8, "{place}: {value} and {expected}");
-            let vector = &found.eigen.vectors[place * size..][..size];
+        assert_eq!(found.converged, expected.len());
+        for (index, (value, expected)) in found.eigen.values.iter().zip(expected).enumerate() {
+            assert!((value - expected).abs() < 1e-8, "{index}: {value} and {expected}");
+            let vector = &found.eigen.vectors[index * size..][..size];
             let error = (0..size).map(|row| inner(&dense[row * size..][..size], vector) - value * vector[row]);
-            assert!(error.map(|part| part * part).sum::<f64>().sqrt() < 1e-6, "{place}");
+            assert!(error.map(|part| part * part).sum::<f64>().sqrt() < 1e-6, "{index}");
         }
     }
 
@@ -373,22 +373,22 @@ mod tests {
 
     #[test]
     fn stops_when_cancelled() {
-        let wanted = Wanted { count: 1, tolerance: 1e-9, basis: 2, seed: 1 };
-        assert!(try_largest(2, &wanted, &Stop, |_, _| {}).is_err());
+        let params = LanczosParams { count: 1, tolerance: 1e-9, basis: 2, seed: 1 };
+        assert!(try_largest(2, &params, &Stop, |_, _| {}).is_err());
     }
 
     #[test]
     fn large_matrices_give_their_largest_values() {
         let size = 400;
-        let mut values: Vec<f64> = (0..size).map(|place| 100.0 / (1.0 + place as f64)).collect();
-        // Equal to its neighbour: a single chain of vectors would find it once.
+        let mut values: Vec<f64> = (0..size).map(|index| 100.0 / (1.0 + index as f64)).collect();
+        // A repeated eigenvalue: Lanczos with a single vector would find it once.
         values[3] = values[2];
         let dense = matrix(&values);
         let found = solve(&dense, size, 12, 300);
         check(&dense, &found, &values[..12]);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(7).build().unwrap();
         assert_eq!(pool.install(|| solve(&dense, size, 12, 300)).eigen, found.eigen);
-        // Too small a basis: what is not exact is said so.
-        assert!(solve(&dense, size, 12, 30).found < 12);
+        // With too small a basis, not all pairs converge.
+        assert!(solve(&dense, size, 12, 30).converged < 12);
     }
 }

@@ -1,4 +1,4 @@
-//! Numerical kernels of Etalon on plain slices: nothing here knows about concepts or dictionaries. The only crate of the
+//! Numerical kernels of Etalon on plain slices, independent of concepts and dictionaries. The only crate of the
 //! project with `unsafe`.
 
 pub mod activation;
@@ -24,6 +24,6 @@ pub mod prefetch;
 pub mod product;
 pub mod random;
 pub mod statistics;
-pub mod top;
+pub mod top_k;
 pub mod umap;
 pub mod vector;

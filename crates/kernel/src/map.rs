@@ -1,14 +1,14 @@
-//! Files mapped into memory, read only.
+//! Memory-mapped files, read-only.
 //!
-//! SAFETY: a slice of a mapped file is sound as long as nobody writes into the file or truncates it. Etalon never writes
-//! its own files in place: it renames a new file over the old one, and the old one stays valid while it is mapped. Files
-//! of others are compared with the length, modification time and inode seen on opening before rows are read. What remains
-//! is a file truncated between that check and the reading: the system then stops the process (a bus error), it does not
-//! invent values. Only types for which every bit pattern is valid are read from a map.
+//! SAFETY: a slice of a mapped file is sound as long as no process writes into the file or truncates it. Etalon never
+//! writes its own files in place: it renames a new file over the old one, which stays valid while it is mapped. Before
+//! rows of foreign files are read, length, modification time and inode are compared with those seen on opening. The
+//! remaining case is a file truncated between that check and the read: the system then stops the process with SIGBUS
+//! instead of returning wrong values. Only types for which every bit pattern is valid are read from a map.
 #![allow(unsafe_code)]
 
 #[cfg(not(target_endian = "little"))]
-compile_error!("stored arrays are little-endian and are mapped as they are, which this host cannot do");
+compile_error!("stored arrays are little-endian and are mapped without conversion, which this host does not support");
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -23,17 +23,17 @@ use memmap2::{Mmap, UncheckedAdvice};
 #[derive(Debug)]
 pub struct FileMap {
     path: PathBuf,
-    /// Nothing is mapped of an empty file.
+    /// `None` for an empty file.
     map: Option<Mmap>,
     seen: Stamp,
     used: AtomicBool,
 }
 
 impl FileMap {
-    /// Maps a regular file; [`io::ErrorKind::InvalidInput`] for anything else. The handle is closed again, so that
+    /// Maps a regular file; [`io::ErrorKind::InvalidInput`] for anything else. The handle is closed, so that
     /// thousands of shards need no handles.
     pub fn open(path: &Path) -> io::Result<FileMap> {
-        // Checked before it is opened, because opening a pipe waits for a writer.
+        // Checked before opening, because opening a pipe waits for a writer.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -42,7 +42,8 @@ impl FileMap {
         let map = if metadata.len() == 0 {
             None
         } else {
-            // SAFETY: see the head of this file.
+            // SAFETY: no process modifies the file while it is mapped; the module documentation states how this is
+            // ensured and what happens otherwise.
             Some(unsafe { Mmap::map(&file) }?)
         };
         Ok(FileMap { path: path.to_path_buf(), map, seen: stamp(&metadata), used: AtomicBool::new(false) })
@@ -64,25 +65,25 @@ impl FileMap {
         self.map.as_deref().unwrap_or_default().get(range)
     }
 
-    /// The length of the file now, if it is not the file that was opened.
+    /// The current length of the file, if it changed or was replaced since it was opened.
     pub fn changed(&self) -> io::Result<Option<u64>> {
         let now = fs::metadata(&self.path)?;
         Ok((stamp(&now) != self.seen).then_some(now.len()))
     }
 
-    /// Lets the system take the memory back; what is read again is fetched again.
+    /// Lets the system reclaim the memory. Pages are loaded again when read.
     pub fn release(&self) {
         if let Some(map) = &self.map
             && self.used.swap(false, Ordering::Relaxed)
         {
-            // SAFETY: the map is shared with an unchanging file, so dropped pages come back with the same bytes.
-            // An error means that pages stay, which is harmless.
+            // SAFETY: the map is a read-only view of an unchanging file, so dropped pages are reloaded with the same
+            // bytes and existing slices stay valid. An error means that pages stay resident, which is harmless.
             let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
         }
     }
 }
 
-/// What tells a file from a changed or another one.
+/// Identifies a file and its version.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     length: u64,
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_shows_the_file_and_notices_change() {
+    fn a_map_shows_the_file_and_detects_changes() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         fs::write(&path, [0, 0, 128, 63, 7]).unwrap();
@@ -113,7 +114,7 @@ mod tests {
         map.release();
         assert_eq!(map.bytes(4..5).unwrap(), [7]);
         assert_eq!(map.changed().unwrap(), None);
-        // Longer, not shorter: reading beyond the end of a truncated file would stop the test.
+        // Append, because reading beyond the end of a truncated file would stop the test.
         fs::OpenOptions::new()
             .append(true)
             .open(&path)

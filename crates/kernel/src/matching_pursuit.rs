@@ -1,23 +1,23 @@
-//! Matching pursuit: again and again the vector that has the largest product with what is left over of a row.
+//! Matching pursuit: repeatedly selects the vector with the largest product with the residual of a row.
 
 use pulp::Arch;
 
 use super::packed::{PANEL, Panels, TILE_ROWS, Tile};
 use super::vector::RowView;
 
-/// How a pursuit chooses.
+/// Parameters of a matching pursuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchingPursuit {
-    /// Choices per row.
+    /// Selections per row.
     pub k: usize,
-    /// The largest product counts, and not the one that is farthest from 0.
+    /// Select the largest product instead of the largest absolute value.
     pub signed: bool,
 }
 
 impl MatchingPursuit {
-    /// The choices of some rows, in their order: product and column. `rows` are padded to whole tiles and are left with
-    /// what remains of them. A pursuit ends early where the best product is 0. A row's choices do not depend on the rows
-    /// beside it: every product is one chain of fused operations, and among equals the lower column is chosen.
+    /// Writes the choices of each row in order: product and column. `rows` must be padded to whole tiles and is replaced
+    /// by the residuals. The pursuit of a row ends early when the best product is 0. A row's choices do not depend on
+    /// other rows: every product is one chain of fused operations, and ties go to the lower column.
     pub fn run(
         self,
         columns: usize,
@@ -37,7 +37,7 @@ impl MatchingPursuit {
                 let count = PANEL.min(columns.saturating_sub(panel * PANEL));
                 for (rows, best) in rows.chunks_exact(TILE_ROWS * width).take(tiles).zip(best.chunks_mut(TILE_ROWS)) {
                     encoder.product(rows, panel, &mut tile);
-                    // Compiled for the widest instructions there are; the arithmetic is the same with any.
+                    // Compiled for the widest instructions available; the arithmetic is the same for all.
                     Arch::new().dispatch(|| {
                         for (line, best) in tile.chunks_exact(PANEL).zip(best) {
                             best.compare(&line[..count], panel, self.signed);
@@ -64,7 +64,7 @@ impl MatchingPursuit {
     }
 }
 
-/// The choices of a row with every column once, columns ascending: a column that was chosen again has the sum.
+/// Merges the choices of a row: columns ascend, and products of a repeated column are summed.
 pub fn sum_choices(choices: &mut Vec<(f32, u32)>) {
     // Stable, so that sums are formed in the order of the choices.
     choices.sort_by_key(|entry| entry.1);
@@ -95,10 +95,10 @@ impl Best {
     #[inline(always)]
     fn compare(&mut self, line: &[f32], panel: usize, signed: bool) {
         let size = |product: f32| if signed { product } else { product.abs() };
-        let most = line.iter().fold(f32::NEG_INFINITY, |most, &product| most.max(size(product)));
-        if most > self.size {
-            let position = line.iter().position(|&product| size(product) == most).unwrap_or(0);
-            *self = Best { size: most, product: line[position], column: (panel * PANEL + position) as u32 };
+        let largest = line.iter().fold(f32::NEG_INFINITY, |largest, &product| largest.max(size(product)));
+        if largest > self.size {
+            let position = line.iter().position(|&product| size(product) == largest).unwrap_or(0);
+            *self = Best { size: largest, product: line[position], column: (panel * PANEL + position) as u32 };
         }
     }
 }
@@ -118,21 +118,21 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn small_examples() {
         let pursuit = MatchingPursuit { k: 2, signed: false };
-        // Products (3, −4, −1.4): the second is farthest from 0. What is left, (3, 0), gives (3, 0, 1.8).
+        // Products (3, −4, −1.4): the second has the largest size. The residual (3, 0) gives (3, 0, 1.8).
         assert_eq!(pursue(pursuit, [3.0, -4.0]), (vec![(-4.0, 1), (3.0, 0)], [0.0, 0.0]));
-        // Nothing is left after one choice, so there is no second.
+        // The residual is 0 after one choice, so there is no second.
         assert_eq!(pursue(pursuit, [3.0, 0.0]).0, [(3.0, 0)]);
         assert!(pursue(pursuit, [0.0, 0.0]).0.is_empty());
-        // With signs: products (3, −4, −1.4), then (0, −4, −3.2), where the largest is 0 and ends it.
+        // Signed: products (3, −4, −1.4), then (0, −4, −3.2), whose largest is 0, so the pursuit ends.
         assert_eq!(pursue(MatchingPursuit { signed: true, ..pursuit }, [3.0, -4.0]), (vec![(3.0, 0)], [0.0, -4.0]));
         // All products negative: (−1, −2, −2.2); the largest is taken with its sign.
         assert_eq!(pursue(MatchingPursuit { k: 1, signed: true }, [-1.0, -2.0]), (vec![(-1.0, 0)], [0.0, -2.0]));
     }
 
     #[test]
-    fn columns_that_were_chosen_again_are_summed() {
+    fn repeated_columns_are_summed() {
         let mut choices = vec![(2.0, 5), (1.0, 1), (-0.5, 5)];
         sum_choices(&mut choices);
         assert_eq!(choices, [(1.0, 1), (1.5, 5)]);

@@ -1,6 +1,6 @@
 //! Progress and cancellation of long algorithms.
 
-/// Follows long work. Called from several threads.
+/// Observes and cancels long computations. Called from several threads.
 pub trait Monitor: Sync {
     /// Work of `total` steps begins; `what` names the work, `unit` one step.
     fn start(&self, what: &str, total: u64, unit: &str);

@@ -1,5 +1,5 @@
-//! The nearest rows of every row, exactly: a product of the rows with themselves, block by block, of which only the best
-//! of each line are kept. Symmetry saves half of it.
+//! Exact nearest neighbours of every row: a blocked product of the rows with themselves, of which only the best of each
+//! row are kept. Symmetry halves the work.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -7,19 +7,19 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 
 use super::product::{dot, rows_by_rows};
-use super::top::truncate_to_largest;
+use super::top_k::truncate_to_largest;
 use crate::monitor::{Cancelled, Monitor};
 
 /// Rows of a block; a product of two blocks fits the second-level cache.
 const BLOCK: usize = 512;
 
-/// So many more are kept than wanted until their distances are known exactly.
+/// Extra neighbours kept per row until exact distances are computed.
 const SPARE: usize = 8;
 
-/// How far apart two rows are.
+/// The distance between two rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distance {
-    /// One minus the cosine; a row without length is at distance 1 from all others.
+    /// One minus the cosine; a zero row is at distance 1 from all others.
     Cosine,
     /// The length of the difference.
     Euclidean,
@@ -35,7 +35,7 @@ impl Distance {
     }
 }
 
-/// Rows prepared so that a product compares them: `a · b − half(a) − half(b)` falls as the distance grows.
+/// Rows prepared for comparison by product: `a · b − half(a) − half(b)` falls as the distance grows.
 pub struct Points {
     width: usize,
     distance: Distance,
@@ -46,9 +46,9 @@ pub struct Points {
 /// The nearest rows of every row, itself excluded, nearest first, the lower one among equals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Neighbours {
-    /// How many each row has: that of all others, if these are fewer than wanted.
+    /// Neighbours per row: the number requested, or all other rows if these are fewer.
     pub each: usize,
-    /// Their numbers, row after row.
+    /// Row indices of the neighbours, row by row.
     pub ids: Vec<u32>,
     /// Their distances.
     pub distances: Vec<f32>,
@@ -63,8 +63,8 @@ impl Neighbours {
 }
 
 impl Points {
-    /// Prepares finite rows: for cosines they are scaled to length 1, for lengths moved so that their mean is 0 (which
-    /// changes no distance and saves digits).
+    /// Prepares finite rows: scaled to length 1 for cosine distance, centred on their mean for Euclidean distance (which
+    /// changes no distance and improves precision).
     pub fn new(rows: &[f32], width: usize, distance: Distance) -> Points {
         let count = rows.len().checked_div(width).unwrap_or(0);
         let mut mean = vec![0f64; width];
@@ -93,27 +93,27 @@ impl Points {
         Points { width, distance, vectors, halves }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn count(&self) -> usize {
         self.halves.len()
     }
 
-    /// How many values a row has.
+    /// Values per row.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// The prepared rows from one up to another.
+    /// A range of the prepared rows.
     pub fn vectors(&self, rows: Range<usize>) -> &[f32] {
         &self.vectors[rows.start * self.width..rows.end * self.width]
     }
 
-    /// How near some rows are to others, row by row: the larger, the nearer.
+    /// The nearness of rows `mine` to rows `theirs`, row by row: larger is nearer.
     pub fn nearness(&self, mine: Range<usize>, theirs: Range<usize>, out: &mut [f32]) {
         self.compare(self.vectors(mine.clone()), &self.halves[mine], theirs, out);
     }
 
-    /// How near some rows are to all.
+    /// The nearness of rows `mine` to all rows.
     pub fn nearness_to_all(&self, mine: &[usize], out: &mut [f32]) {
         let vectors: Vec<f32> = mine.iter().flat_map(|&row| self.vectors(row..row + 1)).copied().collect();
         let halves: Vec<f32> = mine.iter().map(|&row| self.halves[row]).collect();
@@ -128,7 +128,7 @@ impl Points {
         }
     }
 
-    /// The distance of two rows, to the last digit that the prepared rows have.
+    /// The distance between two rows, computed in `f64` from the prepared rows.
     pub fn between(&self, a: usize, b: usize) -> f64 {
         let (a, b) = (self.vectors(a..a + 1), self.vectors(b..b + 1));
         let square = a.iter().zip(b).map(|(&x, &y)| (f64::from(x) - f64::from(y)).powi(2)).sum::<f64>();
@@ -152,11 +152,11 @@ impl Points {
         let lists: Vec<Mutex<Lists>> =
             (0..blocks).map(|block| Mutex::new(Lists::new(rows(block).len(), each + SPARE))).collect();
         let lock = |block: usize| lists[block].lock().unwrap_or_else(PoisonError::into_inner);
-        // Blocks beside each other first, so that floors rise early.
+        // Adjacent blocks first, so that floors rise early.
         let pairs: Vec<(usize, usize)> =
             (0..blocks).flat_map(|apart| (0..blocks - apart).map(move |first| (first, first + apart))).collect();
         monitor.start("neighbours", pairs.len() as u64, "blocks");
-        // Whichever block comes first, the best of all entries stay: their order is total.
+        // The order of blocks does not matter: entries have a total order, so the same ones are kept.
         pairs.par_iter().with_max_len(1).for_each_init(
             || (vec![0f32; BLOCK * BLOCK], Candidates::default(), Candidates::default()),
             |(values, left, right), &(first, second)| {
@@ -169,7 +169,7 @@ impl Points {
                 if first == second {
                     (0..mine.len()).for_each(|row| values[row * mine.len() + row] = f32::NEG_INFINITY);
                 }
-                // One lock at a time: two in one statement would wait for each other.
+                // One lock at a time: holding two would deadlock.
                 let mine_floors = lock(first).floors.clone();
                 let mut their_floors = lock(second).floors.clone();
                 if first == second {
@@ -203,20 +203,20 @@ impl Points {
     }
 }
 
-/// Found near in a block: the row within its block, how near, and the other row.
+/// Candidates from one block: row within its block, nearness, other row.
 type Candidates = Vec<(u32, f32, u32)>;
 
-/// The best so far of the rows of a block.
+/// The best candidates so far of each row of a block.
 struct Lists {
     keep: usize,
     lists: Vec<Vec<(f32, u32)>>,
-    /// What is below cannot be among the best any more.
+    /// Values below are no longer among the best.
     floors: Vec<f32>,
 }
 
 impl Lists {
     fn new(rows: usize, keep: usize) -> Lists {
-        // Above minus infinity, which marks a row compared with itself.
+        // Above negative infinity, which marks a row compared with itself.
         Lists { keep, lists: vec![Vec::new(); rows], floors: vec![f32::MIN; rows] }
     }
 
@@ -242,7 +242,7 @@ impl Lists {
     }
 }
 
-/// Collects what reaches the floor of its row (left) or of its column (right).
+/// Collects values that reach the floor of their row (`left`) or of their column (`right`).
 fn scan(
     values: &[f32],
     row_floors: &[f32],
@@ -254,19 +254,19 @@ fn scan(
     const LANES: usize = 16;
     for ((row, line), &floor) in values.chunks_exact(column_floors.len().max(1)).enumerate().zip(row_floors) {
         for (start, (line, floors)) in
-            line.chunks(LANES).zip(column_floors.chunks(LANES)).enumerate().map(|(at, both)| (at * LANES, both))
+            line.chunks(LANES).zip(column_floors.chunks(LANES)).enumerate().map(|(chunk, both)| (chunk * LANES, both))
         {
             let near = |(value, column_floor): (&f32, &f32)| *value >= floor.min(*column_floor);
-            // Without branches, because hardly ever anything is near.
+            // Without branches, because a value is rarely near.
             if !line.iter().zip(floors).fold(false, |any, both| any | near(both)) {
                 continue;
             }
-            for (place, (&value, &column_floor)) in (start..).zip(line.iter().zip(floors)) {
+            for (column, (&value, &column_floor)) in (start..).zip(line.iter().zip(floors)) {
                 if value >= floor {
-                    left.push((row as u32, value, (first_column + place) as u32));
+                    left.push((row as u32, value, (first_column + column) as u32));
                 }
                 if value >= column_floor {
-                    right.push((place as u32, value, (first_row + row) as u32));
+                    right.push((column as u32, value, (first_row + row) as u32));
                 }
             }
         }
@@ -289,12 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn small_examples() {
         // Points 0, 1, 3, 7 on a line: the nearest of 3 is 1 (2 away), then 0 (3 away).
         let found = find(&[0.0, 1.0, 3.0, 7.0], 1, 2, Distance::Euclidean);
         assert_eq!(found.of(2), (&[1u32, 0][..], &[2.0f32, 3.0][..]));
         assert_eq!(found.of(3), (&[2u32, 1][..], &[4.0f32, 6.0][..]));
-        // Right, up, left, nothing: cosines with the first are 0, −1 and none.
+        // Right, up, left, zero: cosines with the first are 0, −1 and undefined.
         let found = find(&[1.0, 0.0, 0.0, 2.0, -3.0, 0.0, 0.0, 0.0], 2, 3, Distance::Cosine);
         assert_eq!(found.of(0), (&[1u32, 3, 2][..], &[1.0f32, 1.0, 2.0][..]));
         assert_eq!(found.of(3), (&[0u32, 1, 2][..], &[1.0f32; 3][..]));
@@ -321,7 +321,7 @@ mod tests {
     fn ties_edges_and_threads() {
         assert_eq!(find(&[], 3, 5, Distance::Cosine).each, 0);
         assert_eq!(find(&[1.0, 2.0], 2, 5, Distance::Cosine).each, 0);
-        // All rows equal: the lowest others, at distance 0.
+        // All rows equal: the lowest other indices, at distance 0.
         let found = find(&vec![0.3; 1100 * 3], 3, 4, Distance::Cosine);
         assert_eq!(found.of(0), (&[1u32, 2, 3, 4][..], &[0.0f32; 4][..]));
         assert_eq!(found.of(1099).0, [0, 1, 2, 3]);

@@ -1,17 +1,17 @@
-//! Least squares with weights that are not negative: `argmin ‖A w − b‖` over `w ≥ 0`.
+//! Non-negative least squares: `argmin ‖A w − b‖` over `w ≥ 0`.
 //!
-//! The active-set method of Lawson and Hanson. Weights enter one at a time, in order of steepest descent; whatever
-//! turns negative leaves again. Products `AᵀA` and `Aᵀb` are enough while `A` is well conditioned; they square its
-//! condition, so for columns that nearly depend on each other the tall matrix itself is needed.
+//! The active-set method of Lawson and Hanson. Weights enter one at a time, in order of steepest descent, and leave when
+//! they turn negative. The products `AᵀA` and `Aᵀb` suffice while `A` is well conditioned. They square its condition
+//! number, so nearly dependent columns need the matrix itself.
 
-/// Pivots of the Cholesky factor below this part of their column mean that products have lost too many digits.
+/// A Cholesky pivot below this share of its column means that the products have lost too many digits.
 const WELL_CONDITIONED: f64 = 1e-8;
 
-/// Columns whose part outside the span of the others is below this are taken as dependent.
+/// A column is dependent if less than this share of its length is outside the span of the others.
 const INDEPENDENT: f64 = 1e-12;
 
-/// Weights from the products `AᵀA` (row-major, as long as `products` squared) and `Aᵀb`; `None` when the columns nearly
-/// depend on each other, and [`from_columns`] must be used.
+/// Weights from the products `AᵀA` (row-major, `products.len()` squared) and `Aᵀb`. `None` if the columns are nearly
+/// dependent; use [`from_columns`] then.
 pub fn from_products(gram: &[f64], products: &[f64]) -> Option<Vec<f64>> {
     let size = products.len();
     let mut lost = false;
@@ -21,9 +21,9 @@ pub fn from_products(gram: &[f64], products: &[f64]) -> Option<Vec<f64>> {
         solution
     };
     let gradient = |weights: &[f64], out: &mut [f64]| {
-        for (place, out) in out.iter_mut().enumerate() {
-            let row = &gram[place * size..][..size];
-            *out = products[place] - row.iter().zip(weights).map(|(g, w)| g * w).sum::<f64>();
+        for (index, out) in out.iter_mut().enumerate() {
+            let row = &gram[index * size..][..size];
+            *out = products[index] - row.iter().zip(weights).map(|(g, w)| g * w).sum::<f64>();
         }
     };
     let weights = lawson_hanson(size, scale(products), solve, gradient);
@@ -52,8 +52,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// `solve` gives the free solution on some columns, or `None` if they depend on each other; `gradient` fills
-/// `Aᵀ(b − A w)`; `scale` is the largest of `|Aᵀb|`.
+/// The active-set loop. `solve` returns the unconstrained solution on some columns, or `None` if they are dependent;
+/// `gradient` writes `Aᵀ(b − A w)`; `scale` is the largest of `|Aᵀb|`.
 fn lawson_hanson(
     size: usize,
     scale: f64,
@@ -66,14 +66,14 @@ fn lawson_hanson(
     // Columns that could not enter since the weights last changed.
     let mut refused = vec![false; size];
     let tolerance = 10.0 * size as f64 * f64::EPSILON * scale;
-    // Each entrance lowers the residual, so the loop ends; rounding could make it circle, hence the limit.
+    // Each entering column lowers the residual, so the loop ends. The limit guards against cycles due to rounding.
     for _ in 0..10 * size + 10 {
         gradient(&weights, &mut slopes);
         let mut entering: Option<usize> = None;
-        for place in 0..size {
-            let free = !refused[place] && !passive.contains(&place) && slopes[place] > tolerance;
-            if free && entering.is_none_or(|best| slopes[place] > slopes[best]) {
-                entering = Some(place);
+        for column in 0..size {
+            let free = !refused[column] && !passive.contains(&column) && slopes[column] > tolerance;
+            if free && entering.is_none_or(|best| slopes[column] > slopes[best]) {
+                entering = Some(column);
             }
         }
         let Some(entering) = entering else { break };
@@ -81,38 +81,38 @@ fn lawson_hanson(
         passive.sort_unstable();
         let enters = |solution: &Vec<f64>| passive.iter().zip(solution).any(|(&p, &w)| p == entering && w > 0.0);
         let Some(mut solution) = solve(&passive).filter(enters) else {
-            passive.retain(|&place| place != entering);
+            passive.retain(|&column| column != entering);
             refused[entering] = true;
             continue;
         };
         refused.fill(false);
-        // Go towards the free solution until a weight would turn negative, drop that one, and try again.
+        // Move towards the unconstrained solution until a weight would turn negative, drop that column, and retry.
         while solution.iter().any(|&weight| weight <= 0.0) {
             let mut step = 1.0f64;
-            for (&place, &goal) in passive.iter().zip(&solution) {
+            for (&column, &goal) in passive.iter().zip(&solution) {
                 if goal <= 0.0 {
-                    step = step.min(weights[place] / (weights[place] - goal));
+                    step = step.min(weights[column] / (weights[column] - goal));
                 }
             }
-            for (&place, &goal) in passive.iter().zip(&solution) {
-                let moved = weights[place] + step * (goal - weights[place]);
-                let leaves = goal <= 0.0 && moved <= f64::EPSILON * weights[place].abs();
-                weights[place] = if leaves { 0.0 } else { moved.max(0.0) };
+            for (&column, &goal) in passive.iter().zip(&solution) {
+                let moved = weights[column] + step * (goal - weights[column]);
+                let leaves = goal <= 0.0 && moved <= f64::EPSILON * weights[column].abs();
+                weights[column] = if leaves { 0.0 } else { moved.max(0.0) };
             }
             let before = passive.len();
-            passive.retain(|&place| weights[place] > 0.0);
+            passive.retain(|&column| weights[column] > 0.0);
             match solve(&passive) {
                 Some(next) if passive.len() < before => solution = next,
                 _ => return weights,
             }
         }
         weights.fill(0.0);
-        passive.iter().zip(&solution).for_each(|(&place, &weight)| weights[place] = weight);
+        passive.iter().zip(&solution).for_each(|(&column, &weight)| weights[column] = weight);
     }
     weights
 }
 
-/// Solves the normal equations of some columns; `None` if a pivot is too small.
+/// Solves the normal equations of the passive columns; `None` if a pivot is too small.
 fn cholesky(gram: &[f64], products: &[f64], passive: &[usize]) -> Option<Vec<f64>> {
     let (size, n) = (products.len(), passive.len());
     let mut factor = vec![0.0; n * n];
@@ -129,7 +129,7 @@ fn cholesky(gram: &[f64], products: &[f64], passive: &[usize]) -> Option<Vec<f64
             };
         }
     }
-    let mut solution: Vec<f64> = passive.iter().map(|&place| products[place]).collect();
+    let mut solution: Vec<f64> = passive.iter().map(|&column| products[column]).collect();
     for row in 0..n {
         solution[row] = (solution[row] - dot(&factor[row * n..][..row], &solution[..row])) / factor[row * n + row];
     }
@@ -140,28 +140,28 @@ fn cholesky(gram: &[f64], products: &[f64], passive: &[usize]) -> Option<Vec<f64
     Some(solution)
 }
 
-/// Solves least squares on some columns by orthogonalising each of them twice; `None` if one depends on the others.
+/// Solves least squares on the passive columns by orthogonalising each twice; `None` if one depends on the others.
 fn orthogonal(columns: &[Vec<f64>], b: &[f64], passive: &[usize]) -> Option<Vec<f64>> {
     let n = passive.len();
     let mut basis: Vec<Vec<f64>> = Vec::with_capacity(n);
     let mut upper = vec![0.0; n * n];
-    for (place, &column) in passive.iter().enumerate() {
+    for (index, &column) in passive.iter().enumerate() {
         let mut left = columns[column].clone();
         let length = dot(&left, &left).sqrt();
-        // Once is not enough when columns nearly agree, twice is.
+        // Twice, because once is not enough for nearly equal columns.
         for _ in 0..2 {
             for (other, direction) in basis.iter().enumerate() {
                 let part = dot(direction, &left);
-                upper[other * n + place] += part;
+                upper[other * n + index] += part;
                 left.iter_mut().zip(direction).for_each(|(l, d)| *l -= part * d);
             }
         }
         let rest = dot(&left, &left).sqrt();
-        // Written so that a zero column fails too.
+        // A zero column fails too.
         if rest <= INDEPENDENT * length {
             return None;
         }
-        upper[place * n + place] = rest;
+        upper[index * n + index] = rest;
         left.iter_mut().for_each(|value| *value /= rest);
         basis.push(left);
     }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_agree_and_no_weight_could_be_better() {
+    fn both_solvers_agree_and_satisfy_the_kkt_conditions() {
         for trial in 0..200 {
             let mut random = stream(trial, "nnls", 0);
             let (rows, size) = (5 + trial as usize % 20, 1 + trial as usize % 9);
@@ -206,7 +206,7 @@ mod tests {
             if let Some(short) = from_products(&gram, &target) {
                 tall.iter().zip(&short).for_each(|(a, b)| assert!((a - b).abs() < 1e-6, "{tall:?} {short:?}"));
             }
-            // The conditions of Karush, Kuhn and Tucker: slope 0 where a weight is positive, not above 0 elsewhere.
+            // KKT conditions: gradient 0 where a weight is positive, at most 0 elsewhere.
             let mut residual = b.clone();
             for (column, weight) in columns.iter().zip(&tall) {
                 residual.iter_mut().zip(column).for_each(|(r, a)| *r -= weight * a);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_nearly_agree_need_the_tall_matrix() {
+    fn nearly_equal_columns_need_the_full_matrix() {
         // b = 3·a₀ + 2·a₁ where a₁ − a₀ is 1e-6 long: their products agree to 12 digits, the columns only to 6.
         let columns = [vec![1.0, 0.0, 0.0], vec![1.0, 1e-6, 0.0]];
         let b = [5.0, 2e-6, 1.0];
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_zero_columns() {
+    fn empty_and_zero_columns() {
         assert_eq!(from_products(&[], &[]), Some(vec![]));
         assert_eq!(from_columns(&[vec![0.0; 3]], &[1.0; 3]), [0.0]);
     }

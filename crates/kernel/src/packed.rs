@@ -1,8 +1,8 @@
-//! The encoder product: rows against a packed matrix, a small tile at a time, so that whoever consumes the tile finds it
-//! in the first-level cache and the full product never reaches memory.
+//! The encoder product: rows times a packed matrix, one small tile at a time. A tile is consumed while it is in the
+//! first-level cache, so the full product never reaches memory.
 //!
-//! Every element is one chain of fused multiply-adds over the inner index, in order, on every processor: results do not
-//! depend on the instruction set, on the rows beside it, or on threads.
+//! Every element is one chain of fused multiply-adds over the inner index, in order, on every processor. Results do not
+//! depend on the instruction set, on neighbouring rows, or on threads.
 
 use std::slice::from_mut;
 
@@ -17,14 +17,14 @@ pub const PANEL: usize = 32;
 /// Rows of a tile.
 pub const TILE_ROWS: usize = 12;
 
-/// How much of the inner index a tile meets at a time: a piece of a panel has 32 KB, which leaves the first-level cache
-/// room for rows and tiles. A chain goes on from one piece to the next, so that its bits do not depend on this.
+/// Length of the blocks of the inner index: 32 KB of a panel, which leaves space for rows and tiles in the first-level
+/// cache. A chain continues from one piece to the next, so its bits do not depend on this.
 const PIECE: usize = 256;
 
 /// The values of a tile, row by row.
 pub type Tile = [f32; TILE_ROWS * PANEL];
 
-/// A matrix of `columns` vectors, packed so that a panel of 32 of them lies together, inner index first.
+/// A matrix of `columns` vectors, packed in panels of 32: a panel stores the values of its columns by inner index.
 #[derive(Clone, Debug)]
 pub struct Panels {
     inner: usize,
@@ -33,24 +33,24 @@ pub struct Panels {
 }
 
 impl Panels {
-    /// Room for `columns` vectors of length `inner`, all zero. Missing columns of the last panel stay zero.
+    /// A zero matrix of `columns` vectors of length `inner`. Missing columns of the last panel stay zero.
     pub fn new(columns: usize, inner: usize) -> Panels {
         Panels { inner, columns, values: Aligned::zeros(columns.div_ceil(PANEL) * PANEL * inner) }
     }
 
-    /// Packs vectors that lie one after the other.
+    /// Packs contiguous vectors.
     pub fn pack(vectors: &[f32], inner: usize) -> Panels {
         let columns = vectors.len().checked_div(inner).unwrap_or(0);
         let mut panels = Panels::new(columns, inner);
         let size = panels.panel_size().max(1);
-        for (panel, place) in panels.values.chunks_exact_mut(size).zip((0..).step_by(PANEL)) {
-            let last = (place + PANEL).min(columns);
-            fill_panel(panel, &vectors[place * inner..last * inner], inner);
+        for (panel, first) in panels.values.chunks_exact_mut(size).zip((0..).step_by(PANEL)) {
+            let end = (first + PANEL).min(columns);
+            fill_panel(panel, &vectors[first * inner..end * inner], inner);
         }
         panels
     }
 
-    /// The vectors, one after the other again.
+    /// The vectors, contiguous.
     pub fn unpack(&self) -> Vec<f32> {
         let mut vectors = vec![0.0; self.columns * self.inner];
         for (column, vector) in vectors.chunks_exact_mut(self.inner.max(1)).enumerate() {
@@ -60,17 +60,17 @@ impl Panels {
         vectors
     }
 
-    /// How many vectors there are.
+    /// Number of vectors.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// How long the vectors are.
+    /// Length of a vector.
     pub fn inner(&self) -> usize {
         self.inner
     }
 
-    /// How many panels there are.
+    /// Number of panels.
     pub fn panels(&self) -> usize {
         self.columns.div_ceil(PANEL)
     }
@@ -85,12 +85,12 @@ impl Panels {
         self.values.chunks_exact_mut(size)
     }
 
-    /// The packed numbers: panel after panel, in each the inner index first.
+    /// The packed values: panel by panel, within a panel by inner index.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// The packed numbers, to be changed in place.
+    /// The packed values, mutable.
     pub fn values_mut(&mut self) -> &mut [f32] {
         &mut self.values
     }
@@ -122,8 +122,8 @@ impl Panels {
         });
     }
 
-    /// Blocks of twelve packed rows ([`fill_block`]) against one panel, a tile for each. A piece of the panel stays in the
-    /// first-level cache while all rows pass it: hand over [`blocks_at_once`].
+    /// Blocks of twelve packed rows ([`fill_block`]) against one panel, one tile per block. A piece of the panel stays in
+    /// the first-level cache while all rows use it; pass [`blocks_at_once`] blocks per call.
     pub fn products(&self, blocks: &[f32], panel: usize, out: &mut [Tile]) {
         Arch::new().dispatch(Products {
             rows: RowSource::Packed(blocks),
@@ -139,15 +139,15 @@ impl Panels {
     }
 }
 
-/// How many of some blocks of twelve rows should pass a panel together: few enough to stay in the second-level cache beside
-/// it, enough to make up for fetching it, and equally many for every one of a multiple of so many threads.
+/// Number of blocks of twelve rows to multiply with a panel per call: few enough to share the second-level cache with it,
+/// enough to amortise loading it, and such that the calls divide evenly among `threads`.
 pub fn blocks_at_once(blocks: usize, inner: usize, threads: usize) -> usize {
-    let most = ((1 << 20) / (TILE_ROWS * 4 * inner.max(1))).clamp(8, 64);
-    let times = blocks.div_ceil(most).next_multiple_of(threads.max(1));
-    blocks.div_ceil(times.max(1)).max(1)
+    let limit = ((1 << 20) / (TILE_ROWS * 4 * inner.max(1))).clamp(8, 64);
+    let calls = blocks.div_ceil(limit).next_multiple_of(threads.max(1));
+    blocks.div_ceil(calls.max(1)).max(1)
 }
 
-/// Packs up to twelve rows as a product wants them: inner index first. Missing rows are zero.
+/// Packs up to twelve rows for [`Panels::products`], by inner index. Missing rows are zero.
 pub fn fill_block(rows: &[f32], inner: usize, block: &mut [f32]) {
     if rows.len() < TILE_ROWS * inner {
         block.fill(0.0);
@@ -161,15 +161,15 @@ pub fn fill_block(rows: &[f32], inner: usize, block: &mut [f32]) {
 
 /// Writes up to 32 vectors into a panel.
 pub fn fill_panel(panel: &mut [f32], vectors: &[f32], inner: usize) {
-    turn(vectors, inner, vectors.len().checked_div(inner).unwrap_or(0).min(PANEL), panel);
+    transpose(vectors, inner, vectors.len().checked_div(inner).unwrap_or(0).min(PANEL), panel);
 }
 
-/// Writes up to 32 vectors of some pitch into a panel, whose size says how long they are.
-pub fn turn(vectors: &[f32], pitch: usize, count: usize, panel: &mut [f32]) {
-    let done = avx512::turn(vectors, pitch, count, panel);
+/// Writes `count` vectors (at most 32), `pitch` values apart, into a panel. Their length is `panel.len() / 32`.
+pub fn transpose(vectors: &[f32], pitch: usize, count: usize, panel: &mut [f32]) {
+    let done = avx512::transpose(vectors, pitch, count, panel);
     let inner = panel.len() / PANEL;
     for column in 0..count {
-        // What whole squares of sixteen left over.
+        // The remainder outside whole 16 × 16 squares.
         let start = if column < done.0 { done.1 } else { 0 };
         let vector = &vectors[column * pitch..][..inner];
         for (&value, line) in vector.iter().zip(panel.as_chunks_mut::<PANEL>().0).skip(start) {
@@ -178,7 +178,7 @@ pub fn turn(vectors: &[f32], pitch: usize, count: usize, panel: &mut [f32]) {
     }
 }
 
-/// The vectors of a panel, each times its weight, summed. Lanes sixteen apart are added first, then halves.
+/// Sums the vectors of a panel, each times its weight. Lanes sixteen apart are added first, then halves.
 pub fn panel_times(panel: &[f32], weights: &[f32; PANEL], into: &mut [f32]) {
     Arch::new().dispatch(PanelTimes { panel, weights, into });
 }
@@ -192,7 +192,7 @@ struct PanelTimes<'a> {
 impl WithSimd for PanelTimes<'_> {
     type Output = ();
 
-    /// Compiled for the widest instructions there are; the arithmetic is the same with any.
+    /// Compiled for the widest instructions available; the arithmetic is the same for all.
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         for (line, into) in self.panel.as_chunks::<PANEL>().0.iter().zip(self.into) {
@@ -208,35 +208,35 @@ impl WithSimd for PanelTimes<'_> {
     }
 }
 
-/// Adds a panel's biases to a tile and says, as a bit per row, where a value exceeds both its row's and its column's floor
-/// or is not a number.
+/// Adds a panel's biases to a tile. Returns a bit per row: set where a value exceeds both its row's and its column's
+/// floor, or is NaN.
 pub fn add_and_compare(tile: &mut Tile, bias: &[f32], floors: &[f32], row_floors: &[f32; TILE_ROWS]) -> u16 {
     let mut rows = 0;
     Arch::new().dispatch(Compare { tile, bias: &bias[..PANEL], floors: &floors[..PANEL], row_floors, rows: &mut rows });
     rows
 }
 
-/// A bit for every value of a line that exceeds its own floor and that of all, or is not a number.
+/// A bit mask of the values of a line that exceed both their own floor and the common `floor`, or are NaN.
 pub fn exceeding(line: &[f32; PANEL], floors: &[f32; PANEL], floor: f32) -> u32 {
-    // Compiled for the widest instructions there are; bits of single places keep it free of branches.
+    // Compiled for the widest instructions available; a table of single bits keeps it free of branches.
     Arch::new().dispatch(|| {
         let mut mask = 0;
-        for place in 0..PANEL {
+        for lane in 0..PANEL {
             #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN passes")]
-            let passes = !(line[place] <= floors[place].max(floor));
-            mask |= if passes { BITS[place] } else { 0 };
+            let passes = !(line[lane] <= floors[lane].max(floor));
+            mask |= if passes { BITS[lane] } else { 0 };
         }
         mask
     })
 }
 
-/// A bit for every place of a line.
+/// One bit per lane.
 const BITS: [u32; PANEL] = {
     let mut bits = [0; PANEL];
-    let mut place = 0;
-    while place < PANEL {
-        bits[place] = 1 << place;
-        place += 1;
+    let mut lane = 0;
+    while lane < PANEL {
+        bits[lane] = 1 << lane;
+        lane += 1;
     }
     bits
 };
@@ -269,7 +269,7 @@ impl WithSimd for Compare<'_> {
     }
 }
 
-/// How the rows of a product lie.
+/// Memory layout of the rows of a product.
 #[derive(Clone, Copy)]
 enum RowSource<'a> {
     Plain(&'a [f32]),
@@ -327,7 +327,7 @@ impl Products<'_> {
     }
 }
 
-/// A tile and a piece of the inner index.
+/// A tile and one piece of the inner index.
 struct Piece<'a> {
     lines: &'a [f32],
     first: bool,
@@ -335,7 +335,7 @@ struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// Goes on with every chain of the tile where the piece before left it. `value` knows the rows: inner index, row.
+    /// Continues every chain of the tile from the previous piece. `value` returns a row's value: (inner index, row).
     #[inline(always)]
     fn add<S: Simd, const ROWS: usize, const VECTORS: usize>(self, simd: S, value: impl Fn(usize, usize) -> f32) {
         let lanes = S::F32_LANES;
@@ -404,11 +404,11 @@ mod tests {
     }
 
     #[test]
-    fn turned_vectors_lie_as_a_panel_wants_them() {
+    fn transposed_vectors_have_the_layout_of_a_panel() {
         for (count, inner, pitch) in [(1, 1, 1), (16, 16, 16), (31, 40, 41), (32, 33, 50), (5, 100, 100)] {
-            let vectors: Vec<f32> = (0..count * pitch).map(|place| place as f32).collect();
+            let vectors: Vec<f32> = (0..count * pitch).map(|index| index as f32).collect();
             let mut panel = vec![-1.0; inner * PANEL];
-            turn(&vectors, pitch, count, &mut panel);
+            transpose(&vectors, pitch, count, &mut panel);
             for (k, line) in panel.as_chunks::<PANEL>().0.iter().enumerate() {
                 for (column, &value) in line.iter().enumerate() {
                     assert_eq!(value, if column < count { (column * pitch + k) as f32 } else { -1.0 });
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panel_times_weights_is_added_in_halves() {
+    fn weighted_sums_add_halves_first() {
         let panel: Vec<f32> = (0..3 * PANEL).map(|i| ((i * 7919 % 1013) as f32 - 500.0) / 317.0).collect();
         let weights: [f32; PANEL] = std::array::from_fn(|lane| (lane as f32 - 9.5) / 7.0);
         let mut sums = [0.0; 3];
@@ -434,15 +434,15 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_shared_out_evenly() {
-        // 86 blocks of width 768: at most 28 at once, so four times 22 for two threads, and 29 for one would be too many.
+    fn blocks_are_distributed_evenly() {
+        // 86 blocks of width 768: at most 28 per call, so four calls of 22 for two threads. Three calls of 29 are too large.
         assert_eq!((blocks_at_once(86, 768, 2), blocks_at_once(86, 768, 1)), (22, 22));
         assert_eq!((blocks_at_once(0, 768, 2), blocks_at_once(1, 768, 7), blocks_at_once(9, 0, 1)), (1, 1, 9));
         assert_eq!(blocks_at_once(1000, 1 << 20, 1), 8);
     }
 
     #[test]
-    fn vectors_come_out_as_they_went_in() {
+    fn packing_round_trips() {
         let vectors: Vec<f32> = (0..33 * 5).map(|i| i as f32).collect();
         let mut panels = Panels::pack(&vectors, 5);
         assert_eq!(panels.unpack(), vectors);
@@ -470,7 +470,7 @@ mod tests {
         let mut tile = [0.0; TILE_ROWS * PANEL];
         (tile[3], tile[PANEL + 3], tile[2 * PANEL + 31]) = (1.0, 1.0, 1.0);
         let (mut bias, mut floors, mut row_floors) = ([0.0; PANEL], [0.0; PANEL], [0.0; TILE_ROWS]);
-        // Row 0 stays; row 1 has a floor of its own; row 2 equals the floor of its column with its bias, which is not above.
+        // Row 0 passes; row 1 has a higher row floor; row 2 plus its bias equals its column's floor, which is not above it.
         (bias[31], floors[31], row_floors[1], tile[4 * PANEL]) = (0.5, 1.5, 1.0, f32::NAN);
         assert_eq!(add_and_compare(&mut tile, &bias, &floors, &row_floors), 0b10001);
         assert_eq!(tile[2 * PANEL + 31], 1.5);

@@ -3,15 +3,15 @@
 use crate::monitor::{Cancelled, Monitor};
 
 mod sealed {
-    /// Keeps [`super::Number`] to the types that the product below is sound for.
+    /// Restricts [`super::Number`] to the types for which the product below is sound.
     pub trait Sealed {}
     impl Sealed for f32 {}
     impl Sealed for f64 {}
 }
 
-/// A number that the product takes: `f32`, or `f64` where a result must be exact to many digits.
+/// An element type of the product: `f32`, or `f64` for high precision.
 pub trait Number: sealed::Sealed + Copy + 'static {
-    /// Nothing.
+    /// Zero.
     const ZERO: Self;
     /// One.
     const ONE: Self;
@@ -47,7 +47,7 @@ pub fn rows_by_rows<T: Number>(a: &[T], b: &[T], inner: usize, out: &mut [T]) {
     multiply(Shape { rows, columns, inner }, (out, columns as isize), (a, k, 1), (b, 1, k));
 }
 
-/// Rows that are multiplied between two looks at whether to stop.
+/// Rows multiplied between two checks for cancellation.
 const ROWS: usize = 256;
 
 /// [`rows_by_rows`] that can be cancelled.
@@ -92,8 +92,9 @@ struct Shape {
 
 #[allow(unsafe_code)]
 fn multiply<T: Number>(shape: Shape, out: (&mut [T], isize), a: (&[T], isize, isize), b: (&[T], isize, isize)) {
-    // SAFETY: the callers above checked that every slice holds exactly the rows and columns that the strides address;
-    // `out` is borrowed mutably, so it overlaps neither input. `gemm` knows `f32` and `f64`, which are all the numbers.
+    // SAFETY: both callers assert that `a`, `b` and `out` hold exactly `rows × inner`, `inner × columns` and
+    // `rows × columns` elements, which is what the strides address. `out` is borrowed mutably, so it overlaps neither
+    // input. `Number` is sealed to `f32` and `f64`, which `gemm` supports.
     unsafe {
         gemm::gemm(
             shape.rows,
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn in_parts_it_is_the_same_and_can_be_cancelled() {
+    fn the_product_in_parts_is_the_same_and_can_be_cancelled() {
         let (rows, columns, inner) = (300, 5, 11);
         let a: Vec<f64> = (0..rows * inner).map(|i| (i % 13) as f64 - 6.0).collect();
         let b: Vec<f64> = (0..columns * inner).map(|i| (i % 7) as f64 - 3.0).collect();

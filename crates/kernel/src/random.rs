@@ -11,7 +11,7 @@ pub fn stream(seed: u64, purpose: &str, block: u64) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(*hash.finalize().as_bytes())
 }
 
-/// The numbers below `len` in a random order.
+/// The integers below `len` in random order.
 pub fn permutation(len: usize, random: &mut ChaCha8Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
     order.shuffle(random);

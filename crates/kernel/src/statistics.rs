@@ -15,14 +15,13 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
 /// The quantile by linear interpolation between order statistics (NumPy's default); `sorted` must be ascending.
 pub fn quantile(sorted: &[f64], level: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
-    let place = level.clamp(0.0, 1.0) * last as f64;
-    let (below, part) = (place.floor() as usize, place.fract());
+    let position = level.clamp(0.0, 1.0) * last as f64;
+    let (below, part) = (position.floor() as usize, position.fract());
     let above = (below + 1).min(last);
     Some(sorted[below] + part * (sorted[above] - sorted[below]))
 }
 
-/// The middle of some values, or the mean of the two in the middle. The values change their places, which is quicker than
-/// sorting them.
+/// The median; the mean of the two middle values for an even count. Reorders the values, which is faster than sorting.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     let half = values.len().checked_sub(1)? / 2;
     let even = values.len().is_multiple_of(2);
@@ -49,7 +48,7 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     pearson(&ranks(x), &ranks(y))
 }
 
-/// Ranks from 1, equal values sharing the mean of their places.
+/// Ranks from 1; equal values share their mean rank.
 pub fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]).then(a.cmp(&b)));
@@ -61,7 +60,7 @@ pub fn ranks(values: &[f64]) -> Vec<f64> {
             end += 1;
         }
         let shared = (start + 1 + end) as f64 / 2.0;
-        order[start..end].iter().for_each(|&place| ranks[place] = shared);
+        order[start..end].iter().for_each(|&index| ranks[index] = shared);
         start = end;
     }
     ranks
@@ -94,13 +93,13 @@ pub fn skewness(values: &[f64]) -> Option<f64> {
     (second / count > (1e-12 * scale).powi(2)).then(|| (third / count) / (second / count).powf(1.5))
 }
 
-/// How probable it is that a standard normal number is at least this far from 0, on either side.
+/// The two-sided p-value of a standard normal statistic.
 pub fn two_sided(z: f64) -> f64 {
     libm::erfc(z.abs() / std::f64::consts::SQRT_2)
 }
 
-/// Wilcoxon's signed-rank test: the probability that signs alone would make the ranks of differences as lopsided, zeros
-/// left out. Exact up to 30 differences, ties included; beyond that normal, with the variance corrected for ties.
+/// The two-sided p-value of Wilcoxon's signed-rank test, zeros removed. Exact up to 30 differences, ties included; beyond
+/// that the normal approximation with the variance corrected for ties.
 pub fn signed_rank(differences: &[f64]) -> Option<f64> {
     let differences: Vec<f64> = differences.iter().copied().filter(|&difference| difference != 0.0).collect();
     let sizes: Vec<f64> = differences.iter().map(|difference| difference.abs()).collect();
@@ -111,7 +110,7 @@ pub fn signed_rank(differences: &[f64]) -> Option<f64> {
     match count {
         0 => None,
         1..=30 => {
-            // Shared ranks are halves, so that twice the rank is whole.
+            // Shared ranks are multiples of 1/2, so twice a rank is an integer.
             let doubled: Vec<usize> = ranks.iter().map(|rank| (2.0 * rank).round() as usize).collect();
             let total: usize = doubled.iter().sum();
             let mut ways = vec![0.0f64; total + 1];
@@ -123,21 +122,21 @@ pub fn signed_rank(differences: &[f64]) -> Option<f64> {
             let large: f64 = (0..=total).filter(far).map(|sum| ways[sum]).sum();
             Some((large / 2.0f64.powi(count as i32)).min(1.0))
         }
-        // The sum of squared ranks, ties shared, is the variance times 4.
+        // The sum of squared ranks, ties shared, is 4 times the variance.
         _ => Some(two_sided(off / (ranks.iter().map(|rank| rank * rank).sum::<f64>() / 4.0).sqrt())),
     }
 }
 
-/// Benjamini and Hochberg's q of every p: the smallest rate of false discoveries at which it would be taken. Things
-/// without a p have no q and are not counted.
+/// Benjamini-Hochberg q-values: the smallest false discovery rate at which each p-value is rejected. Missing p-values
+/// have no q-value and are not counted.
 pub fn false_discovery(p: &[Option<f64>]) -> Vec<Option<f64>> {
-    let mut order: Vec<(f64, usize)> = p.iter().enumerate().filter_map(|(place, p)| Some(((*p)?, place))).collect();
+    let mut order: Vec<(f64, usize)> = p.iter().enumerate().filter_map(|(index, p)| Some(((*p)?, index))).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let mut q = vec![None; p.len()];
     let mut smallest: f64 = 1.0;
-    for (rank, &(value, place)) in order.iter().enumerate().rev() {
+    for (rank, &(value, index)) in order.iter().enumerate().rev() {
         smallest = smallest.min(value * order.len() as f64 / (rank + 1) as f64);
-        q[place] = Some(smallest);
+        q[index] = Some(smallest);
     }
     q
 }
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn skewness_by_hand() {
+    fn skewness_of_a_small_example() {
         // 0 0 3: mean 1, m2 = (1 + 1 + 4)/3 = 2, m3 = (−1 − 1 + 8)/3 = 2, so 2/2^1.5 = 0.7071.
         assert!((skewness(&[0.0, 0.0, 3.0]).unwrap() - 0.5f64.sqrt()).abs() < 1e-12);
         assert_eq!((skewness(&[]), skewness(&[0.1, 0.1, 0.1])), (None, None));
@@ -183,8 +182,8 @@ mod tests {
     }
 
     #[test]
-    fn signed_ranks_by_hand() {
-        // 1 2 3, all positive: of 8 signs two are as lopsided. With −1: 5 of 6 and its mirror images 0, 1, 5, 6: 4 of 8.
+    fn signed_rank_p_values() {
+        // 1 2 3, all positive: 2 of 8 sign patterns are as extreme. With −1 the rank sum is 5 of 6; 0, 1, 5, 6 are: 4 of 8.
         assert_eq!(signed_rank(&[1.0, 2.0, 3.0]), Some(0.25));
         assert_eq!(signed_rank(&[-1.0, 2.0, 0.0, 3.0]), Some(0.5));
         assert_eq!((signed_rank(&[0.0]), signed_rank(&[2.0, -2.0])), (None, Some(1.0)));

@@ -1,4 +1,4 @@
-//! Long vectors: weighted sums of gathered rows, dot products, and Adam, with the widest instructions there are.
+//! Long vectors: weighted sums of gathered rows, dot products, and Adam, with the widest instructions available.
 //!
 //! Lengths are multiples of [`LANES`]. Sums of products run in sixteen lanes, each one chain of fused multiply-adds in
 //! the order of the index, and the lanes are then added in a fixed tree: on every processor the result has the same bits.
@@ -15,17 +15,17 @@ pub struct RowView<'a> {
     pub values: &'a [f32],
     /// From the start of a row to the start of the next.
     pub pitch: usize,
-    /// Where in its stretch a row begins.
+    /// Offset of a row's first value within its stretch of `pitch` values.
     pub offset: usize,
 }
 
 impl<'a> RowView<'a> {
-    /// Rows that lie one after the other.
+    /// Contiguous rows.
     pub fn new(values: &'a [f32], pitch: usize) -> RowView<'a> {
         RowView { values, pitch, offset: 0 }
     }
 
-    /// The first `length` numbers of a row.
+    /// The first `length` values of a row.
     #[inline(always)]
     pub fn row(&self, index: usize, length: usize) -> &'a [f32] {
         &self.values[index * self.pitch + self.offset..][..length]
@@ -38,7 +38,7 @@ pub fn gather(rows: RowView<'_>, ids: &[u32], weights: &[f32], into: &mut [f32])
     Arch::new().dispatch(Gather { rows, ids, weights, into });
 }
 
-/// As [`gather`], and writes `dots[q] = rows[ids[q]] · against`, while the row is at hand. `lanes` is reused.
+/// Like [`gather`], and writes `dots[q] = rows[ids[q]] · against` while the row is in the cache. `lanes` is scratch space.
 pub fn gather_and_dot(
     rows: RowView<'_>,
     ids: &[u32],
@@ -76,12 +76,12 @@ pub fn difference(reconstruction: &[f32], target: &[f32], scale: f32, into: &mut
     tree(&lanes)
 }
 
-/// Multiplies every number.
+/// Multiplies every value.
 pub fn scale(values: &mut [f32], by: f32) {
     Arch::new().dispatch(Scale { values, by });
 }
 
-/// What one step of Adam needs to know.
+/// Parameters of one Adam step.
 #[derive(Clone, Copy, Debug)]
 pub struct Adam {
     /// The learning rate divided by the bias correction of the first moment.
@@ -90,7 +90,7 @@ pub struct Adam {
     pub first: f32,
     /// Decay of the second moment.
     pub second: f32,
-    /// The root of the bias correction of the second moment, inverted.
+    /// One over the square root of the bias correction of the second moment.
     pub correction: f32,
     /// Keeps the division finite.
     pub epsilon: f32,
@@ -99,7 +99,7 @@ pub struct Adam {
 }
 
 impl Adam {
-    /// One step on some weights; returns their squared length afterwards.
+    /// Updates the weights in one step; returns their new squared length.
     pub fn step(&self, weights: &mut [f32], first: &mut [f32], second: &mut [f32], gradient: &[f32]) -> f32 {
         debug_assert!(weights.len().is_multiple_of(LANES) && weights.len() == gradient.len());
         let mut lanes = [0.0; LANES];
@@ -123,7 +123,7 @@ fn tree(lanes: &[f32; LANES]) -> f32 {
     sums[0]
 }
 
-/// Calls a body with the number of registers that sixteen lanes take, and with how many a block may use.
+/// Calls `run` with the registers that a block may use, and the registers that sixteen lanes take.
 macro_rules! by_width {
     ($self:ident, $simd:ident) => {
         match S::F32_LANES {
@@ -156,7 +156,7 @@ impl Gather<'_> {
     fn run<S: Simd, const BLOCK: usize, const SIXTEEN: usize>(mut self, simd: S) {
         let (wide, narrow) = (BLOCK * S::F32_LANES, SIXTEEN * S::F32_LANES);
         let mut start = 0;
-        // Long stretches of a row are fetched together, where there are registers for it.
+        // With enough registers, load long stretches of a row together.
         while S::F32_LANES == 16 && start + 24 * LANES <= self.into.len() {
             self.block::<S, 24>(simd, start);
             start += 24 * LANES;
@@ -178,8 +178,8 @@ impl Gather<'_> {
         let mut sums = [simd.splat_f32s(0.0); COUNT];
         sums.copy_from_slice(into);
         for (&id, &weight) in self.ids.iter().zip(self.weights) {
-            let place = id as usize * self.rows.pitch + self.rows.offset + start;
-            let (row, _) = S::as_simd_f32s(&self.rows.values[place..place + length]);
+            let first = id as usize * self.rows.pitch + self.rows.offset + start;
+            let (row, _) = S::as_simd_f32s(&self.rows.values[first..first + length]);
             let weight = simd.splat_f32s(weight);
             for v in 0..COUNT {
                 sums[v] = simd.mul_add_f32s(weight, row[v], sums[v]);
@@ -235,8 +235,8 @@ impl GatherAndDot<'_> {
         sums.copy_from_slice(into);
         other.copy_from_slice(against);
         for ((&id, &weight), lanes) in self.ids.iter().zip(self.weights).zip(self.lanes.iter_mut()) {
-            let place = id as usize * self.rows.pitch + self.rows.offset + start;
-            let (row, _) = S::as_simd_f32s(&self.rows.values[place..place + length]);
+            let first = id as usize * self.rows.pitch + self.rows.offset + start;
+            let (row, _) = S::as_simd_f32s(&self.rows.values[first..first + length]);
             let weight = simd.splat_f32s(weight);
             let (lanes, _) = S::as_mut_simd_f32s(lanes);
             let mut chains = [simd.splat_f32s(0.0); SIXTEEN];
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn one_step_of_adam_by_hand() {
+    fn one_step_of_adam() {
         // m = 0.1·2, v = 0.001·4; both corrections undo the decay, so the step is rate · 2 / √4 = rate.
         let (mut w, mut m, mut v) = (vec![1.0; 16], vec![0.0; 16], vec![0.0; 16]);
         let adam = Adam {

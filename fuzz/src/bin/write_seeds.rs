@@ -1,4 +1,4 @@
-//! Writes the good files of every target below a directory, and prints the names of the targets.
+//! Writes the valid files of every target into a directory, and prints the names of the targets.
 
 use std::io::{self, Write};
 use std::path::Path;

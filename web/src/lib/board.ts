@@ -1,13 +1,13 @@
-// Questions to a board: which numbers there are, and what they are for an input set.
+// Queries on a board: the numbers that can be plotted, and their values for an input set.
 
 import { change, type Change } from './differences';
 import type { Better, Board, Card, InputSet, Measure } from './types';
-import { readable } from './words';
+import { readable } from './format';
 
-/** Something that can stand on an axis or head a column. */
+/** A number that can be an axis of a chart or a column of a table. */
 export interface Choice { id: string; title: string; better: Better; measure: number | null; key: string }
 
-const NUMBERS: Record<string, string> = { l0: 'L0 (active latents per row)', latents: 'latents (width)', k: 'k (active latents asked for)' };
+const NUMBERS: Record<string, string> = { l0: 'L0 (active latents per row)', latents: 'latents (width)', k: 'k (target of active latents)' };
 
 export function choices(board: Board): Choice[] {
   const names = [...new Set(board.sets.flatMap((set) => Object.keys(set.numbers)))];
@@ -16,17 +16,17 @@ export function choices(board: Board): Choice[] {
   const numbers: Choice[] = names.map((name) => ({
     id: name, title: NUMBERS[name] ?? readable(name), better: name === 'l0' ? 'lower' : 'neither', measure: null, key: name,
   }));
-  const measures = board.measures.flatMap((measure, place) =>
-    measure.keys.map(({ key, better }, which) => ({
+  const measures = board.measures.flatMap((measure, index) =>
+    measure.keys.map(({ key, better }, position) => ({
       id: `${measure.slug}.${key}`,
-      title: which === 0 ? measure.title : `${measure.title}: ${readable(key)}`,
-      better, measure: place, key,
+      title: position === 0 ? measure.title : `${measure.title}: ${readable(key)}`,
+      better, measure: index, key,
     })),
   );
   return [...numbers, ...measures];
 }
 
-/** The data set with the most to compare: where a visitor begins. */
+/** The data set with the most cells: the default. */
 export function richest(boards: Board[]): Board {
   return boards.reduce((best, board) => (board.cells.length > (best?.cells.length ?? -1) ? board : best), boards[0]);
 }
@@ -36,7 +36,7 @@ export function mains(board: Board): Choice[] {
   return board.measures.flatMap((measure) => all.filter((choice) => choice.id === `${measure.slug}.${measure.keys[0]?.key}`));
 }
 
-/** What is shown of a number: its value, and the interval of the kind of noise that was asked for. */
+/** A value and the interval of the selected kind of noise. */
 export interface Shown { value: number; low: number | null; high: number | null; n: number; runs: number; deviation: number | null }
 
 export function valueOf(board: Board, set: number, choice: Choice, error: 'seeds' | 'sample'): Shown | null {
@@ -44,32 +44,32 @@ export function valueOf(board: Board, set: number, choice: Choice, error: 'seeds
     const value = board.sets[set].numbers[choice.key];
     return value === undefined ? null : { value, low: null, high: null, n: 1, runs: 1, deviation: null };
   }
-  const score = cellOf(board, set, choice)?.scores[choice.key];
+  const score = cellAt(board, set, choice)?.scores[choice.key];
   if (!score || score.value === null) return null;
   const { value, n, runs, deviation } = score;
   const [low, high] = error === 'seeds' && runs > 1 ? [score.seeds_low, score.seeds_high] : [score.low, score.high];
   return { value, low, high, n, runs, deviation };
 }
 
-function cellOf(board: Board, set: number, choice: Choice) {
+function cellAt(board: Board, set: number, choice: Choice) {
   return board.cells.find((cell) => cell.set === set && cell.measure === choice.measure);
 }
 
 export function runsOf(board: Board, set: number, choice: Choice) {
-  return cellOf(board, set, choice)?.runs ?? [];
+  return cellAt(board, set, choice)?.runs ?? [];
 }
 
-/** The main number of a measure in one set less that in another. */
+/** The difference of the main number of a measure between two sets. */
 export function changeOf(board: Board, set: number, base: number, choice: Choice): Change | null {
   return choice.measure === null ? null : change(board.differences[choice.measure], set, base);
 }
 
-/** What sets have in common that are one thing in several sizes: their architecture if it is said, else their name. */
+/** The family of a set, which its sizes share: the architecture if known, else the name. */
 export function family(set: InputSet): string {
   return set.group ?? set.name;
 }
 
-/** A colour that sets of one family share. */
+/** The colour of a family. */
 export function colour(board: Board, set: InputSet): number {
   const names = [...new Set(board.sets.filter((other) => !other.baseline).map(family))];
   return Math.max(0, names.indexOf(family(set))) % 8;
@@ -80,11 +80,17 @@ export function card(cards: Card[], measure: Measure | string): Card | undefined
   return cards.find((card) => card.name === name);
 }
 
-/** What a result is of, for people: its input set, and its data if there are several. */
-export function labelOf(boards: Board[], id: string): string {
+/** The board, measure and input set of a result. */
+export function cellOf(boards: Board[], id: string): { board: Board; measure: Measure; set: InputSet } | null {
   for (const board of boards) {
     const cell = board.cells.find((cell) => cell.runs.some((run) => run.id === id));
-    if (cell) return `${board.sets[cell.set].label}${boards.length > 1 && board.name ? `, ${board.name}` : ''}`;
+    if (cell) return { board, measure: board.measures[cell.measure], set: board.sets[cell.set] };
   }
-  return id.slice(0, 12);
+  return null;
+}
+
+/** The label of a result: its input set, and its data set if there are several. */
+export function labelOf(boards: Board[], id: string): string {
+  const cell = cellOf(boards, id);
+  return cell ? `${cell.set.label}${boards.length > 1 && cell.board.name ? `, ${cell.board.name}` : ''}` : id.slice(0, 12);
 }

@@ -1,5 +1,5 @@
-// Curves from the tables of the metric `cooccurrence`: how many pairs of concepts co-occur, the spectrum, and the angles between the
-// strongest patterns of real and generated rows. Halves of the rows are what may be compared with two halves of the real ones.
+// Curves from the tables of the metric `cooccurrence`: the number of co-occurring pairs of concepts, the spectrum, and the angles between
+// the leading eigenvectors of real and generated rows. Half of the rows are compared with half of the real rows, so that counts are comparable.
 
 import type { Curve } from '../parts/Curves.svelte';
 import type { Column, Result } from './types';
@@ -9,23 +9,23 @@ const NULL = 6;
 
 type Table = Record<string, Column>;
 const points = (table: Table, x: string, y: string) =>
-  (table[x] ?? []).flatMap((at, row) => (typeof at === 'number' && typeof table[y]?.[row] === 'number' ? [{ x: at, y: table[y][row] as number }] : []));
+  (table[x] ?? []).flatMap((value, row) => (typeof value === 'number' && typeof table[y]?.[row] === 'number' ? [{ x: value, y: table[y][row] as number }] : []));
 
 export const colourOf = (models: string[], model: string) => Math.max(0, models.indexOf(model)) % 6;
 
-/** The models, in their order: the spectra have one column each, beside the ranks and the real rows. */
+/** The models in order: the spectra have one column per model, after the ranks and the real rows. */
 export function modelsOf(result: Result): string[] {
   return Object.keys(result.tables.eigenvalue ?? {}).slice(2);
 }
 
-/** How many pairs co-occur more strongly than a threshold. */
+/** The number of pairs that co-occur more strongly than a threshold. */
 export function sparsity(result: Result, models: string[]): Curve[] {
   const table = result.tables.threshold ?? {};
   return [{ label: 'real', colour: REAL, points: points(table, 'threshold', 'real') }, ...models.map((model) => ({ label: model, colour: colourOf(models, model), points: points(table, 'threshold', model) }))];
 }
 
-/** How many of them only one side has: halves of a model against halves of reality, and reality against itself. */
-export function strange(result: Result, model: string): Curve[] {
+/** The number of pairs that only one side has: half of a model against half of the real rows, and the two real halves as null. */
+export function oneSided(result: Result, model: string): Curve[] {
   const table = result.tables.threshold ?? {};
   const of = (label: string, column: string, colour: number, dashed: boolean) => ({ label, colour, dashed, points: points(table, 'threshold', column) });
   return [
@@ -34,7 +34,7 @@ export function strange(result: Result, model: string): Curve[] {
   ];
 }
 
-/** Eigenvalues as far as they are more than rounding: the metric draws its line in the same place. */
+/** Eigenvalues above the rounding error, with the same cut-off as the metric. */
 export function spectra(result: Result, models: string[]): Curve[] {
   const table = result.tables.eigenvalue ?? {};
   const of = (label: string, colour: number) => {
@@ -50,7 +50,7 @@ export function angles(result: Result, models: string[]): Curve[] {
   return [{ label: 'real halves', colour: NULL, dashed: true, points: points(table, 'place', 'real halves') }, ...halves];
 }
 
-/** The absolute cosine of every real pattern with every generated one. */
+/** The absolute cosine of every real eigenvector with every generated one. */
 export function cosines(result: Result, model: string): number[][] {
-  return ((result.tables.eigenvector?.[model] ?? []) as (number | null)[][]).map((line) => line.map((cosine) => cosine ?? 0));
+  return ((result.tables.eigenvector?.[model] ?? []) as (number | null)[][]).map((row) => row.map((cosine) => cosine ?? 0));
 }

@@ -1,40 +1,40 @@
-// Answers of the server, or of the data that a single file carries. Each is asked for once.
+// Responses of the server, or data embedded in a single-file export. Each is requested once.
 
-const carried: Record<string, unknown> | null = (() => {
+const embedded: Record<string, unknown> | null = (() => {
   const element = document.getElementById('data');
   return element ? JSON.parse(element.textContent ?? '{}') : null;
 })();
 
-const asked = new Map<string, Promise<unknown>>();
+const requests = new Map<string, Promise<unknown>>();
 
 export function load<T>(name: string): Promise<T> {
   const address = `api/v1/${name}.json`;
-  let answer = asked.get(address);
-  if (!answer) {
-    answer = carried ? inside(address) : fetched(address);
-    // A failure may pass, so it is not remembered.
-    answer.catch(() => asked.delete(address));
-    asked.set(address, answer);
+  let response = requests.get(address);
+  if (!response) {
+    response = embedded ? fromFile(address) : fromServer(address);
+    // Failures are not cached, so that a later request can succeed.
+    response.catch(() => requests.delete(address));
+    requests.set(address, response);
   }
-  return answer as Promise<T>;
+  return response as Promise<T>;
 }
 
-async function inside(address: string): Promise<unknown> {
-  if (!(address in carried!)) throw new Error(`this file does not carry ${address}`);
-  return carried![address];
+async function fromFile(address: string): Promise<unknown> {
+  if (!(address in embedded!)) throw new Error(`This file does not contain ${address}.`);
+  return embedded![address];
 }
 
-async function fetched(address: string): Promise<unknown> {
-  let answer: Response;
+async function fromServer(address: string): Promise<unknown> {
+  let response: Response;
   try {
-    answer = await fetch(address);
+    response = await fetch(address);
   } catch {
-    throw new Error('The server does not answer. Is `etalon serve` still running?');
+    throw new Error('The server does not respond. Is `etalon serve` still running?');
   }
-  if (!answer.ok) throw new Error((await answer.text()).trim() || `status ${answer.status}`);
-  return answer.json();
+  if (!response.ok) throw new Error((await response.text()).trim() || `status ${response.status}`);
+  return response.json();
 }
 
 export function picture(hash: string): string {
-  return carried ? String(carried[`img/${hash}`] ?? '') : `img/${hash}`;
+  return embedded ? String(embedded[`img/${hash}`] ?? '') : `img/${hash}`;
 }

@@ -1,11 +1,12 @@
-// What latents are called. A layout may say so; else the metric `match` knows for which concept a latent is the best single one.
+// Names of latents: from the layout, else from `match`, which has the concept for which a latent is the best single one.
 
 import { load } from './data';
+import { listAt } from './tables';
 import type { Layout, Listed, Manifest, Result } from './types';
 
 const BASELINES = ['untrained', 'random', 'oracle'];
 
-/** The result of `match` on the codes that the map is about. Without blindspots nobody can say which of several are meant, and none is taken. */
+/** The result of `match` on the codes of the map. Without `blindspots` the codes are unknown, and a result is used only if all have the same codes. */
 function matched(manifest: Manifest): Listed | undefined {
   const all = manifest.results.filter((one) => one.metric === 'match' && one.tables.concept && !BASELINES.includes(String(one.about.inputs)));
   const codes = manifest.results.find((one) => one.metric === 'blindspots')?.codes ?? manifest.sample_codes;
@@ -13,26 +14,32 @@ function matched(manifest: Manifest): Listed | undefined {
   return new Set(all.map((one) => one.codes)).size === 1 ? all[0] : undefined;
 }
 
-/** By the layout of this name, or by the first. */
+/** The layout with this id, or the first one. */
 export async function layoutOf(manifest: Manifest, id?: string): Promise<Layout | null> {
-  const found = manifest.layouts.find((one) => one.id === id)?.id ?? manifest.layouts[0]?.id;
-  return found ? load<Layout>(`layouts/${found}`) : null;
+  const known = manifest.layouts.find((one) => one.id === id)?.id ?? manifest.layouts[0]?.id;
+  return known ? load<Layout>(`layouts/${known}`) : null;
 }
 
+/** The names of latents, with the names of a layout if it has any. */
 export async function names(manifest: Manifest, layout: Layout | null): Promise<Map<number, string>> {
-  if (layout?.name.some(Boolean)) return new Map(layout.latent.map((latent, place) => [latent, layout.name[place] || '']));
+  if (layout?.name.some(Boolean)) return new Map(layout.latent.map((latent, index) => [latent, layout.name[index] || '']));
   const listed = matched(manifest);
-  const found = new Map<number, string>();
-  if (!listed) return found;
+  const titles = new Map<number, string>();
+  if (!listed) return titles;
   const table = (await load<Result>(`results/${listed.id}`)).tables.concept;
   const best = new Map<number, number>();
   (table.coalition ?? []).forEach((coalition, row) => {
     const latent = Array.isArray(coalition) ? coalition[0] : null;
-    const f1 = Array.isArray(table.f1_by_step?.[row]) ? ((table.f1_by_step[row] as (number | null)[])[0] ?? 0) : 0;
+    const f1 = listAt(table.f1_by_step, row)[0] ?? 0;
     if (typeof latent === 'number' && f1 > (best.get(latent) ?? 0)) {
       best.set(latent, f1);
-      found.set(latent, String(table.name?.[row] ?? ''));
+      titles.set(latent, String(table.name?.[row] ?? ''));
     }
   });
-  return found;
+  return titles;
+}
+
+/** The names of latents, with the names of the layout that has this id. */
+export async function namesOf(manifest: Manifest, layout?: string): Promise<Map<number, string>> {
+  return names(manifest, await layoutOf(manifest, layout));
 }

@@ -1,37 +1,37 @@
-// A row of the data as reality has it and as models made it.
+// A real row and the rows that models generated for its prompt.
 
 import type { Gap } from './facts';
-import type { Whole } from './types';
+import type { SampleWithActivations } from './types';
 
-/** What names a sample in the address: its set and row, or its own name where no row is known. */
+/** The key of a sample in the address: set and row, or its id if the row is unknown. */
 export function keyOf(set: string | null, row: number | null, id: string): string {
   return row === null ? id : `${set ?? 'real'}:${row}`;
 }
 
-/** The set and the row of such a name; nothing if it names no row. */
+/** The set and row of a key; null if it is an id. */
 export function rowOf(key: string): { set: string; row: number } | null {
-  const found = /^(.*):(\d+)$/.exec(key);
-  return found ? { set: found[1], row: Number(found[2]) } : null;
+  const match = /^(.*):(\d+)$/.exec(key);
+  return match ? { set: match[1], row: Number(match[2]) } : null;
 }
 
-export interface Change { latent: number; real: number; made: number }
+export interface Change { latent: number; real: number; generated: number }
 
-/** The latents that differ most between two samples, first those that differ more. */
-export function changes(real: Whole, made: Whole): Change[] {
-  const found = new Map<number, Change>();
-  for (const { latent, value } of real.activations) found.set(latent, { latent, real: value, made: 0 });
-  for (const { latent, value } of made.activations) found.set(latent, { latent, real: found.get(latent)?.real ?? 0, made: value });
-  const far = (one: Change) => Math.abs(one.made - one.real);
-  return [...found.values()].filter(far).sort((a, b) => far(b) - far(a) || a.latent - b.latent);
+/** The latents that differ between two samples, largest difference first. */
+export function changes(real: SampleWithActivations, generated: SampleWithActivations): Change[] {
+  const byLatent = new Map<number, Change>();
+  for (const { latent, value } of real.activations) byLatent.set(latent, { latent, real: value, generated: 0 });
+  for (const { latent, value } of generated.activations) byLatent.set(latent, { latent, real: byLatent.get(latent)?.real ?? 0, generated: value });
+  const size = (one: Change) => Math.abs(one.generated - one.real);
+  return [...byLatent.values()].filter(size).sort((a, b) => size(b) - size(a) || a.latent - b.latent);
 }
 
 /**
- * Sets in the order in which people look at them: what models exaggerate is seen in what they made, all else in reality. `asked` is the
- * model that somebody came from; without one the largest gap counts. An interval that holds 0 exaggerates nothing.
+ * Sets in display order: the model that exaggerates the concept first, otherwise the real rows first. `requested` is the model selected on the
+ * previous page; without one the model with the largest gap is used. A gap whose interval contains 0 does not count.
  */
-export function inOrder<S extends { name: string }>(sets: S[], gaps: Gap[], asked?: string): { sets: S[]; exaggerates: string | null } {
+export function inOrder<S extends { name: string }>(sets: S[], gaps: Gap[], requested?: string): { sets: S[]; exaggerates: string | null } {
   const models = gaps.filter((gap) => !gap.null);
-  const lead = models.find((gap) => gap.id === asked) ?? models.reduce<Gap | null>((most, gap) => (Math.abs(gap.gap) > Math.abs(most?.gap ?? 0) ? gap : most), null);
+  const lead = models.find((gap) => gap.id === requested) ?? models.reduce<Gap | null>((largest, gap) => (Math.abs(gap.gap) > Math.abs(largest?.gap ?? 0) ? gap : largest), null);
   const exaggerates = (gap: Gap) => (gap.low ?? gap.gap) > 0;
   const first = lead && exaggerates(lead) && sets.some((set) => set.name === lead.model) ? lead : null;
   const rank = (set: S) => {

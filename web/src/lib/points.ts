@@ -1,10 +1,10 @@
-// A map of many points: WebGL2 where there is it, the plain canvas where there is not. Colours follow from two values per
-// point in the shader, so that temperature and thresholds change without another upload.
+// A map of many points, in WebGL2 or, without it, on a 2D canvas. The shader computes colours from two values per
+// point, so that temperature and thresholds change without another upload.
 
 import { delta, inside } from './statistics';
 
 export interface View { x: number; y: number; zoom: number }
-/** `a`, `b`: σ(value / T). `difference`: half of b − a around the middle. `plain`: the value itself, between low and high. */
+/** `a`, `b`: σ(value / T). `difference`: 0.5 + (b − a) / 2. `plain`: the value, scaled to `range`. */
 export type Mode = 'a' | 'b' | 'difference' | 'plain';
 export interface Look {
   mode: Mode; temperature: number; low: number; high: number; range: [number, number]; size: number; dark: boolean;
@@ -13,31 +13,31 @@ export interface Look {
 const MODES: Mode[] = ['a', 'b', 'difference', 'plain'];
 
 const VERTEX = `#version 300 es
-in vec2 place; in vec2 value; in float mark;
+in vec2 position; in vec2 value; in float mark;
 uniform vec4 view; uniform float temperature; uniform vec2 bounds; uniform vec2 range; uniform float size; uniform int mode; uniform float chosen;
 out float shade; out float state;
 float squash(float gap) { return 1. / (1. + exp(-gap / temperature)); }
 void main() {
-  gl_Position = vec4((place - view.xy) * view.zw, 0., 1.);
+  gl_Position = vec4((position - view.xy) * view.zw, 0., 1.);
   float t = .5;
   bool known = true;
   if (mode == 0) { known = value.x > -1e30; t = squash(value.x); }
   else if (mode == 1) { known = value.y > -1e30; t = squash(value.y); }
   else if (mode == 2) { known = value.x > -1e30 && value.y > -1e30; t = .5 + .5 * (squash(value.y) - squash(value.x)); }
   else { known = value.x > -1e30; t = clamp((value.x - range.x) / (range.y - range.x), 0., 1.); }
-  bool far = known && mode != 3 && (t < bounds.x || t > bounds.y);
+  bool extreme = known && mode != 3 && (t < bounds.x || t > bounds.y);
   shade = known ? t : -1.;
   state = chosen > .5 && mark < .5 ? 1. : (mark > .5 ? 2. : 0.);
-  gl_PointSize = size * (far ? 1.5 : 1.) * (mark > .5 ? 1.5 : 1.) * (known ? 1. : .6);
+  gl_PointSize = size * (extreme ? 1.5 : 1.) * (mark > .5 ? 1.5 : 1.) * (known ? 1. : .6);
 }`;
 
 const FRAGMENT = `#version 300 es
 precision mediump float;
 in float shade; in float state; uniform float dark; uniform int mode; out vec4 colour;
 void main() {
-  vec2 place = gl_PointCoord * 2. - 1.;
-  float far = dot(place, place);
-  if (far > 1.) discard;
+  vec2 offset = gl_PointCoord * 2. - 1.;
+  float radius = dot(offset, offset);
+  if (radius > 1.) discard;
   vec3 neutral = dark > .5 ? vec3(.45, .47, .5) : vec3(.72, .74, .77);
   vec3 blue = dark > .5 ? vec3(.36, .68, .96) : vec3(.05, .38, .68);
   vec3 orange = dark > .5 ? vec3(1., .56, .2) : vec3(.83, .36, 0.);
@@ -46,17 +46,17 @@ void main() {
   float alpha = .85;
   if (shade < 0.) { c = neutral; alpha = .35; }
   if (state == 1.) { c = neutral; alpha = .22; }
-  if (state == 2. && far > .5) c = dark > .5 ? vec3(1.) : vec3(.07);
-  alpha *= 1. - smoothstep(.75, 1., far);
+  if (state == 2. && radius > .5) c = dark > .5 ? vec3(1.) : vec3(.07);
+  alpha *= 1. - smoothstep(.75, 1., radius);
   colour = vec4(c * alpha, alpha);
 }`;
 
-/** The colour of a value between 0 and 1, for lists and legends. */
+/** The colour of a value between 0 and 1, as in the shader; for lists, legends and the 2D canvas. */
 export function ramp(t: number, dark: boolean): string {
   const neutral = dark ? [115, 120, 128] : [184, 189, 196];
   const end = t < 0.5 ? (dark ? [92, 173, 245] : [13, 97, 173]) : dark ? [255, 143, 51] : [212, 92, 0];
-  const far = Math.min(1, Math.abs(t - 0.5) * 2);
-  const part = far * far * (3 - 2 * far);
+  const distance = Math.min(1, Math.abs(t - 0.5) * 2);
+  const part = distance * distance * (3 - 2 * distance);
   return `rgb(${neutral.map((from, i) => Math.round(from + (end[i] - from) * part)).join(' ')})`;
 }
 
@@ -74,7 +74,7 @@ export class Points {
   private gl: WebGL2RenderingContext | null;
   private program: WebGLProgram | null = null;
   private buffers: Record<string, WebGLBuffer> = {};
-  private waiting = 0;
+  private scheduled = 0;
   private look: Look = { mode: 'a', temperature: 0.8, low: 0.1, high: 0.9, range: [0, 1], size: 4, dark: false };
 
   constructor(canvas: HTMLCanvasElement) {
@@ -107,19 +107,19 @@ export class Points {
     gl.useProgram(program);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    for (const [name, size] of [['place', 2], ['value', 2], ['mark', 1]] as const) {
+    for (const [name, size] of [['position', 2], ['value', 2], ['mark', 1]] as const) {
       const buffer = gl.createBuffer()!;
       gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
-      const where = gl.getAttribLocation(program, name);
-      gl.enableVertexAttribArray(where);
-      gl.vertexAttribPointer(where, size, gl.FLOAT, false, 0, 0);
+      const location = gl.getAttribLocation(program, name);
+      gl.enableVertexAttribArray(location);
+      gl.vertexAttribPointer(location, size, gl.FLOAT, false, 0, 0);
       this.buffers[name] = buffer;
     }
     this.program = program;
   }
 
-  /** Places, brought into −1…1 with their proportions. */
-  setPlaces(x: ArrayLike<number>, y: ArrayLike<number>) {
+  /** Sets the positions, scaled to −1…1 with the same factor for x and y. */
+  setPositions(x: ArrayLike<number>, y: ArrayLike<number>) {
     this.count = x.length;
     let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
     for (let i = 0; i < x.length; i++) {
@@ -128,7 +128,7 @@ export class Points {
       low = Math.min(low, y[i]);
       high = Math.max(high, y[i]);
     }
-    // A little room, so that no point lies on the edge.
+    // A margin, so that no point is on the edge.
     const half = (Math.max(right - left, high - low) / 2) * 1.05 || 1;
     this.x = Float32Array.from(x, (value) => (value - (left + right) / 2) / half);
     this.y = Float32Array.from(y, (value) => (value - (low + high) / 2) / half);
@@ -142,12 +142,12 @@ export class Points {
     this.upload();
   }
 
-  /** The chosen points stand out, the others stay as context. */
-  choose(places: Iterable<number>) {
+  /** Highlights the chosen points and fades the others. */
+  choose(indices: Iterable<number>) {
     this.marks = new Float32Array(this.count);
     this.chosen = false;
-    for (const place of places) {
-      this.marks[place] = 1;
+    for (const index of indices) {
+      this.marks[index] = 1;
       this.chosen = true;
     }
     this.upload();
@@ -164,7 +164,7 @@ export class Points {
         }
         return out;
       };
-      for (const [name, values] of [['place', pairs(this.x, this.y)], ['value', pairs(this.a, this.b)], ['mark', this.marks]] as const) {
+      for (const [name, values] of [['position', pairs(this.x, this.y)], ['value', pairs(this.a, this.b)], ['mark', this.marks]] as const) {
         gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[name]);
         gl.bufferData(gl.ARRAY_BUFFER, values, gl.STATIC_DRAW);
       }
@@ -182,19 +182,19 @@ export class Points {
     this.draw();
   }
 
-  /** Draws before the next frame, once. */
+  /** Schedules one drawing before the next frame. */
   draw() {
-    if (!this.waiting) this.waiting = requestAnimationFrame(() => {
-      this.waiting = 0;
+    if (!this.scheduled) this.scheduled = requestAnimationFrame(() => {
+      this.scheduled = 0;
       this.paint();
     });
   }
 
   private scale(): [number, number] {
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    const less = Math.min(width, height) || 1;
+    const shorter = Math.min(width, height) || 1;
     const zoom = this.view.zoom * 0.94;
-    return [(zoom * less) / (width || 1), (zoom * less) / (height || 1)];
+    return [(zoom * shorter) / (width || 1), (zoom * shorter) / (height || 1)];
   }
 
   private paint() {
@@ -208,30 +208,30 @@ export class Points {
     const [sx, sy] = this.scale();
     this.drawn = this.a.length === this.count ? this.count : 0;
     if (gl && this.program) {
-      const at = (name: string) => gl.getUniformLocation(this.program!, name);
+      const uniform = (name: string) => gl.getUniformLocation(this.program!, name);
       gl.viewport(0, 0, width, height);
       gl.clearColor(0, 0, 0, 0);
       gl.clear(gl.COLOR_BUFFER_BIT);
-      gl.uniform4f(at('view'), this.view.x, this.view.y, sx, sy);
-      gl.uniform1f(at('temperature'), look.temperature);
-      gl.uniform2f(at('bounds'), look.low, look.high);
-      gl.uniform2f(at('range'), look.range[0], look.range[1] > look.range[0] ? look.range[1] : look.range[0] + 1);
-      gl.uniform1f(at('size'), size);
-      gl.uniform1i(at('mode'), MODES.indexOf(look.mode));
-      gl.uniform1f(at('chosen'), this.chosen ? 1 : 0);
-      gl.uniform1f(at('dark'), look.dark ? 1 : 0);
+      gl.uniform4f(uniform('view'), this.view.x, this.view.y, sx, sy);
+      gl.uniform1f(uniform('temperature'), look.temperature);
+      gl.uniform2f(uniform('bounds'), look.low, look.high);
+      gl.uniform2f(uniform('range'), look.range[0], look.range[1] > look.range[0] ? look.range[1] : look.range[0] + 1);
+      gl.uniform1f(uniform('size'), size);
+      gl.uniform1i(uniform('mode'), MODES.indexOf(look.mode));
+      gl.uniform1f(uniform('chosen'), this.chosen ? 1 : 0);
+      gl.uniform1f(uniform('dark'), look.dark ? 1 : 0);
       if (this.drawn) gl.drawArrays(gl.POINTS, 0, this.count);
       return;
     }
-    const plain = canvas.getContext('2d');
-    if (!plain) return;
-    plain.clearRect(0, 0, width, height);
+    const context = canvas.getContext('2d');
+    if (!context) return;
+    context.clearRect(0, 0, width, height);
     for (let i = 0; i < this.drawn; i++) {
       const t = this.shade(i);
-      plain.globalAlpha = this.chosen && !this.marks[i] ? 0.2 : t === null ? 0.35 : 0.85;
-      plain.fillStyle = ramp(t ?? 0.5, look.dark);
+      context.globalAlpha = this.chosen && !this.marks[i] ? 0.2 : t === null ? 0.35 : 0.85;
+      context.fillStyle = ramp(t ?? 0.5, look.dark);
       const [x, y] = [((this.x[i] - this.view.x) * sx + 1) / 2, (1 - (this.y[i] - this.view.y) * sy) / 2];
-      plain.fillRect(x * width - size / 2, y * height - size / 2, size, size);
+      context.fillRect(x * width - size / 2, y * height - size / 2, size, size);
     }
   }
 
@@ -244,20 +244,20 @@ export class Points {
     return Number.isNaN(a) || Number.isNaN(b) ? null : 0.5 + (delta(b, temperature) - delta(a, temperature)) / 2;
   }
 
-  /** From pixels of the canvas to the plane of the map. */
+  /** Converts canvas pixels to map coordinates. */
   toMap(px: number, py: number): [number, number] {
     const [sx, sy] = this.scale();
     const { clientWidth: width, clientHeight: height } = this.canvas;
     return [((px / width) * 2 - 1) / sx + this.view.x, (1 - (py / height) * 2) / sy + this.view.y];
   }
 
-  toPixels(place: number): [number, number] {
+  toPixels(index: number): [number, number] {
     const [sx, sy] = this.scale();
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    return [(((this.x[place] - this.view.x) * sx + 1) / 2) * width, ((1 - (this.y[place] - this.view.y) * sy) / 2) * height];
+    return [(((this.x[index] - this.view.x) * sx + 1) / 2) * width, ((1 - (this.y[index] - this.view.y) * sy) / 2) * height];
   }
 
-  /** The nearest point within some pixels; a plain search is a fraction of a millisecond for 32,000. */
+  /** The nearest point within `reach` pixels, or −1. A linear search takes a fraction of a millisecond for 32,000 points. */
   nearest(px: number, py: number, reach = 12): number {
     const [mx, my] = this.toMap(px, py);
     const [sx, sy] = this.scale();
@@ -266,13 +266,13 @@ export class Points {
     for (let i = 0; i < this.count; i++) {
       const dx = ((this.x[i] - mx) * sx * width) / 2;
       const dy = ((this.y[i] - my) * sy * height) / 2;
-      const far = dx * dx + dy * dy;
-      if (far < least) [best, least] = [i, far];
+      const distance = dx * dx + dy * dy;
+      if (distance < least) [best, least] = [i, distance];
     }
     return best;
   }
 
-  /** The points within a polygon of the map's plane. */
+  /** The points within a polygon in map coordinates. */
   within(polygon: [number, number][]): number[] {
     const xs = polygon.map((point) => point[0]);
     const ys = polygon.map((point) => point[1]);

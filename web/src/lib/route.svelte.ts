@@ -1,25 +1,25 @@
-// The whole state of a page stands in the part of the address after `#`, so that a link shows what its sender saw.
+// The state of a page is stored in the address after `#`, so that a link reproduces the view.
 
 export interface Route { page: string; rest: string[]; query: Record<string, string> }
 
 export function parse(hash: string): Route {
   const [path, query = ''] = hash.replace(/^#\/?/, '').split('?');
-  const [page, ...rest] = path.split('/').map(plain);
+  const [page, ...rest] = path.split('/').map(decode);
   const pairs = query.split('&').filter(Boolean).map((pair) => {
     const [name, ...value] = pair.split('=');
-    return [plain(name), plain(value.join('='))];
+    return [decode(name), decode(value.join('='))];
   });
   return { page: page || 'runs', rest, query: Object.fromEntries(pairs) };
 }
 
 export function write({ page, rest, query }: Route): string {
   const path = [page, ...rest].map(encodeURIComponent).join('/');
-  const code = (text: string) => encodeURIComponent(text).replace(/%2C/g, ',').replace(/%3A/g, ':');
-  const pairs = Object.keys(query).sort().filter((name) => query[name] !== '').map((name) => `${code(name)}=${code(query[name])}`);
+  const encode = (text: string) => encodeURIComponent(text).replace(/%2C/g, ',').replace(/%3A/g, ':');
+  const pairs = Object.keys(query).sort().filter((name) => query[name] !== '').map((name) => `${encode(name)}=${encode(query[name])}`);
   return `#/${path}${pairs.length ? `?${pairs.join('&')}` : ''}`;
 }
 
-function plain(text: string): string {
+function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -31,7 +31,7 @@ export const route: Route = $state(parse(location.hash));
 
 addEventListener('hashchange', () => Object.assign(route, parse(location.hash)));
 
-/** Changes a part of the state without a step in the history. */
+/** Changes parts of the state without adding a history entry. */
 export function set(change: Record<string, string | number | boolean | null | undefined>) {
   for (const [name, value] of Object.entries(change)) {
     if (value === null || value === undefined || value === false || value === '') delete route.query[name];
@@ -40,7 +40,7 @@ export function set(change: Record<string, string | number | boolean | null | un
   history.replaceState(null, '', write(route));
 }
 
-/** The keys `[` and `]` go to the model before and after, around the ends; not while somebody types. */
+/** The keys `[` and `]` select the previous and next model, wrapping around; not while typing in a field. */
 export function step(event: KeyboardEvent, models: string[]) {
   if ((event.target as HTMLElement).matches('input, select, textarea') || event.ctrlKey || event.metaKey || !['[', ']'].includes(event.key) || !models.length) return;
   const here = Math.max(0, models.indexOf(route.query.model ?? ''));
@@ -55,7 +55,7 @@ export function go(page: string, rest: (string | number)[] = [], query: Record<s
   location.hash = link(page, rest, query);
 }
 
-/** The token is in a cookie by now; in the address it would be copied along with links. */
+/** Removes the token from the address, so that copied links do not contain it. It is in a cookie by now. */
 export function forgetToken() {
   if (location.search.includes('token=')) history.replaceState(null, '', location.pathname + location.hash);
 }

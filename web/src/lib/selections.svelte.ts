@@ -1,62 +1,62 @@
-// Selections of latents under names that people give them. They are kept in the browser, for each results directory by itself; the
-// address of a page carries the selection that is shown with its name, and a CSV file carries all of them elsewhere.
+// Named selections of latents. They are stored in the browser, per results directory. The address of a page contains the current
+// selection and its name; a CSV file transfers all selections.
 
-import { csv, keepText } from './save';
+import { csv, downloadText } from './download';
 
 export interface Selection { name: string; latents: number[] }
 
-export const selections: { all: Selection[] } = $state({ all: [] });
+export const stored: { all: Selection[] } = $state({ all: [] });
 let key = '';
 
-/** Brings back what was kept for a results directory. */
-export function recall(title: string) {
+/** Restores the selections of a results directory. */
+export function restore(title: string) {
   if (key === `etalon selections of ${title}`) return;
   key = `etalon selections of ${title}`;
   try {
-    const found: unknown = JSON.parse(localStorage.getItem(key) ?? '[]');
-    selections.all = Array.isArray(found) ? found.filter((one) => typeof one?.name === 'string' && Array.isArray(one.latents)) : [];
+    const parsed: unknown = JSON.parse(localStorage.getItem(key) ?? '[]');
+    stored.all = Array.isArray(parsed) ? parsed.filter((one) => typeof one?.name === 'string' && Array.isArray(one.latents)) : [];
   } catch {
-    // A page from disk may have no storage: then selections last as long as the page.
-    selections.all = [];
+    // A page from disk may have no storage: then selections last until the page is closed.
+    stored.all = [];
   }
 }
 
-function remember() {
+function store() {
   try {
-    localStorage.setItem(key, JSON.stringify(selections.all));
+    localStorage.setItem(key, JSON.stringify(stored.all));
   } catch {
     // See above.
   }
 }
 
-/** Keeps a selection; one of the same name is replaced. */
-export function keep(name: string, latents: number[]) {
+/** Stores a selection; replaces one with the same name. */
+export function save(name: string, latents: number[]) {
   const one = { name: name.trim(), latents: [...new Set(latents)].sort((a, b) => a - b) };
   if (!one.name || !one.latents.length) return;
-  selections.all = [...selections.all.filter((other) => other.name !== one.name), one].sort((a, b) => (a.name < b.name ? -1 : 1));
-  remember();
+  stored.all = [...stored.all.filter((other) => other.name !== one.name), one].sort((a, b) => (a.name < b.name ? -1 : 1));
+  store();
 }
 
-export function drop(name: string) {
-  selections.all = selections.all.filter((one) => one.name !== name);
-  remember();
+export function remove(name: string) {
+  stored.all = stored.all.filter((one) => one.name !== name);
+  store();
 }
 
 const HEAD = ['selection', 'latent', 'name'];
 
-export function write(name: (latent: number) => string) {
-  keepText('selections.csv', csv(HEAD, selections.all.flatMap((one) => one.latents.map((latent) => [one.name, latent, name(latent)]))));
+export function exportCsv(name: (latent: number) => string) {
+  downloadText('selections.csv', csv(HEAD, stored.all.flatMap((one) => one.latents.map((latent) => [one.name, latent, name(latent)]))));
 }
 
-/** Reads such a file; gives the number of selections in it. */
-export function read(text: string): number {
-  const found = new Map<string, number[]>();
+/** Reads an exported file; returns the number of selections in it. */
+export function importCsv(text: string): number {
+  const byName = new Map<string, number[]>();
   for (const line of text.split(/\r?\n/).slice(1)) {
-    // A name in quotation marks may hold commas, and doubled quotation marks.
+    // A quoted name may contain commas and doubled quotation marks.
     const [, quoted, plain, latent] = /^(?:"((?:[^"]|"")*)"|([^,]*)),(\d+)(?:,|$)/.exec(line) ?? [];
     const name = (quoted?.replaceAll('""', '"') ?? plain ?? '').replace(/^'(?=[=+\-@])/, '');
-    if (name && latent !== undefined) found.set(name, [...(found.get(name) ?? []), Number(latent)]);
+    if (name && latent !== undefined) byName.set(name, [...(byName.get(name) ?? []), Number(latent)]);
   }
-  for (const [name, latents] of found) keep(name, latents);
-  return found.size;
+  for (const [name, latents] of byName) save(name, latents);
+  return byName.size;
 }

@@ -1,32 +1,32 @@
-// What charts are drawn from, each with its test in tests/units.mjs. Means, intervals, differences and correlations come from the program.
+// Helper functions for charts, tested in tests/units.mjs. Means, intervals, differences and correlations are computed by the program.
 
 import type { Better } from './types';
 
 export interface Point { x: number; y: number }
 
-/** σ(gap / T): 0.5 means that model and reality agree. */
+/** σ(gap / T); 0.5 means no gap. */
 export function delta(gap: number, temperature: number): number {
   return 1 / (1 + Math.exp(-gap / temperature));
 }
 
-/** The points that no other beats in both directions; equal points stay together. A direction of `neither` is taken as lower for x. */
+/** The Pareto front: points that no other point dominates; equal points do not dominate each other. `neither` counts as lower for x and higher for y. */
 export function pareto<P extends Point>(points: P[], betterX: Better, betterY: Better): P[] {
   const signX = betterX === 'higher' ? 1 : -1;
   const signY = betterY === 'lower' ? -1 : 1;
-  const beats = (a: P, b: P) => {
+  const dominates = (a: P, b: P) => {
     const dx = signX * (a.x - b.x);
     const dy = signY * (a.y - b.y);
     return dx >= 0 && dy >= 0 && (dx > 0 || dy > 0);
   };
-  return points.filter((point) => !points.some((other) => beats(other, point))).sort((a, b) => a.x - b.x || a.y - b.y);
+  return points.filter((point) => !points.some((other) => dominates(other, point))).sort((a, b) => a.x - b.x || a.y - b.y);
 }
 
 export interface Spread extends Point { low?: number | null; high?: number | null; lowX?: number | null; highX?: number | null }
 
 /**
- * How sure it is that a point is on the Pareto front. `surely`: also if it is at the worse ends of its intervals and all others at
- * their better ends. `perhaps`: at its better ends, with all others at their worse ends, nothing beats it. `off`: not even then.
- * A number without an interval is taken as it is.
+ * Whether a point is on the Pareto front, given its intervals. `surely`: not dominated even at the worse ends of its intervals with all others
+ * at their better ends. `perhaps`: not dominated at its better ends with all others at their worse ends. `off`: dominated in both cases.
+ * A number without an interval counts as exact.
  */
 export function frontiers(points: Spread[], betterX: Better, betterY: Better): ('surely' | 'perhaps' | 'off')[] {
   const upX = betterX === 'higher';
@@ -35,18 +35,18 @@ export function frontiers(points: Spread[], betterX: Better, betterY: Better): (
     x: (upX === good ? point.highX : point.lowX) ?? point.x,
     y: (upY === good ? point.high : point.low) ?? point.y,
   });
-  const beats = (a: Point, b: Point) => {
+  const dominates = (a: Point, b: Point) => {
     const dx = (upX ? 1 : -1) * (a.x - b.x);
     const dy = (upY ? 1 : -1) * (a.y - b.y);
     return dx >= 0 && dy >= 0 && (dx > 0 || dy > 0);
   };
   return points.map((point) => {
-    const beaten = (good: boolean) => points.some((other) => other !== point && beats(ends(other, !good), ends(point, good)));
-    return !beaten(false) ? 'surely' : !beaten(true) ? 'perhaps' : 'off';
+    const dominated = (good: boolean) => points.some((other) => other !== point && dominates(ends(other, !good), ends(point, good)));
+    return !dominated(false) ? 'surely' : !dominated(true) ? 'perhaps' : 'off';
   });
 }
 
-/** Values at which an axis is marked. */
+/** Tick positions of an axis. */
 export function ticks(low: number, high: number, count: number, log = false): number[] {
   if (!(high > low)) return [low];
   if (log) {
@@ -56,9 +56,9 @@ export function ticks(low: number, high: number, count: number, log = false): nu
       for (const step of steps) out.push(step * 10 ** power);
     }
     const within = out.filter((value) => value >= low * 0.999 && value <= high * 1.001);
-    // Over many powers of ten not all of them have room.
+    // Over many powers of ten, skip some.
     const every = steps.length > 1 ? 1 : Math.ceil(within.length / (2 * count));
-    return within.length >= 2 ? within.filter((_, place) => place % every === 0) : ticks(low, high, count);
+    return within.length >= 2 ? within.filter((_, index) => index % every === 0) : ticks(low, high, count);
   }
   const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -70,7 +70,7 @@ export function ticks(low: number, high: number, count: number, log = false): nu
   return out;
 }
 
-/** Inside a polygon, by counting crossings. */
+/** Whether a point is inside a polygon, by counting crossings. */
 export function inside(x: number, y: number, polygon: [number, number][]): boolean {
   let within = false;
   for (let a = 0, b = polygon.length - 1; a < polygon.length; b = a++) {

@@ -1,4 +1,4 @@
-// Light or dark: what the system says, until somebody chooses.
+// Light or dark theme: the setting of the system, until the user changes it.
 
 const system = matchMedia('(prefers-color-scheme: dark)');
 export const theme = $state({ dark: system.matches });
@@ -13,7 +13,7 @@ system.addEventListener('change', () => {
   apply();
 });
 
-export function turn() {
+export function toggleTheme() {
   theme.dark = !theme.dark;
   apply();
 }

@@ -1,4 +1,4 @@
-// What the server says. `crates/app/src/serve/shelf.rs` and `crates/core/src/report/board.rs` write these.
+// Types of the server's JSON. Written by `crates/app/src/serve/catalog.rs` and `crates/core/src/report/board.rs`.
 
 export interface Output { key: string; doc: string; range: [number | null, number | null]; better: Better }
 export type Better = 'higher' | 'lower' | 'neither';
@@ -28,9 +28,9 @@ export interface InputSet {
   numbers: Record<string, number>; baseline: 'ceiling' | 'floor' | null;
 }
 export interface Measure { metric: string; title: string; slug: string; keys: { key: string; better: Better }[] }
-/** All runs of a cell together. `low` and `high`: noise of units and seeds; `seeds_low` and `seeds_high`: of seeds alone, from two runs on. */
+/** The aggregate over the runs of a cell. `low` and `high`: interval for units and seeds; `seeds_low` and `seeds_high`: for seeds alone, with at least two runs. */
 export interface Aggregate extends Score { runs: number; deviation: number | null; seeds_low: number | null; seeds_high: number | null }
-/** The first number of a measure, the set `first` less the set `second`, by column. `noise`: does the interval contain 0? */
+/** Differences of the first number of a measure, set `first` minus set `second`, as columns. `noise`: whether the interval contains 0. */
 export interface Differences {
   key: string; first: number[]; second: number[]; value: number[]; low: (number | null)[]; high: (number | null)[];
   noise: (boolean | null)[]; paired: boolean[];
@@ -41,7 +41,7 @@ export interface Board {
   cells: { measure: number; set: number; runs: Run[]; scores: Record<string, Aggregate> }[];
   differences: (Differences | null)[];
   baselines: { measure: number; key: string; name: string; value: number }[];
-  /** Spearman's correlation between measures over the sets that are no baselines. */
+  /** Spearman correlation between measures over the sets that are not baselines. */
   agreement: { measures: number[]; cells: { value: number | null; n: number }[][] };
   superseded: { measure: number; set: number; id: string; seed: number; inputs: Record<string, string> }[];
   notes: { measure: number; sets: number[]; text: string }[];
@@ -57,25 +57,25 @@ export interface Result {
 
 export interface Layout { latent: number[]; x: number[]; y: number[]; name: string[] }
 export interface Region { name: string; x: number; y: number; width: number; height: number }
-/** `above`: the share of all rows with the latent that fire more strongly. `columns`: patches in a line, if they make no square. */
+/** `above`: fraction of all rows with the latent on which it is stronger. `columns`: patches per row, if they do not form a square. */
 export interface Shown {
   id: string; value: number; above: number; text: string | null; words: string[] | null; caption: string | null; image: string | null;
   tokens: number[]; grid: number[]; columns: number | null; boxes: Region[]; sample: number; row: number | null;
 }
-/** `on` and `values`: every sample it fires on, by place in the list of samples. */
+/** `on` and `values`: indices and values of the samples on which it fires. */
 export interface Concept {
   latent: number; fired: number;
   sets: { name: string; fired: number; top: Shown[]; deciles: Shown[]; random: Shown[] }[];
   partners: { latent: number; together: number; jaccard: number }[];
   on: number[]; values: number[];
 }
-/** A sample without its activations. `concepts` is null where nobody said what it has. */
+/** A sample without its activations. `concepts` is null if it is not annotated. */
 export interface Sample {
   id: string; set: string | null; row: number | null; text: string | null; caption: string | null; image: string | null;
   concepts: string[] | null; unknown: string[]; boxes: Region[];
 }
-/** A sample with everything that fires on it. */
-export interface Whole extends Sample {
+/** A sample with its activations. */
+export interface SampleWithActivations extends Sample {
   words: string[] | null; columns: number | null; activations: { latent: number; value: number; grid?: number[]; tokens?: number[] }[];
 }
 export interface Neighbours { latent: number; nearest: { latent: number; cosine: number }[]; opposite: { latent: number; cosine: number } | null }

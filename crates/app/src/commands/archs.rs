@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::cli;
 use crate::console::Console;
 
-/// Lists the architectures and baselines, or shows the card of one.
+/// Lists architectures and baselines, or describes one.
 pub fn run(args: &cli::Archs, console: &Console) -> Result<ExitCode> {
     match &args.name {
         Some(name) => {
@@ -18,20 +18,21 @@ pub fn run(args: &cli::Archs, console: &Console) -> Result<ExitCode> {
                 Some(baseline) => baseline.card(),
                 None => arch::find(name)?.card(),
             };
-            console.answer(card.to_text(), || card.to_json());
+            console.print(card.to_text(), || card.to_json());
         }
         None => {
             let trained: Vec<&ArchCard> = ARCHS.iter().map(|arch| arch.card()).collect();
-            let made: Vec<&ArchCard> = BASELINES.iter().map(|baseline| baseline.card()).collect();
+            let baselines: Vec<&ArchCard> = BASELINES.iter().map(|baseline| baseline.card()).collect();
             let lines = |cards: &[&ArchCard]| {
                 cards.iter().map(|card| format!("{:<12} {}", card.name, card.summary)).collect::<Vec<_>>().join("\n")
             };
             let text = format!(
-                "{}\n\nBaselines, made without training:\n{}\n\n`etalon archs NAME` shows the card of one.",
+                "{}\n\nBaselines, created without training:\n{}\n\n`etalon archs NAME` describes one in detail.",
                 lines(&trained),
-                lines(&made)
+                lines(&baselines)
             );
-            console.answer(text, || json!(trained.iter().chain(&made).map(|card| card.to_json()).collect::<Vec<_>>()));
+            console
+                .print(text, || json!(trained.iter().chain(&baselines).map(|card| card.to_json()).collect::<Vec<_>>()));
         }
     }
     Ok(ExitCode::SUCCESS)

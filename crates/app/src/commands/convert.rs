@@ -9,14 +9,14 @@ use serde_json::json;
 use crate::cli;
 use crate::console::Console;
 
-/// Writes a dictionary in another format.
+/// Converts a dictionary to another format.
 pub fn run(args: &cli::Convert, console: &Console) -> Result<ExitCode> {
     let Loaded { dictionary, recognised, notes, about, .. } = checkpoint::load(&args.sae, console.budget())?;
-    console.say(format!("dictionary: {recognised}"));
-    notes.iter().for_each(|note| console.say(format!("note: {note}")));
+    console.status(format!("dictionary: {recognised}"));
+    notes.iter().for_each(|note| console.status(format!("note: {note}")));
     checkpoint::save(&*dictionary, &about, &args.to, &args.out)?;
     let card = dictionary.card();
-    console.answer(format!("{} dictionary: {}", args.to, args.out.display()), || {
+    console.print(format!("{} dictionary: {}", args.to, args.out.display()), || {
         json!({
             "dictionary": args.out, "format": args.to, "recognised": recognised, "notes": notes,
             "arch": card.arch, "width": card.width, "latents": card.latents, "id": dictionary.id(),

@@ -1,4 +1,4 @@
-//! `etalon data`: worlds, and data sets of other people.
+//! `etalon data`: generates worlds and converts data sets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,17 +16,17 @@ use super::finite;
 use crate::cli;
 use crate::console::Console;
 
-/// Data sets that are converted, not made.
+/// Data sets that are converted from files.
 const DATA_SETS: [(&str, &str); 6] = [
-    ("array", "An array file of any size to a store: --from X.npy"),
-    ("cub", "Attributes and splits of CUB-200-2011: --from ITS_DIRECTORY"),
+    ("array", "Array file of any size, to a store: --from X.npy"),
+    ("cub", "Attributes and splits of CUB-200-2011: --from DIRECTORY"),
     ("coco", "Object classes of COCO: --from instances_val2017.json"),
-    ("syncub", "Pairs and attributes of synCUB: --from ITS_DIRECTORY"),
-    ("syncoco", "Pairs and classes of synCOCO: --from ITS_DIRECTORY"),
+    ("syncub", "Pairs and attributes of synCUB: --from DIRECTORY"),
+    ("syncoco", "Pairs and classes of synCOCO: --from DIRECTORY"),
     ("words", "Words of a vocabulary, their first letters, and prompts: --from tokenizer.json"),
 ];
 
-/// Makes a world or converts a data set.
+/// Generates a world or converts a data set.
 pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, console: &Console) -> Result<ExitCode> {
     let (Some(name), Some(out)) = (&args.name, &args.out) else {
         list(console);
@@ -35,13 +35,13 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, console: &Console) ->
     let given = given_settings(matches);
     if let Some(maker) = worlds::find(name) {
         if args.from.is_some() {
-            return Err(InputError::new(format!("the world `{name}` is made, not converted"))
-                .advice("leave out --from")
+            return Err(InputError::new(format!("the world `{name}` is generated, not converted from files"))
+                .advice("remove --from")
                 .into());
         }
         let world = worlds::make(maker.card().name, &given, args.seed, console.budget())?;
         load::save_world(&world, &given, args.seed, out, &console.context)?;
-        console.answer(
+        console.print(
             format!("world: {} ({} rows)", out.display(), world.activations.rows()),
             || json!({"world": out, "rows": world.activations.rows(), "width": world.activations.width()}),
         );
@@ -61,7 +61,8 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, console: &Console) ->
             .into());
     }
     let from = args.from.as_deref().ok_or_else(|| {
-        InputError::new(format!("`{name}` is converted from files")).advice("name its directory or file with --from")
+        InputError::new(format!("`--from` is required for `{name}`"))
+            .advice("pass the directory or file of the data set")
     })?;
     match name.as_str() {
         "array" => import_array(from, out, &args.nan, console),
@@ -69,7 +70,7 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, console: &Console) ->
     }
 }
 
-/// The settings of worlds that were given.
+/// The world settings on the command line.
 fn given_settings(matches: Option<&ArgMatches>) -> BTreeMap<String, String> {
     let mut given = BTreeMap::new();
     for setting in WORLDS.iter().flat_map(|world| world.card().settings) {
@@ -82,26 +83,26 @@ fn given_settings(matches: Option<&ArgMatches>) -> BTreeMap<String, String> {
 }
 
 fn list(console: &Console) {
-    let mut text = String::from("Worlds (made, with known truth):\n");
+    let mut text = String::from("Worlds (generated, with known truth):\n");
     for world in WORLDS {
         text += &format!("  {:<15} {}\n", world.card().name, world.card().summary);
         for setting in world.card().settings {
             text += &format!("    --{:<13} {} [default: {}]\n", setting.name, setting.doc, setting.default);
         }
     }
-    text += "Data sets (converted from files that you have):\n";
+    text += "Data sets (converted from downloaded files):\n";
     DATA_SETS.iter().for_each(|(name, summary)| text += &format!("  {name:<15} {summary}\n"));
     let names: Vec<&str> = WORLDS.iter().map(|world| world.card().name).collect();
-    console.answer(text.trim_end(), || json!({"worlds": names, "data_sets": DATA_SETS.map(|(name, _)| name)}));
+    console.print(text.trim_end(), || json!({"worlds": names, "data_sets": DATA_SETS.map(|(name, _)| name)}));
 }
 
 fn import_array(from: &Path, out: &Path, nan: &str, console: &Console) -> Result<ExitCode> {
     let source = Source::parse(&from.to_string_lossy())?;
     let mut reader = input::open_rows(&source, console.budget())?;
-    console.say(format!("reading {}", reader.kind()));
+    console.status(format!("reading {}", reader.kind()));
     let options = ImportOptions { finite: finite(nan), ..ImportOptions::default() };
     let store = store::import(reader.as_mut(), out, &options, &console.context).in_file(&source.path)?;
-    console.answer(
+    console.print(
         format!("store: {} ({} rows of {})", out.display(), store.rows(), store.width()),
         || json!({"store": out, "rows": store.rows(), "width": store.width()}),
     );
@@ -111,7 +112,7 @@ fn import_array(from: &Path, out: &Path, nan: &str, console: &Console) -> Result
 fn convert(name: &str, from: &Path, out: &Path, seed: u64, console: &Console) -> Result<ExitCode> {
     let written = load::convert_data_set(name, from, out, seed, console.budget())?;
     let what = if name == "words" { "words" } else { "images" };
-    console.answer(
+    console.print(
         format!("{}: {} {what}, {} concepts", out.display(), written.images, written.concepts),
         || json!({"directory": out, "images": written.images, "concepts": written.concepts}),
     );

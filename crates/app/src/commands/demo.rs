@@ -1,4 +1,4 @@
-//! `etalon demo`: the whole story on built-in data.
+//! `etalon demo`: the complete workflow on built-in data.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,19 +25,19 @@ use super::{conclude_with, profile};
 use crate::cli;
 use crate::console::Console;
 
-/// A world with its settings, and the dictionaries that are trained on it: small enough for a minute in all.
-struct Chapter {
+/// A world with its settings and the dictionaries trained on it: small enough to finish in about a minute.
+struct DemoWorld {
     world: &'static str,
     settings: &'static [(&'static str, &'static str)],
-    /// Latents and active latents per row; every architecture of the first list is trained with each.
+    /// Latents and active latents per row; each of `archs` is trained at every size.
     sizes: &'static [(usize, usize)],
     archs: &'static [&'static str],
     /// More dictionaries: architecture, latents, active latents.
     more: &'static [(&'static str, usize, usize)],
 }
 
-const CHAPTERS: [Chapter; 2] = [
-    Chapter {
+const DEMO_WORLDS: [DemoWorld; 2] = [
+    DemoWorld {
         world: "superposition",
         settings: &[("rows", "4000"), ("width", "64"), ("features", "128"), ("pairs", "600")],
         sizes: &[(64, 8), (128, 8), (256, 8)],
@@ -52,7 +52,7 @@ const CHAPTERS: [Chapter; 2] = [
             ("mp", 128, 8),
         ],
     },
-    Chapter {
+    DemoWorld {
         world: "shapes",
         settings: &[("rows", "3000"), ("pairs", "600")],
         sizes: &[(64, 8), (128, 8)],
@@ -61,13 +61,13 @@ const CHAPTERS: [Chapter; 2] = [
     },
 ];
 
-/// The latents and active latents of which the terminal shows the numbers.
+/// The latents and active latents whose results are printed.
 const SHOWN: (usize, usize) = (128, 8);
 
 const BATCH: usize = 256;
 const EPOCHS: f64 = 60.0;
 
-/// One dictionary of a chapter.
+/// One dictionary of a world.
 #[derive(Clone, Copy, PartialEq)]
 struct DemoPlan {
     arch: &'static str,
@@ -77,8 +77,8 @@ struct DemoPlan {
     seed: u64,
 }
 
-impl Chapter {
-    /// Every dictionary; the last is the twin of the first one that the terminal shows, with another seed.
+impl DemoWorld {
+    /// All dictionaries. The last repeats the first printed one with another seed, to measure stability.
     fn plans(&self) -> Vec<DemoPlan> {
         let plan = |arch, latents, k| DemoPlan { arch, latents, k, seed: 0 };
         let all =
@@ -89,22 +89,22 @@ impl Chapter {
     }
 }
 
-/// Makes worlds, trains dictionaries on each, evaluates true features, trained, untrained and random codes with every
+/// Generates worlds, trains dictionaries on each, evaluates true features, trained, untrained and random codes with every
 /// quick metric, and writes the report.
 pub fn run(args: &cli::Demo, console: &Console) -> Result<ExitCode> {
     let archive = Archive::open(&args.out)?;
     let _lock = Lock::take(&args.out)?;
     let mut total = GridOutcome::default();
-    for chapter in &CHAPTERS {
-        console.say(format!("world `{}`", chapter.world));
-        let settings = chapter.settings.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        let truth = oracle(worlds::make(chapter.world, &settings, args.seed, console.budget())?);
-        let out = args.out.join("dictionaries").join(chapter.world);
-        let trained = trained(chapter, &truth, args.seed, &out, console)?;
+    for demo_world in &DEMO_WORLDS {
+        console.status(format!("world `{}`", demo_world.world));
+        let settings = demo_world.settings.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let truth = oracle(worlds::make(demo_world.world, &settings, args.seed, console.budget())?);
+        let out = args.out.join("dictionaries").join(demo_world.world);
+        let trained = trained(demo_world, &truth, args.seed, &out, console)?;
         let mut sets = vec![Set::new("oracle", truth)];
-        sets.extend(compared(trained, args.seed, console)?);
+        sets.extend(with_baselines(trained, args.seed, console)?);
         for set in &mut sets {
-            set.about.insert("data".into(), json!(chapter.world));
+            set.about.insert("data".into(), json!(demo_world.world));
         }
         let grid = Grid {
             metrics: Grid::quick_metrics(),
@@ -116,7 +116,7 @@ pub fn run(args: &cli::Demo, console: &Console) -> Result<ExitCode> {
         };
         total.add(grid.run(&sets)?);
     }
-    // One size and sparsity in the terminal, all of them in the report.
+    // Print one size and sparsity; the report has all of them.
     let shown = |stored: &Stored| {
         let number = |name: &str| stored.about.get(name).and_then(Value::as_u64);
         number("k").is_none_or(|k| (number("latents"), k) == (Some(SHOWN.0 as u64), SHOWN.1 as u64))
@@ -124,8 +124,8 @@ pub fn run(args: &cli::Demo, console: &Console) -> Result<ExitCode> {
     conclude_with(&archive, "Etalon demo", &total, shown, console)
 }
 
-/// Every dictionary as a set, and for every size and sparsity an untrained one and random codes.
-fn compared(trained: Vec<(DemoPlan, Inputs)>, seed: u64, console: &Console) -> Result<Vec<Set>> {
+/// One set per dictionary, and one untrained dictionary and random codes per size and sparsity.
+fn with_baselines(trained: Vec<(DemoPlan, Inputs)>, seed: u64, console: &Console) -> Result<Vec<Set>> {
     let mut sets: Vec<Set> = Vec::new();
     let mut nulls: BTreeMap<(usize, usize), Vec<Arc<Codes>>> = BTreeMap::new();
     for (plan, inputs) in trained {
@@ -148,7 +148,7 @@ fn compared(trained: Vec<(DemoPlan, Inputs)>, seed: u64, console: &Console) -> R
     Ok(sets)
 }
 
-/// Codes that are the true features: the best that any dictionary could do.
+/// Inputs whose codes are the true features: an upper bound for any dictionary.
 fn oracle(world: World) -> Inputs {
     let (codes, directions) = (Arc::new(world.codes), world.directions.map(Arc::new));
     let truth = Truth { codes: codes.clone(), directions: directions.clone() };
@@ -175,16 +175,16 @@ fn oracle(world: World) -> Inputs {
     inputs
 }
 
-/// The same inputs with the codes and directions of dictionaries that are trained now, all in one pass, or were before.
+/// Trains all dictionaries in one pass, unless they exist, and returns the inputs with their codes and directions.
 fn trained(
-    chapter: &Chapter,
+    demo_world: &DemoWorld,
     truth: &Inputs,
     seed: u64,
     out: &Path,
     console: &Console,
 ) -> Result<Vec<(DemoPlan, Inputs)>> {
     let (store, context) = (truth.get(&EMBEDDINGS)?, &console.context);
-    let plans = chapter.plans();
+    let plans = demo_world.plans();
     let job = |plan: &DemoPlan| -> Result<TrainJob> {
         let steps = steps_of_epochs(store.rows(), BATCH, EPOCHS);
         let settings = TrainingSettings {
@@ -196,7 +196,7 @@ fn trained(
             warmup: steps / 20,
             ..arch::find(plan.arch)?.settings(Preset::Etalon, store.width(), plan.latents)
         };
-        // So few steps need a large penalty to reach the target.
+        // A short training needs a large penalty to reach the target.
         let settings = settings.with(&TARGET_L0, plan.k as f64).with(&PENALTY, 50.0).with(&BANDWIDTH, 0.05);
         let settings = settings.with(&SPARSITY_WARMUP, steps / 10);
         let out = out.join(format!("{}-{}-k{}-seed{}", plan.arch, plan.latents, plan.k, seed + plan.seed));
@@ -223,15 +223,15 @@ fn trained(
     });
     let mut loaded = loaded.collect::<Result<Vec<(DemoPlan, Inputs)>>>()?;
     if let Some((twin, other)) = loaded.pop() {
-        let alike = loaded.iter_mut().find(|(plan, _)| DemoPlan { seed: twin.seed, ..*plan } == twin);
-        if let (Some((_, inputs)), Some(directions)) = (alike, other.share(&DIRECTIONS)) {
+        let original = loaded.iter_mut().find(|(plan, _)| DemoPlan { seed: twin.seed, ..*plan } == twin);
+        if let (Some((_, inputs)), Some(directions)) = (original, other.share(&DIRECTIONS)) {
             inputs.add(&OTHERS, "", directions);
         }
     }
     Ok(loaded)
 }
 
-/// The progress bar says enough.
+/// Logs nothing: the progress bar suffices.
 struct Quiet;
 
 impl Log for Quiet {

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::cli;
 use crate::console::Console;
 
-/// Turns activations into codes.
+/// Encodes activations.
 pub fn run(args: &cli::Encode, console: &Console) -> Result<ExitCode> {
     let store = load_activations(Path::new(&args.store), Finite::Refuse, console.budget())?;
     let (mut recognised, mut precision) = (args.sae.clone(), None);
@@ -35,8 +35,8 @@ pub fn run(args: &cli::Encode, console: &Console) -> Result<ExitCode> {
         }
         path => {
             let loaded: Loaded = checkpoint::load(Path::new(path), console.budget())?;
-            console.say(format!("dictionary: {}", loaded.recognised));
-            loaded.notes.iter().for_each(|note| console.say(format!("note: {note}")));
+            console.status(format!("dictionary: {}", loaded.recognised));
+            loaded.notes.iter().for_each(|note| console.status(format!("note: {note}")));
             recognised = loaded.recognised;
             encode_by(loaded.dictionary)?
         }
@@ -44,7 +44,7 @@ pub fn run(args: &cli::Encode, console: &Console) -> Result<ExitCode> {
     let Encoded { rows, latents, entries } = encoded;
     let l0 = entries as f64 / rows.max(1) as f64;
     let by = precision.map_or(String::new(), |precision| format!(", {precision}"));
-    console.answer(
+    console.print(
         format!("codes: {} ({rows} rows, {latents} latents, {l0:.1} active{by})", args.out.display()),
         || {
             json!({
@@ -56,25 +56,25 @@ pub fn run(args: &cli::Encode, console: &Console) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Encodes straight into the files.
+/// Encodes directly to disk.
 fn encode(
     args: &cli::Encode,
     dictionary: &dyn Dictionary,
     store: &ActivationStore,
     console: &Console,
 ) -> Result<Encoded> {
-    let back = args.reconstruction.as_deref();
-    let encoded = encode_to_disk(dictionary, store, &args.out, back, &console.context)?;
-    if let Some(path) = back {
+    let reconstruction = args.reconstruction.as_deref();
+    let encoded = encode_to_disk(dictionary, store, &args.out, reconstruction, &console.context)?;
+    if let Some(path) = reconstruction {
         console.wrote("reconstructions", path);
     }
     Ok(encoded)
 }
 
-/// Random codes look at nothing but the number of rows.
+/// Random codes depend only on the number of rows.
 fn save_random(args: &cli::Encode, store: &ActivationStore, console: &Console) -> Result<Encoded> {
     if args.reconstruction.is_some() {
-        return Err(InputError::new("random codes cannot be decoded").advice("leave out --reconstruction").into());
+        return Err(InputError::new("random codes cannot be decoded").advice("remove --reconstruction").into());
     }
     let codes = random_codes_within(store.rows(), args.latents, args.k, args.seed, console.budget())?;
     save_codes(&codes, &args.out)?;

@@ -17,13 +17,13 @@ use super::{find_metric, finite, load_inputs, profile, write_saebench};
 use crate::cli;
 use crate::console::Console;
 
-/// Evaluates one set of inputs with some metrics.
+/// Evaluates one set of inputs with one or more metrics.
 pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) -> Result<ExitCode> {
     let metrics = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
     let given = given_params(&metrics, matches)?;
     args.out.as_deref().map_or(Ok(()), disk::check_target)?;
     let inputs = load_inputs(&args.inputs.given, finite(&args.nan), console)?;
-    // Every complaint about options and inputs comes before the first long computation.
+    // Check all options and inputs before the first long computation.
     let recipes = metrics
         .iter()
         .map(|metric| {
@@ -54,9 +54,9 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) ->
     let stored = results.into_iter().map(|result| Stored::new(result, BTreeMap::new())).collect::<Result<Vec<_>>>()?;
     for stored in &stored {
         let metric = &stored.result.recipe.metric;
-        stored.result.scores.notes.iter().for_each(|note| console.say(format!("note: {metric}: {note}")));
+        stored.result.scores.notes.iter().for_each(|note| console.status(format!("note: {metric}: {note}")));
     }
-    console.answer(report::text_table(&stored), || json);
+    console.print(report::text_table(&stored), || json);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -64,7 +64,7 @@ fn declares(metric: &dyn Metric, param: &str) -> bool {
     metric.card().params.iter().any(|other| other.name == param)
 }
 
-/// The options of metrics that were given; one that no chosen metric knows is refused.
+/// The metric options on the command line; refuses those that no chosen metric has.
 fn given_params(metrics: &[&'static dyn Metric], matches: Option<&ArgMatches>) -> Result<BTreeMap<String, String>> {
     let mut given = BTreeMap::new();
     let Some(matches) = matches else { return Ok(given) };
@@ -74,10 +74,10 @@ fn given_params(metrics: &[&'static dyn Metric], matches: Option<&ArgMatches>) -
             let owners: Vec<&str> =
                 METRICS.iter().filter(|metric| declares(**metric, param.name)).map(|m| m.card().name).collect();
             return Err(InputError::new(format!(
-                "no metric of this evaluation has `--{}`",
+                "none of these metrics has the option `--{}`",
                 param.name.replace('_', "-")
             ))
-            .expected(format!("the option only with {}", owners.join(", ")))
+            .expected(format!("this option with {}", owners.join(", ")))
             .advice("`etalon metrics NAME` lists the options of a metric")
             .into());
         }

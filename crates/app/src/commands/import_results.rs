@@ -12,16 +12,16 @@ use super::conclude;
 use crate::cli;
 use crate::console::Console;
 
-/// Takes published results of SAEBench into a directory of results, and writes its report.
+/// Imports published SAEBench results into a results directory and writes its report.
 pub fn run(args: &cli::ImportResults, console: &Console) -> Result<ExitCode> {
     let imported = saebench::read(&args.directory)?;
     for (file, reason) in &imported.refused {
-        console.say(format!("left out: {} ({reason})", file.display()));
+        console.status(format!("skipped: {} ({reason})", file.display()));
     }
     if imported.results.is_empty() {
-        return Err(InputError::new("there are no results of SAEBench here")
-            .expected("files whose names end with eval_results.json, in any folder below")
-            .found(format!("{} that cannot be understood", imported.refused.len()))
+        return Err(InputError::new("there are no SAEBench results here")
+            .expected("files whose names end in eval_results.json, in any subfolder")
+            .found(format!("{} unreadable files", imported.refused.len()))
             .file(&args.directory)
             .into());
     }
@@ -33,5 +33,5 @@ pub fn run(args: &cli::ImportResults, console: &Console) -> Result<ExitCode> {
         archive.put(&stored.result, &stored.about)?;
         *(if known { &mut outcome.kept } else { &mut outcome.computed }) += 1;
     }
-    conclude(&archive, "Results of SAEBench", &outcome, console)
+    conclude(&archive, "SAEBench results", &outcome, console)
 }

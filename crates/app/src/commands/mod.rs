@@ -37,7 +37,7 @@ use serde_json::json;
 
 use crate::console::{Console, message};
 
-/// Some units failed and were listed.
+/// Exit code if some cells failed and were listed.
 const SOME_FAILED: u8 = 3;
 
 fn profile(name: &str) -> Profile {
@@ -58,28 +58,28 @@ fn find_metric(name: &str) -> Result<&'static dyn Metric> {
     })
 }
 
-/// Reads the inputs that are named, and encodes them if a dictionary is.
+/// Reads the inputs; encodes activations if a dictionary is given.
 fn load_inputs(given: &Given, finite: Finite, console: &Console) -> Result<Inputs> {
     let opening = Opening { finite, ..Opening::at(Path::new("")) };
     let opened = console.context.install(|| given.open(&opening, &console.context))?;
-    say_recognised(opened.recognised.as_ref(), console);
+    print_recognised(opened.recognised.as_ref(), console);
     Ok(opened.inputs)
 }
 
-/// Says what a checkpoint turned out to be.
-fn say_recognised(recognised: Option<&Recognised>, console: &Console) {
+/// Prints the recognised format of a checkpoint.
+fn print_recognised(recognised: Option<&Recognised>, console: &Console) {
     if let Some(Recognised { text, notes }) = recognised {
-        console.say(format!("dictionary: {text}"));
-        notes.iter().for_each(|note| console.say(format!("note: {note}")));
+        console.status(format!("dictionary: {text}"));
+        notes.iter().for_each(|note| console.status(format!("note: {note}")));
     }
 }
 
-/// Writes results as SAEBench does, one file per evaluation and dictionary.
+/// Writes results in SAEBench format, one file per evaluation and dictionary.
 fn write_saebench(out: &Path, results: &[Stored], console: &Console) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let files = saebench::files(results, now)?;
     if files.is_empty() {
-        return Err(InputError::new("none of these results has a place in SAEBench")
+        return Err(InputError::new("none of these results can be written in SAEBench format")
             .expected("core, sparse_probing, sae_probes, scr, tpp, absorption or meta_structure")
             .into());
     }
@@ -87,24 +87,24 @@ fn write_saebench(out: &Path, results: &[Stored], console: &Console) -> Result<(
         let text = serde_json::to_string_pretty(envelope).map_err(|error| Error::Bug(format!("JSON: {error}")))?;
         disk::write(&out.join(name), format!("{text}\n").as_bytes())?;
     }
-    // Their reader looks for such words anywhere in a path, the folders above included.
+    // SAEBench's reader searches for these words in the whole path, including parent folders.
     let path = std::path::absolute(out).unwrap_or_else(|_| out.to_path_buf()).to_string_lossy().to_lowercase();
     if let Some(word) = ["tpp", "scr", "absorption", "autointerp", "core"].into_iter().find(|word| path.contains(word))
     {
-        console.say(format!(
-            "note: the path contains `{word}`; SAEBench's graphs would take every file for that evaluation"
+        console.status(format!(
+            "note: the path contains `{word}`; SAEBench's graphs will assign every file to that evaluation"
         ));
     }
-    console.say(format!("{} files for SAEBench: {}", files.len(), out.display()));
+    console.status(format!("{} files for SAEBench: {}", files.len(), out.display()));
     Ok(())
 }
 
-/// Writes the report of a results directory, prints the table, and lists what failed.
+/// Writes the report of a results directory, prints the table, and lists failures.
 fn conclude(archive: &Archive, title: &str, outcome: &GridOutcome, console: &Console) -> Result<ExitCode> {
     conclude_with(archive, title, outcome, |_| true, console)
 }
 
-/// The same; the table shows some results only, the report all.
+/// [`conclude`] with a filter for the printed table; the report contains all results.
 fn conclude_with(
     archive: &Archive,
     title: &str,
@@ -116,7 +116,7 @@ fn conclude_with(
     let page = pages::write(archive.directory(), title, &results)?;
     results.retain(shown);
     for failure in &outcome.failed {
-        console.say(format!(
+        console.status(format!(
             "failed: {} on {}, seed {}: {}",
             failure.metric,
             failure.set,
@@ -124,22 +124,22 @@ fn conclude_with(
             message(&failure.error)
         ));
     }
-    console.say(format!("{} computed, {} kept from before", outcome.computed, outcome.kept));
+    console.status(format!("{} computed, {} reused", outcome.computed, outcome.kept));
     let failed: Vec<_> = outcome
         .failed
         .iter()
         .map(|f| json!({"set": f.set, "metric": f.metric, "seed": f.seed, "error": message(&f.error)}))
         .collect();
-    let serve = format!("etalon serve {}", for_shell(archive.directory()));
-    console.answer(
+    let serve = format!("etalon serve {}", shell_quote(archive.directory()));
+    console.print(
         format!("{}\nreport: {}\nexplore: {serve}", pages::text_table(&results), page.display()),
         || json!({"report": page, "serve": serve, "computed": outcome.computed, "kept": outcome.kept, "failed": failed}),
     );
     Ok(if outcome.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) })
 }
 
-/// A path as a shell takes it: in quotation marks if anything in it could mean something else.
-fn for_shell(path: &Path) -> String {
+/// A path as a shell argument, quoted if necessary.
+fn shell_quote(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/\\._-+:".contains(&byte);
     let quoted = || format!("'{}'", text.replace('\'', r"'\''"));
@@ -151,9 +151,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_for_shells() {
-        assert_eq!(for_shell(Path::new("out/etalon-demo")), "out/etalon-demo");
-        assert_eq!(for_shell(Path::new("my results")), "'my results'");
-        assert_eq!(for_shell(Path::new("it's")), r"'it'\''s'");
+    fn paths_are_quoted_for_shells() {
+        assert_eq!(shell_quote(Path::new("out/etalon-demo")), "out/etalon-demo");
+        assert_eq!(shell_quote(Path::new("my results")), "'my results'");
+        assert_eq!(shell_quote(Path::new("it's")), r"'it'\''s'");
     }
 }

@@ -11,12 +11,12 @@ use super::write_saebench;
 use crate::cli;
 use crate::console::Console;
 
-/// Writes the page of a results directory.
+/// Writes the report of a results directory.
 pub fn run(args: &cli::Report, console: &Console) -> Result<ExitCode> {
     let archive = Archive::open_existing(&args.directory)?;
     let (results, damaged) = archive.read_all()?;
     for damaged in &damaged {
-        console.say(format!("left out, damaged: {} ({})", damaged.file.display(), damaged.reason));
+        console.status(format!("skipped, damaged: {} ({})", damaged.file.display(), damaged.reason));
     }
     if results.is_empty() {
         return Err(InputError::new("there are no results here")
@@ -30,7 +30,7 @@ pub fn run(args: &cli::Report, console: &Console) -> Result<ExitCode> {
         write_saebench(out, &results, console)?;
     }
     let page = report::write(&args.directory, &title, &results)?;
-    console.answer(
+    console.print(
         format!("{}\nreport: {}", report::text_table(&results), page.display()),
         || json!({"report": page, "results": results.len()}),
     );

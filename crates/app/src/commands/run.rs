@@ -7,11 +7,11 @@ use etalon::results::Archive;
 use etalon::store::Lock;
 use etalon::study::{Failure, Grid, GridOutcome, Study};
 
-use super::{conclude, say_recognised, write_saebench};
+use super::{conclude, print_recognised, write_saebench};
 use crate::cli;
 use crate::console::Console;
 
-/// Evaluates every cell of a study that has no result yet. Sets are read one after the other.
+/// Evaluates every cell of a study without a result. Reads one set at a time.
 pub fn run(args: &cli::Run, console: &Console) -> Result<ExitCode> {
     let study = Study::read(&args.study)?;
     let out = args.out.clone().unwrap_or_else(|| study.out.clone());
@@ -27,11 +27,11 @@ pub fn run(args: &cli::Run, console: &Console) -> Result<ExitCode> {
         context: &console.context,
     };
     let mut total = GridOutcome::default();
-    for (place, name) in study.sets().enumerate() {
-        console.say(format!("set {}: {name}", place + 1));
-        match console.context.install(|| study.load(place, &console.context)) {
+    for (index, name) in study.sets().enumerate() {
+        console.status(format!("set {}: {name}", index + 1));
+        match console.context.install(|| study.load(index, &console.context)) {
             Ok((set, recognised)) => {
-                say_recognised(recognised.as_ref(), console);
+                print_recognised(recognised.as_ref(), console);
                 total.add(grid.run(&[set])?);
             }
             Err(Error::Cancelled) => return Err(Error::Cancelled),
@@ -41,7 +41,7 @@ pub fn run(args: &cli::Run, console: &Console) -> Result<ExitCode> {
         }
     }
     for (metric, set) in &total.lacking {
-        console.say(format!("left out: {metric} on {set}, which lacks an input that it needs"));
+        console.status(format!("skipped: {metric} on {set}: a required input is missing"));
     }
     if let Some(out) = &args.saebench {
         write_saebench(out, &archive.all()?, console)?;

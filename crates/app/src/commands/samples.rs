@@ -8,11 +8,11 @@ use etalon::load::Opening;
 use etalon::samples::{SampleSettings, write_samples};
 use serde_json::json;
 
-use super::say_recognised;
+use super::print_recognised;
 use crate::cli;
 use crate::console::Console;
 
-/// Writes what rows show and which latents fire there.
+/// Writes samples of rows and the latents that fire on them.
 pub fn run(args: &cli::Samples, console: &Console) -> Result<ExitCode> {
     let (rows, boxes) = (args.rows.as_deref(), args.boxes.as_deref());
     let grid = args.grid.as_deref().map(str::parse).transpose()?;
@@ -20,16 +20,16 @@ pub fn run(args: &cli::Samples, console: &Console) -> Result<ExitCode> {
     let (context, budget) = (&console.context, console.budget());
     let opening = Opening { keep_tokens: true, ..Opening::at(Path::new("")) };
     let opened = args.inputs.given.open(&opening, context)?;
-    say_recognised(opened.recognised.as_ref(), console);
+    print_recognised(opened.recognised.as_ref(), console);
     let written = context.install(|| write_samples(&opened.inputs, &opened.tokens, &settings, &args.out, budget))?;
     if written.unplaced > 0 {
-        console.say(format!(
+        console.status(format!(
             "note: token positions unknown for {} samples; pass --grid or a `words` column",
             written.unplaced
         ));
     }
     let maps = if written.maps > 0 { format!(", {} maps", written.maps) } else { String::new() };
-    console.answer(
+    console.print(
         format!(
             "samples: {} ({} samples, {} images{maps})",
             args.out.join("samples.jsonl").display(),

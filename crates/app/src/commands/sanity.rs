@@ -12,7 +12,7 @@ use super::{conclude, find_metric, load_inputs, profile};
 use crate::cli;
 use crate::console::Console;
 
-/// The codes under test beside untrained and random ones, through all metrics.
+/// Evaluates the tested codes next to untrained and random baselines.
 pub fn run(args: &cli::SanityArgs, console: &Console) -> Result<ExitCode> {
     let chosen = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
     let inputs = load_inputs(&args.inputs.given, Finite::Refuse, console)?;

@@ -18,11 +18,11 @@ use crate::cli;
 use crate::console::Console;
 use crate::tensorboard::Events;
 
-/// Trains dictionaries.
+/// Trains dictionaries and creates baselines.
 pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
     let all = load_activations(Path::new(&args.store), Finite::Refuse, console.budget())?;
-    let part = |name: &Option<String>| name.as_deref().map(|name| all.select_split(name)).transpose();
-    let (chosen, held_out) = (part(&args.split)?, part(&args.held_out)?);
+    let split = |name: &Option<String>| name.as_deref().map(|name| all.select_split(name)).transpose();
+    let (chosen, held_out) = (split(&args.split)?, split(&args.held_out)?);
     let store = chosen.as_ref().unwrap_or(&all);
     let grid = TrainingGrid {
         archs: &args.arch,
@@ -36,15 +36,15 @@ pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
     };
     let plan = grid.plan(store)?;
     if let (Some(job), Some(_)) = (plan.jobs.first(), &args.like) {
-        return Err(InputError::new("`--like` is for baselines, which are not trained")
+        return Err(InputError::new("`--like` applies to baselines only")
             .found(format!("`{}`", job.settings.arch))
-            .advice("leave it out, or train and make baselines by two commands")
+            .advice("remove it, or create baselines with a separate command")
             .into());
     }
     let context = &console.context;
-    let made = context.install(|| make(args, &plan.baselines, store, console))?;
+    let baselines = context.install(|| create_baselines(args, &plan.baselines, store, console))?;
     if plan.jobs.is_empty() {
-        conclude(&[], &[], made, console);
+        conclude(&[], &[], baselines, console);
         return Ok(ExitCode::SUCCESS);
     }
     let steps = plan.jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0);
@@ -65,13 +65,13 @@ pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
     };
     let folders = args.tensorboard.as_ref().map(|folder| folders(folder, &plan.jobs)).unwrap_or_default();
     let several = plan.jobs.len() > 1;
-    let mut log = Lines { path: args.log.clone(), file: None, folders, events: Vec::new(), several, console };
+    let mut log = TrainLog { path: args.log.clone(), file: None, folders, events: Vec::new(), several, console };
     let trained = context.install(|| train(store, &plan.jobs, &options, &mut log, context))?;
-    conclude(&plan.jobs, &trained, made, console);
+    conclude(&plan.jobs, &trained, baselines, console);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Options that replace settings of the preset.
+/// Options that override settings of the preset.
 fn changes(args: &cli::Train) -> Changes {
     Changes {
         batch: args.batch,
@@ -88,14 +88,14 @@ fn changes(args: &cli::Train) -> Changes {
     }
 }
 
-/// A folder of TensorBoard for every dictionary: one alone needs no folder of its own.
+/// The TensorBoard folder of each dictionary: subfolders if there are several dictionaries.
 fn folders(folder: &Path, jobs: &[TrainJob]) -> Vec<PathBuf> {
-    let own = |job: &TrainJob| folder.join(job.out.file_name().unwrap_or_default());
-    if jobs.len() == 1 { vec![folder.to_path_buf()] } else { jobs.iter().map(own).collect() }
+    let subfolder = |job: &TrainJob| folder.join(job.out.file_name().unwrap_or_default());
+    if jobs.len() == 1 { vec![folder.to_path_buf()] } else { jobs.iter().map(subfolder).collect() }
 }
 
-/// Makes and saves baselines, which takes no steps; answers a line and an object for each.
-fn make(
+/// Creates and saves baselines; returns a line of text and a JSON object for each.
+fn create_baselines(
     args: &cli::Train,
     baselines: &[BaselineJob],
     store: &ActivationStore,
@@ -108,7 +108,7 @@ fn make(
     let one = |job: &BaselineJob| {
         let (dictionary, out) = (job.run(store, like.as_deref(), &console.context)?, &job.out);
         let card = dictionary.card();
-        let text = format!("dictionary: {} ({}, {} latents, a baseline)", out.display(), card.arch, card.latents);
+        let text = format!("dictionary: {} ({}, {} latents, baseline)", out.display(), card.arch, card.latents);
         let json = json!({
             "sae": out, "arch": card.arch, "latents": card.latents, "steps": 0, "baseline": true,
             "id": dictionary.id(),
@@ -118,11 +118,11 @@ fn make(
     baselines.iter().map(one).collect()
 }
 
-fn conclude(jobs: &[TrainJob], trained: &[Trained], made: Vec<(String, Value)>, console: &Console) {
-    let (mut text, mut list): (Vec<String>, Vec<Value>) = made.into_iter().unzip();
+fn conclude(jobs: &[TrainJob], trained: &[Trained], baselines: Vec<(String, Value)>, console: &Console) {
+    let (mut text, mut list): (Vec<String>, Vec<Value>) = baselines.into_iter().unzip();
     for (job, trained) in jobs.iter().zip(trained) {
         let card = trained.dictionary.card();
-        let kept = if trained.kept { ", kept from before" } else { "" };
+        let kept = if trained.kept { ", already trained" } else { "" };
         text.push(format!(
             "dictionary: {} ({}, {} latents, {} steps, {}{kept})",
             job.out.display(),
@@ -136,30 +136,30 @@ fn conclude(jobs: &[TrainJob], trained: &[Trained], made: Vec<(String, Value)>, 
             "precision": trained.precision, "kept": trained.kept, "id": trained.dictionary.id(),
         }));
     }
-    console.answer(text.join("\n"), || if list.len() == 1 { list.remove(0) } else { Value::Array(list) });
+    console.print(text.join("\n"), || if list.len() == 1 { list.remove(0) } else { Value::Array(list) });
 }
 
-/// Writes the log, and says now and then how the training goes.
-struct Lines<'a> {
+/// Writes the log files and prints the training progress.
+struct TrainLog<'a> {
     path: Option<PathBuf>,
     file: Option<File>,
-    /// Folders of TensorBoard, and the files in them once the training begins.
+    /// TensorBoard folders, and the files in them once the training begins.
     folders: Vec<PathBuf>,
     events: Vec<Events>,
     several: bool,
     console: &'a Console,
 }
 
-impl Log for Lines<'_> {
-    /// Lines from this step on will come again, so they are dropped.
+impl Log for TrainLog<'_> {
+    /// Drops lines from this step on, because they will be written again.
     fn begin(&mut self, step: u64) -> Result<()> {
         self.events = self.folders.iter().map(|folder| Events::create(folder, step)).collect::<Result<_>>()?;
         let Some(path) = &self.path else { return Ok(()) };
-        if step == 0 && path.exists() && std::fs::metadata(path).is_ok_and(|there| there.len() > 0) {
+        if step == 0 && path.exists() && std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
             let first = std::fs::read_to_string(path).unwrap_or_default();
             let ours = first.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
             if ours.is_none_or(|line| line.get("step").is_none()) {
-                return Err(InputError::new("the file of the log is not a log of a training")
+                return Err(InputError::new("the log file exists and is not a training log")
                     .advice("choose another file")
                     .file(path)
                     .into());
@@ -170,7 +170,7 @@ impl Log for Lines<'_> {
             .lines()
             .filter(|line| {
                 let line: Option<Value> = serde_json::from_str(line).ok();
-                line.and_then(|line| line["step"].as_u64()).is_some_and(|at| at < step)
+                line.and_then(|line| line["step"].as_u64()).is_some_and(|logged| logged < step)
             })
             .map(|line| format!("{line}\n"))
             .collect();
@@ -183,7 +183,7 @@ impl Log for Lines<'_> {
         let number = |name: &str| line.terms.get(name).and_then(Value::as_f64).unwrap_or(f64::NAN);
         let explained = line.explained_variance.map_or("-".into(), |share| format!("{share:.4}"));
         let which = if self.several { format!("[{}] ", line.job) } else { String::new() };
-        self.console.say(format!(
+        self.console.status(format!(
             "{which}step {}: loss {:.5}, explained {explained}, L0 {:.1}, dead {:.1} %, {:.0} rows/s",
             line.step,
             number("loss"),
@@ -199,12 +199,12 @@ impl Log for Lines<'_> {
     }
 }
 
-/// The whole loss stands alone, its parts below it.
+/// The TensorBoard tag of a loss term: the total is `loss`, its parts are `loss/NAME`.
 fn tag(name: &str) -> String {
     if name == "loss" { name.into() } else { format!("loss/{name}") }
 }
 
-/// A line as TensorBoard shows it.
+/// The values of a log line for TensorBoard.
 fn numbers(line: &Line) -> Vec<(String, f64)> {
     let mut numbers: Vec<(String, f64)> =
         line.terms.iter().filter_map(|(name, value)| Some((tag(name), value.as_f64()?))).collect();

@@ -1,7 +1,7 @@
-//! `etalon unit`: a study in pieces, for schedulers. Every call is idempotent.
+//! `etalon unit`: runs a study in units, for schedulers. Every call is idempotent.
 //!
-//! A driver calls `etalon unit STUDY` for the cells that have no result, then for each cell repeats: `--cell C` merges what is
-//! finished and names the stage that waits with its missing units; `--cell C --stage S --unit U` runs one, anywhere.
+//! A driver calls `etalon unit STUDY` for the cells without a result. Then it repeats for each cell: `--cell C` merges
+//! finished units and prints the next stage with its missing units; `--cell C --stage S --unit U` runs one on any machine.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub fn run(args: &cli::Unit, console: &Console) -> Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| study.out.clone());
     let Some(text) = &args.cell else {
         let cells: Vec<String> = study.cells().iter().map(Cell::to_string).collect();
-        console.answer(cells.join("\n"), || json!({"cells": cells}));
+        console.print(cells.join("\n"), || json!({"cells": cells}));
         return Ok(ExitCode::SUCCESS);
     };
     let cell = study.cell(text)?;
@@ -33,9 +33,9 @@ pub fn run(args: &cli::Unit, console: &Console) -> Result<ExitCode> {
         (Some(_), None) => return Err(InputError::new("`--unit` is required with `--stage`").into()),
     };
     match study.run_cell(&cell, mode, &archive, &out.join("units"), &console.context)? {
-        CellOutcome::Done => console.answer(format!("{text}: done"), || json!({"cell": text, "done": true})),
-        CellOutcome::Stored => console.answer(format!("{text}: stored"), || json!({"cell": text, "stored": true})),
-        CellOutcome::Waiting { stage, missing } => console.answer(
+        CellOutcome::Done => console.print(format!("{text}: done"), || json!({"cell": text, "done": true})),
+        CellOutcome::Stored => console.print(format!("{text}: stored"), || json!({"cell": text, "stored": true})),
+        CellOutcome::Waiting { stage, missing } => console.print(
             format!("{text}: stage {stage} waits for {} units", missing.len()),
             || json!({"cell": text, "stage": stage, "missing": missing}),
         ),

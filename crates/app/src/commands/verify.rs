@@ -8,11 +8,11 @@ use serde_json::json;
 use crate::cli;
 use crate::console::Console;
 
-/// Checks every byte of a directory.
+/// Verifies the checksums of every file in a directory.
 pub fn run(args: &cli::Verify, console: &Console) -> Result<ExitCode> {
     let checked = etalon::study::verify(&args.directory)?;
-    console.answer(
-        format!("whole: {} in {} files ({})", Size(checked.bytes), checked.files, checked.kinds.join(", ")),
+    console.print(
+        format!("verified: {} in {} files ({})", Size(checked.bytes), checked.files, checked.kinds.join(", ")),
         || json!({"files": checked.files, "bytes": checked.bytes, "kinds": checked.kinds}),
     );
     Ok(ExitCode::SUCCESS)

@@ -1,10 +1,10 @@
-//! The pages themselves, as `cargo xtask web` built them into `web/dist`. They are a part of the program.
+//! The explorer's pages, built by `cargo xtask web` into `web/dist` and embedded in the program.
 
-/// The page.
+/// The HTML page.
 pub const PAGE: &str = include_str!("../../../../web/dist/index.html");
 /// Its script.
 pub const SCRIPT: &str = include_str!("../../../../web/dist/app.js");
 /// Its style.
 pub const STYLE: &str = include_str!("../../../../web/dist/app.css");
-/// The hashes by which a single file with both inside allows exactly them: two lines, script and style.
+/// Hashes of script and style, one line each, for the content security policy of a single file.
 pub const HASHES: &str = include_str!("../../../../web/dist/hashes.txt");

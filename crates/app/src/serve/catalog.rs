@@ -1,4 +1,4 @@
-//! Everything that can be asked for, under its exact address. A static export is the same table written to disk.
+//! All resources by exact address. A static export is the same table written to disk.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -10,42 +10,42 @@ use etalon::context::Budget;
 use etalon::error::{Error, Result};
 use etalon::results::Archive;
 
-use super::answer::{self, Answer};
 use super::bundle;
 use super::content::Content;
 use super::directions::Directions;
+use super::response::{Resource, tag};
 
 const JSON: &str = "application/json; charset=utf-8";
 
-/// Longer answers are written while they are sent.
-const LARGEST_WHOLE: u64 = 1 << 20;
+/// Longer responses are written while they are sent.
+const MAX_IN_MEMORY: u64 = 1 << 20;
 
-/// A results directory with everything beside the results. Reads it again when the page is loaded and files have changed.
+/// A results directory and the files next to the results. Reads it again when the page is loaded and files have changed.
 pub struct Catalog {
     directory: PathBuf,
     title: String,
-    /// The memory for the content of the directory.
+    /// Memory limit of the content.
     memory: u64,
-    /// The file of directions that was named; it need not be in the directory.
+    /// The file given with `--directions`, which may be elsewhere.
     directions: Option<PathBuf>,
-    /// Held while the directory is read again, so that only one request does it.
+    /// Locked while the directory is read again, so that only one request does it.
     snapshot: Mutex<Snapshot>,
     current: Mutex<Arc<Content>>,
 }
 
-/// Which state of the directory was read last.
+/// The state of the directory that was read last.
 struct Snapshot {
     stamp: Stamp,
-    /// What was read before; slow readers may still use it.
+    /// The content before that, which slow readers may still use.
     previous: Weak<Content>,
 }
 
-/// Names, lengths and times of the files: what changes when a run adds results.
+/// Names, lengths and modification times of the files.
 type Stamp = Vec<(PathBuf, u64, Option<SystemTime>)>;
 
 impl Catalog {
-    /// Reads a results directory. Directions that are named must be readable; those beside the results are a problem to
-    /// show when they are not.
+    /// Reads a results directory. Unreadable directions are an error if given explicitly, and a listed problem if found next
+    /// to the results.
     pub fn open(directory: &Path, title: String, directions: Option<&Path>, budget: &Budget) -> Result<Catalog> {
         Archive::open_existing(directory)?;
         let memory = budget.left();
@@ -62,22 +62,22 @@ impl Catalog {
         })
     }
 
-    /// How many results there are.
+    /// Number of results.
     pub fn results(&self) -> usize {
         self.content().results()
     }
 
-    /// Every address of the data, in order.
+    /// All data addresses, in order.
     pub fn addresses(&self) -> Vec<String> {
         self.content().addresses()
     }
 
-    /// The answer to an address; `None` when there is nothing under it.
-    pub fn get(&self, path: &str) -> Result<Option<Answer>> {
+    /// The resource at an address, if any.
+    pub fn get(&self, path: &str) -> Result<Option<Resource>> {
         match path {
-            "/" | "/index.html" => return Ok(Some(Answer::whole("text/html; charset=utf-8", bundle::PAGE))),
-            "/app.js" => return Ok(Some(Answer::whole("text/javascript; charset=utf-8", bundle::SCRIPT))),
-            "/app.css" => return Ok(Some(Answer::whole("text/css; charset=utf-8", bundle::STYLE))),
+            "/" | "/index.html" => return Ok(Some(Resource::whole("text/html; charset=utf-8", bundle::PAGE))),
+            "/app.js" => return Ok(Some(Resource::whole("text/javascript; charset=utf-8", bundle::SCRIPT))),
+            "/app.css" => return Ok(Some(Resource::whole("text/css; charset=utf-8", bundle::STYLE))),
             "/api/v1/manifest.json" => self.refresh()?,
             _ => {}
         }
@@ -85,7 +85,7 @@ impl Catalog {
         match path.strip_prefix("/img/") {
             Some(hash) => {
                 let picture = content.samples.pictures.open(hash);
-                Ok(picture.map(|picture| Answer::image(picture.kind, picture.length, picture.file)))
+                Ok(picture.map(|picture| Resource::image(picture.kind, picture.length, picture.file)))
             }
             None => json(content, path),
         }
@@ -98,8 +98,7 @@ impl Catalog {
     fn refresh(&self) -> Result<()> {
         let mut snapshot = lock(&self.snapshot);
         let stamp = stamp(&self.directory);
-        // While an answer from the last content but one is being sent, the page shows the current one: there are never
-        // more than two in memory.
+        // While a response from the previous content is still being sent, keep the current one: at most two are in memory.
         if snapshot.stamp == stamp || snapshot.previous.strong_count() > 0 {
             return Ok(());
         }
@@ -112,7 +111,7 @@ impl Catalog {
     }
 }
 
-/// Nothing that a lock here protects is left half changed by a panic.
+/// Ignores poisoning: no panic can leave the protected values half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -123,7 +122,7 @@ fn stamp(directory: &Path) -> Stamp {
         [directory.to_path_buf(), directory.join("results"), directory.join("layouts"), directory.join("images")]
     {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            // Folders change their time with every file that is being written.
+            // Skip folders, whose time changes with every temporary file.
             if let Ok(metadata) = entry.metadata()
                 && metadata.is_file()
             {
@@ -135,9 +134,9 @@ fn stamp(directory: &Path) -> Stamp {
     stamp
 }
 
-/// Short JSON as it is; long JSON is written twice, once for its tag and length and once while it is sent, so that
-/// memory does not depend on how many browsers read it and how slowly.
-fn json(content: Arc<Content>, path: &str) -> Result<Option<Answer>> {
+/// The JSON of an address. Long JSON is written twice, once for its tag and length and once while it is sent, so memory
+/// does not depend on the number and speed of readers.
+fn json(content: Arc<Content>, path: &str) -> Result<Option<Resource>> {
     let known = lock(&content.long).get(path).cloned();
     let (tag, length) = match known {
         Some(known) => known,
@@ -148,20 +147,20 @@ fn json(content: Arc<Content>, path: &str) -> Result<Option<Answer>> {
             if !written {
                 return Ok(None);
             }
-            if measure.length <= LARGEST_WHOLE {
-                return Ok(Some(Answer::whole(JSON, measure.bytes)));
+            if measure.length <= MAX_IN_MEMORY {
+                return Ok(Some(Resource::whole(JSON, measure.bytes)));
             }
-            let found = (answer::tag(&measure.hash.finalize()), measure.length);
-            lock(&content.long).insert(path.into(), found.clone());
-            found
+            let measured = (tag(&measure.hash.finalize()), measure.length);
+            lock(&content.long).insert(path.into(), measured.clone());
+            measured
         }
     };
     let path = path.to_string();
     let write = move |out: &mut dyn Write| content.write(&path, out).map(drop).map_err(std::io::Error::other);
-    Ok(Some(Answer::streamed(JSON, tag, length, write)))
+    Ok(Some(Resource::streamed(JSON, tag, length, write)))
 }
 
-/// The hash and length of what is written, and its bytes while they are few.
+/// Hash and length of the written bytes, and the bytes themselves up to [`MAX_IN_MEMORY`].
 #[derive(Default)]
 struct Measure {
     hash: blake3::Hasher,
@@ -173,7 +172,7 @@ impl Write for Measure {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.hash.update(bytes);
         self.length += bytes.len() as u64;
-        if self.length <= LARGEST_WHOLE {
+        if self.length <= MAX_IN_MEMORY {
             self.bytes.extend_from_slice(bytes);
         } else {
             self.bytes = Vec::new();

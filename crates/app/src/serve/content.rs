@@ -1,4 +1,4 @@
-//! What a results directory contains at one moment, as JSON.
+//! A snapshot of a results directory as JSON.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,14 +22,14 @@ use crate::console::message;
 
 const API: &str = "/api/v1";
 
-/// What was found at one moment.
+/// A snapshot of a results directory.
 #[derive(Default)]
 pub struct Content {
     /// Samples with their images.
     pub samples: Samples,
-    /// Bytes of the budget that are in use.
+    /// Bytes of the budget in use.
     pub memory: u64,
-    /// Tags and lengths of long answers, once somebody asked for them.
+    /// Cached tags and lengths of long responses.
     pub long: Mutex<BTreeMap<String, (String, u64)>>,
     results: Vec<Stored>,
     layouts: BTreeMap<String, MapLayout>,
@@ -40,9 +40,9 @@ pub struct Content {
 }
 
 impl Content {
-    /// Reads a directory with at most so many bytes. Files beside the results that cannot be used are listed as problems.
+    /// Reads a directory within `memory` bytes. Unusable files next to the results are listed as problems.
     pub fn read(directory: &Path, title: &str, directions: Option<&Path>, memory: u64) -> Result<Content> {
-        // A budget of its own, so that everything it counted ends with this content.
+        // A separate budget, so that its reservations end with this snapshot.
         let budget = Budget::new(memory);
         let (results, damaged) = Archive::open_existing(directory)?.read_all()?;
         let (mut content, mut problems) = (Content::default(), Vec::new());
@@ -60,7 +60,7 @@ impl Content {
             }
         }
         if directory.join("images").is_symlink() {
-            problems.push("`images` is a link, which could point anywhere: move the directory here".into());
+            problems.push("`images` is a symbolic link, which is not followed: move the directory here".into());
         }
         content.samples = Samples::new(samples, Pictures::find(directory)?);
         if let Some(path) = directions.map(PathBuf::from).or_else(|| Directions::beside(directory)) {
@@ -77,12 +77,12 @@ impl Content {
         Ok(content)
     }
 
-    /// How many results there are.
+    /// Number of results.
     pub fn results(&self) -> usize {
         self.results.len()
     }
 
-    /// Every address of the data, in order.
+    /// All data addresses, in order.
     pub fn addresses(&self) -> Vec<String> {
         let mut all: Vec<String> =
             ["manifest", "metrics", "runs", "samples"].iter().map(|name| format!("{API}/{name}.json")).collect();
@@ -91,14 +91,14 @@ impl Content {
         all.extend(self.layouts.keys().map(|name| format!("{API}/layouts/{name}.json")));
         all.extend(self.samples.latents().map(|latent| format!("{API}/concepts/{latent}.json")));
         all.extend(self.samples.rows().map(|row| format!("{API}/rows/{row}.json")));
-        // A server computes them for any latent; as files they are for those that have a card with samples.
+        // The server computes neighbours for any latent; an export has files only for latents with samples.
         let near = self.samples.latents().filter(|latent| (**latent as usize) < self.latents());
         all.extend(near.map(|latent| format!("{API}/neighbours/{latent}.json")));
         all.extend(self.samples.pictures.hashes().map(|hash| format!("/img/{hash}")));
         all
     }
 
-    /// Writes the JSON of an address; false when there is none.
+    /// Writes the JSON of an address; returns false if there is none.
     pub fn write(&self, path: &str, out: impl Write) -> Result<bool> {
         let Some(json) = self.json(path)? else { return Ok(false) };
         serde_json::to_writer(out, &json).map_err(|error| Error::Bug(format!("JSON of {path}: {error}")))?;
@@ -133,13 +133,13 @@ impl Content {
         })
     }
 
-    /// How many latents have a direction.
+    /// Number of latents with a direction.
     fn latents(&self) -> usize {
         self.directions.as_ref().map_or(0, Directions::latents)
     }
 
     fn manifest(&self, title: &str, damaged: &[Damaged], problems: &[String]) -> Value {
-        let results: Vec<Value> = self.results.iter().map(listed).collect();
+        let results: Vec<Value> = self.results.iter().map(manifest_entry).collect();
         let layouts: Vec<Value> =
             self.layouts.iter().map(|(name, layout)| json!({"id": name, "points": layout.latents.len()})).collect();
         let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -163,8 +163,8 @@ impl Content {
     }
 }
 
-/// A result as the list of all results shows it.
-fn listed(stored: &Stored) -> Value {
+/// The entry of a result in the manifest.
+fn manifest_entry(stored: &Stored) -> Value {
     let recipe = &stored.result.recipe;
     let tables: BTreeMap<&str, Value> = stored
         .result
@@ -193,7 +193,7 @@ fn layout_files(directory: &Path) -> Vec<(String, PathBuf)> {
     for entry in fs::read_dir(directory.join("layouts")).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        // Names are a part of addresses.
+        // Names become part of addresses.
         let plain =
             !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
         if plain && known(&path) && !path.is_symlink() {
@@ -210,7 +210,7 @@ fn layout_files(directory: &Path) -> Vec<(String, PathBuf)> {
     files
 }
 
-/// An error for a browser: the name of the file is enough there.
+/// An error message for the browser, with file names instead of paths.
 fn without_paths(error: &Error) -> String {
     let line = |line: &str| match line.trim().strip_prefix("file: ") {
         Some(path) => format!("file: {}", Path::new(path).file_name().unwrap_or_default().to_string_lossy()),

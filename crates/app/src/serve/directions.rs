@@ -1,4 +1,4 @@
-//! Which latents point the same way: cosines of the directions of a dictionary, computed when somebody asks for a latent.
+//! Nearest latents by the cosine of their directions, computed on request.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use etalon::load::load_directions;
 use etalon_kernel::neighbours::{Distance, Points};
 use serde_json::{Value, json};
 
-/// Neighbours shown of a latent.
+/// Neighbours shown per latent.
 const SHOWN: usize = 20;
 
 /// The directions, scaled to length 1.
@@ -18,10 +18,10 @@ pub struct Directions {
 }
 
 impl Directions {
-    /// `directions.npy` or the store or dictionary `directions` beside the results.
+    /// The file, store or dictionary `directions` next to the results.
     pub fn beside(directory: &Path) -> Option<PathBuf> {
-        let places = ["directions", "directions.npy", "directions.safetensors"].map(|name| directory.join(name));
-        places.into_iter().find(|path| path.exists() && !path.is_symlink())
+        let candidates = ["directions", "directions.npy", "directions.safetensors"].map(|name| directory.join(name));
+        candidates.into_iter().find(|path| path.exists() && !path.is_symlink())
     }
 
     /// Reads the directions of a dictionary, or an array of them.
@@ -34,13 +34,13 @@ impl Directions {
         Ok(Directions { points: Points::new(&tile.values, width, Distance::Cosine), _memory: memory })
     }
 
-    /// How many latents there are.
+    /// Number of latents.
     pub fn latents(&self) -> usize {
         self.points.count()
     }
 
-    /// The latents with the largest cosine to one, ties to the lower latent, and the one with the smallest: an opposite
-    /// direction says something too. A direction of length 0 has cosine 0 with all.
+    /// The latents with the largest cosine (ties to the lower latent), and the one with the smallest, because opposite
+    /// directions are informative too. A zero direction has cosine 0 with all others.
     pub fn near(&self, latent: u32) -> Option<Value> {
         let (own, count) = (latent as usize, self.points.count());
         if own >= count {
@@ -56,7 +56,7 @@ impl Directions {
         }
         order.sort_by(nearer);
         let opposite = (0..count).filter(|&other| other != own).max_by(nearer);
-        // From the two vectors themselves, since the product above is of single precision.
+        // Computed in `f64` from the vectors, because the product above has single precision.
         let shown = |other: usize| json!({"latent": other, "cosine": 1.0 - self.points.between(own, other)});
         Some(json!({
             "latent": latent, "nearest": order.into_iter().map(shown).collect::<Vec<_>>(), "opposite": opposite.map(shown),
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cosines_by_hand() {
+    fn cosines_of_a_small_example() {
         // (3, 4)/5 with (1, 0): 0.6; with (0, 2): 0.8; with (−1, 0): −0.6; with (0, 0): 0.
         let rows = [3.0, 4.0, 1.0, 0.0, 0.0, 2.0, -1.0, 0.0, 0.0, 0.0];
         let directions = Directions {
@@ -80,7 +80,7 @@ mod tests {
         let ids: Vec<u64> =
             near["nearest"].as_array().unwrap().iter().map(|one| one["latent"].as_u64().unwrap()).collect();
         assert_eq!(ids, [2, 1, 4, 3]);
-        let cosine = |place: usize| near["nearest"][place]["cosine"].as_f64().unwrap();
+        let cosine = |rank: usize| near["nearest"][rank]["cosine"].as_f64().unwrap();
         assert!((cosine(0) - 0.8).abs() < 1e-7 && (cosine(1) - 0.6).abs() < 1e-7 && cosine(2) == 0.0);
         assert_eq!(near["opposite"]["latent"], 3);
         assert!(directions.near(5).is_none());

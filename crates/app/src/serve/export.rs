@@ -1,4 +1,4 @@
-//! The explorer as files: a folder for any web server, or one file that opens by itself.
+//! Static export of the explorer: a folder for a web server, or a single standalone file.
 
 use std::path::Path;
 
@@ -10,31 +10,31 @@ use serde_json::{Map, Value};
 use super::bundle;
 use super::catalog::Catalog;
 
-/// The largest single file: browsers take long to open it.
-const LARGEST_SINGLE: usize = 256 << 20;
+/// Maximum size of a single file: browsers open larger ones slowly.
+const MAX_SINGLE: usize = 256 << 20;
 
-/// Writes the pages and every address of the data below a folder; gives the number of files.
+/// Writes the pages and all data addresses to a folder; returns the number of files.
 pub fn folder(catalog: &Catalog, out: &Path) -> Result<usize> {
     let addresses = catalog.addresses();
     let pages = ["/app.js", "/app.css"].map(String::from);
-    // The page comes last, since it points to the others.
+    // The page is written last, because it refers to the others.
     for address in addresses.iter().chain(&pages).chain([&"/index.html".to_string()]) {
         disk::write(&out.join(address.trim_start_matches('/')), &bytes(catalog, address)?)?;
     }
     Ok(addresses.len() + pages.len() + 1)
 }
 
-/// Writes everything as one file, which needs no server; gives its length.
+/// Writes a single standalone file; returns its length.
 pub fn single(catalog: &Catalog, out: &Path) -> Result<usize> {
     let mut data = Map::new();
     let mut length = 0;
     for address in catalog.addresses() {
         let bytes = bytes(catalog, &address)?;
         length += bytes.len();
-        if length > LARGEST_SINGLE {
+        if length > MAX_SINGLE {
             return Err(InputError::new("the results are too large for a single file")
-                .expected(format!("at most {} MB", LARGEST_SINGLE >> 20))
-                .advice("leave --single out and share the folder")
+                .expected(format!("at most {} MB", MAX_SINGLE >> 20))
+                .advice("use --out and share the folder")
                 .file(out)
                 .into());
         }
@@ -45,7 +45,7 @@ pub fn single(catalog: &Catalog, out: &Path) -> Result<usize> {
         };
         data.insert(address.trim_start_matches('/').to_string(), value);
     }
-    // In a script element only `<` can end the data or open a comment.
+    // In a script element, only `<` can end the data or start a comment.
     let data = Value::Object(data).to_string().replace('<', "\\u003c");
     let mut hashes = bundle::HASHES.lines();
     let (script, style) = (hashes.next().unwrap_or_default(), hashes.next().unwrap_or_default());
@@ -66,8 +66,8 @@ pub fn single(catalog: &Catalog, out: &Path) -> Result<usize> {
 }
 
 fn bytes(catalog: &Catalog, address: &str) -> Result<Vec<u8>> {
-    let answer = catalog.get(address)?.ok_or_else(|| Error::Bug(format!("{address} is listed but not there")))?;
-    answer.into_bytes().map_err(|error| Error::Bug(format!("{address} cannot be read: {error}")))
+    let resource = catalog.get(address)?.ok_or_else(|| Error::Bug(format!("{address} is listed but missing")))?;
+    resource.into_bytes().map_err(|error| Error::Bug(format!("{address} cannot be read: {error}")))
 }
 
 fn data_url(bytes: &[u8]) -> String {
@@ -84,20 +84,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_are_data_addresses() {
+    fn images_become_data_urls() {
         assert_eq!(data_url(&[0x89, 0x50]), "data:image/png;base64,iVA=");
         assert_eq!(data_url(&[0xff]), "data:image/jpeg;base64,/w==");
     }
 
     #[test]
-    fn the_page_has_the_places_that_a_single_file_fills() {
-        for place in [
+    fn the_page_has_every_marker_that_a_single_file_replaces() {
+        for marker in [
             "<!--policy-->",
             "<link rel=\"stylesheet\" href=\"./app.css\">",
             "<script defer src=\"./app.js\"></script>",
             "</body>",
         ] {
-            assert_eq!(bundle::PAGE.matches(place).count(), 1, "{place}");
+            assert_eq!(bundle::PAGE.matches(marker).count(), 1, "{marker}");
         }
         assert!(!bundle::SCRIPT.contains("</script") && !bundle::STYLE.contains("</style"));
         assert_eq!(bundle::HASHES.lines().filter(|line| line.starts_with("sha256-")).count(), 2);

@@ -1,4 +1,4 @@
-//! Who may ask, and how: one layer in front of everything else, so that nothing is looked up for a refused request.
+//! Request checks: one layer in front of all others, so that a refused request is never looked up.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::answer::refused;
+use super::response::refused;
 use super::server::ServerState;
 
-/// The longest address.
-const LONGEST_TARGET: usize = 2 << 10;
+/// Maximum length of an address.
+const MAX_TARGET: usize = 2 << 10;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Answers a request, or refuses it.
+/// Passes a request on, or refuses it.
 pub async fn guard(State(state): State<Arc<ServerState>>, request: Request, next: Next) -> Response {
     if let Err((status, reason)) = check(&request, &state) {
         return refused(status, reason);
@@ -29,13 +29,13 @@ pub async fn guard(State(state): State<Arc<ServerState>>, request: Request, next
         let (name, token) = (cookie_name(&state), state.token.text());
         let cookie = HeaderValue::try_from(format!("{name}={token}; HttpOnly; SameSite=Strict; Path=/"));
         response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
-        // The secret must not reach the files of the browser.
+        // The token must not reach the browser's cache.
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response
 }
 
-/// The name of the cookie. Browsers share cookies between the ports of a machine, so it carries the port.
+/// The name of the cookie. It contains the port, because browsers share cookies between the ports of a host.
 fn cookie_name(state: &ServerState) -> String {
     format!("etalon-{}", state.address.port)
 }
@@ -46,49 +46,49 @@ fn check(request: &Request, state: &ServerState) -> Result<(), (StatusCode, &'st
     if uri.authority().is_some() || !uri.path().starts_with('/') {
         return Err((StatusCode::BAD_REQUEST, "the address of a request must start with `/`"));
     }
-    if uri.path_and_query().is_some_and(|target| target.as_str().len() > LONGEST_TARGET) {
-        return Err((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "this request is too long"));
+    if uri.path_and_query().is_some_and(|target| target.as_str().len() > MAX_TARGET) {
+        return Err((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the address is too long"));
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
-        return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET: nothing can be changed here"));
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed"));
     }
-    // Names that a foreign page made to point at this machine (DNS rebinding).
-    if !header(request, HOST).is_some_and(|host| address.answers_to(host)) {
-        return Err((StatusCode::MISDIRECTED_REQUEST, "this server does not answer to that name"));
+    // Against DNS rebinding.
+    if !header(request, HOST).is_some_and(|host| address.accepts_host(host)) {
+        return Err((StatusCode::MISDIRECTED_REQUEST, "unknown host"));
     }
-    let foreign = Err((StatusCode::FORBIDDEN, "other web pages may not ask here"));
-    let own = |origin: &str| origin.strip_prefix("http://").is_some_and(|host| address.answers_to(host));
+    let foreign = Err((StatusCode::FORBIDDEN, "requests from other sites are refused"));
+    let own = |origin: &str| origin.strip_prefix("http://").is_some_and(|host| address.accepts_host(host));
     if request.headers().contains_key(ORIGIN) && !header(request, ORIGIN).is_some_and(own) {
         return foreign;
     }
-    // A link may lead here from anywhere; scripts, pictures and frames of other sites may not.
+    // Links from other sites are allowed; scripts, images and frames are not.
     let same_site = matches!(header(request, FETCH_SITE), Some("none" | "same-origin"));
     if request.headers().contains_key(FETCH_SITE) && !same_site && header(request, FETCH_MODE) != Some("navigate") {
         return foreign;
     }
     if !request.body().is_end_stream() {
-        return Err((StatusCode::PAYLOAD_TOO_LARGE, "a request here has no body"));
+        return Err((StatusCode::PAYLOAD_TOO_LARGE, "requests must not have a body"));
     }
     let has_cookie = cookie(request, &cookie_name(state)).is_some_and(|given| state.token.is(given));
     if !has_cookie && !has_token(uri, state) {
-        let reason = "Please open the whole address that `etalon serve` printed: it ends with a token.";
+        let reason = "open the full address that `etalon serve` printed, including the token";
         return Err((StatusCode::UNAUTHORIZED, reason));
     }
     Ok(())
 }
 
-/// A header; `None` when it is missing, given twice, or not text.
+/// A header; `None` if it is missing, repeated, or not text.
 fn header(request: &Request, name: HeaderName) -> Option<&str> {
-    let mut found = request.headers().get_all(name).iter();
-    let first = found.next()?;
-    if found.next().is_some() { None } else { first.to_str().ok() }
+    let mut values = request.headers().get_all(name).iter();
+    let first = values.next()?;
+    if values.next().is_some() { None } else { first.to_str().ok() }
 }
 
 fn cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
     value_of(name, header(request, COOKIE)?.split(';').map(str::trim))
 }
 
-/// Is the token part of the address?
+/// Whether the address contains the token.
 fn has_token(uri: &Uri, state: &ServerState) -> bool {
     value_of("token", uri.query().unwrap_or_default().split('&')).is_some_and(|given| state.token.is(given))
 }

@@ -1,4 +1,4 @@
-//! What is sent as JSON. Large things are written from where they are, without a copy.
+//! JSON of the data addresses. Large values are serialised without a copy.
 
 use etalon::error::{Error, Result};
 use etalon::input::MapLayout;
@@ -9,18 +9,18 @@ use serde_json::{Map, Value, json};
 
 use super::samples::Samples;
 
-/// The content of an address of the data.
+/// The JSON of one address.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum Json<'a> {
-    /// Made for this request.
+    /// Created for this request.
     New(Value),
-    /// Made when the directory was read.
+    /// Created when the directory was read.
     Kept(&'a Value),
     /// A result.
     #[serde(serialize_with = "write_result")]
     Result(Map<String, Value>, &'a [Table]),
-    /// Where latents are on a map.
+    /// A layout of latents.
     #[serde(serialize_with = "write_layout")]
     Layout(&'a MapLayout),
     /// All samples.
@@ -29,7 +29,7 @@ pub enum Json<'a> {
 }
 
 impl Json<'_> {
-    /// A result: its file, its id, and what is known about its inputs.
+    /// A result with its id and the description of its inputs.
     pub fn result(stored: &Stored) -> Result<Json<'_>> {
         let Scores { headline, notes, .. } = &stored.result.scores;
         let scores = Scores { headline: headline.clone(), notes: notes.clone(), tables: Vec::new() };
@@ -79,7 +79,7 @@ fn write_layout<S: Serializer>(layout: &&MapLayout, out: S) -> Result<S::Ok, S::
     map.end()
 }
 
-/// Numbers with all digits of their double precision.
+/// Values converted to `f64`, printed with all digits.
 struct Doubles<'a>(&'a [f32]);
 
 impl Serialize for Doubles<'_> {

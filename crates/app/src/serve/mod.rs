@@ -1,11 +1,10 @@
-//! The explorer: a small server for one person's browser, and the same pages as files.
+//! The explorer: a local web server, and the same pages exported as files.
 //!
-//! The server answers GET only, and only addresses of a table made from the directory ([`catalog`]): what a browser
-//! sends is compared with the names in that table and never becomes a path. The async runtime exists only inside
-//! [`Server::run`]; the catalog is read by plain threads.
+//! The server handles GET only, and only addresses in a table built from the directory ([`catalog`]). A requested address
+//! is compared with that table and never becomes a path. The async runtime exists only inside [`Server::run`]; blocking
+//! threads read the catalog.
 
 mod address;
-mod answer;
 mod bundle;
 mod catalog;
 mod content;
@@ -14,6 +13,7 @@ mod export;
 mod guard;
 mod json;
 mod pictures;
+mod response;
 mod samples;
 mod server;
 mod stream;

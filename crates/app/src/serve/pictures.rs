@@ -1,5 +1,5 @@
-//! Images beside results: `images/HASH.png`, `.jpg` or `.webp`. They are known by their hash alone, and served as what
-//! their first bytes say: never as SVG or HTML, which could carry scripts.
+//! Images next to results: `images/HASH.png`, `.jpg` or `.webp`. They are addressed by hash, and their content type follows
+//! from their first bytes: never SVG or HTML, which could contain scripts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 /// The images of a results directory.
 #[derive(Default)]
 pub struct Pictures {
-    /// The directory as it was opened: a link that later takes its place changes nothing.
+    /// The opened directory: replacing it by a link later has no effect.
     folder: Option<OwnedFd>,
     /// File names by hash.
     names: BTreeMap<String, String>,
@@ -32,7 +32,7 @@ pub struct Picture {
 }
 
 impl Pictures {
-    /// Finds the images. Other files, and links, which could point out of the directory, are left out.
+    /// Finds the images. Skips other files, and links, which could point outside the directory.
     pub fn find(directory: &Path) -> Result<Pictures> {
         let path = directory.join("images");
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -50,7 +50,7 @@ impl Pictures {
         Ok(Pictures { folder: Some(folder), names })
     }
 
-    /// How many there are.
+    /// Number of images.
     pub fn len(&self) -> usize {
         self.names.len()
     }
@@ -60,7 +60,7 @@ impl Pictures {
         self.names.keys()
     }
 
-    /// Is there an image of this hash?
+    /// Whether there is an image with this hash.
     pub fn contains(&self, hash: &str) -> bool {
         self.names.contains_key(hash)
     }
@@ -75,9 +75,9 @@ fn is_hash(name: &str) -> bool {
     (16..=128).contains(&name.len()) && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Opens a file if it is an image now: what was found earlier may have been replaced.
+/// Opens a file if it is an image; checked on every call, because the file may have been replaced.
 fn open(folder: &OwnedFd, name: &str) -> Option<Picture> {
-    // Without waiting for the writer of a pipe.
+    // Non-blocking, so that a pipe does not wait for its writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(folder, name, flags, Mode::empty()).ok()?);
     let metadata = file.metadata().ok()?;
@@ -102,38 +102,38 @@ mod tests {
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n0000rest";
 
     #[test]
-    fn only_pictures_under_their_hash() {
-        let room = tempfile::tempdir().unwrap();
-        let images = room.path().join("images");
+    fn only_images_named_by_hash_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let images = directory.path().join("images");
         fs::create_dir(&images).unwrap();
         fs::write(images.join("0123456789abcdef.png"), PNG).unwrap();
         fs::write(images.join("bird.png"), PNG).unwrap();
         fs::write(images.join("fedcba9876543210.png"), b"<svg onload=alert(1)>").unwrap();
-        let found = Pictures::find(room.path()).unwrap();
+        let found = Pictures::find(directory.path()).unwrap();
         assert_eq!(found.hashes().collect::<Vec<_>>(), ["0123456789abcdef"]);
         assert_eq!(found.open("0123456789abcdef").unwrap().kind, "image/png");
         assert_eq!(Pictures::find(&images).unwrap().len(), 0);
     }
 
     #[test]
-    fn links_are_not_followed_whenever_they_appear() {
-        let room = tempfile::tempdir().unwrap();
-        let (images, outside) = (room.path().join("images"), room.path().join("outside"));
+    fn links_are_never_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (images, outside) = (directory.path().join("images"), directory.path().join("outside"));
         let name = "0123456789abcdef.png";
         for folder in [&images, &outside] {
             fs::create_dir(folder).unwrap();
             fs::write(folder.join(name), PNG).unwrap();
         }
         fs::write(outside.join(name), [PNG, b" of another directory"].concat()).unwrap();
-        let found = Pictures::find(room.path()).unwrap();
-        // Another directory in place of the one that was opened.
-        fs::rename(&images, room.path().join("moved")).unwrap();
+        let found = Pictures::find(directory.path()).unwrap();
+        // Replace the opened directory by a link.
+        fs::rename(&images, directory.path().join("moved")).unwrap();
         std::os::unix::fs::symlink(&outside, &images).unwrap();
         assert_eq!(found.open("0123456789abcdef").unwrap().length, PNG.len() as u64);
-        assert_eq!(Pictures::find(room.path()).unwrap().len(), 0);
-        // A link in place of the file, to an image even.
-        fs::remove_file(room.path().join("moved").join(name)).unwrap();
-        std::os::unix::fs::symlink(outside.join(name), room.path().join("moved").join(name)).unwrap();
+        assert_eq!(Pictures::find(directory.path()).unwrap().len(), 0);
+        // Replace the file by a link to an image.
+        fs::remove_file(directory.path().join("moved").join(name)).unwrap();
+        std::os::unix::fs::symlink(outside.join(name), directory.path().join("moved").join(name)).unwrap();
         assert!(found.open("0123456789abcdef").is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Samples with their images, asked for by concept or by row.
+//! Samples with their images, indexed by latent and by row.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use super::pictures::Pictures;
 
-/// Partners shown of a concept.
+/// Number of co-firing latents shown per latent.
 const PARTNERS: usize = 20;
 
-/// Samples, found by latent and by row.
+/// Samples, indexed by latent and by row.
 #[derive(Default)]
 pub struct Samples {
     list: Vec<Sample>,
-    /// By latent: the sample and the position among its activations, strongest first.
+    /// By latent: sample and position among its activations, strongest first.
     firing: BTreeMap<u32, Vec<(usize, usize)>>,
-    /// By row of the data: the real sample and what generators made for its prompt.
+    /// By row of the data: the real sample and the generated ones of its prompt.
     by_row: BTreeMap<u64, Vec<usize>>,
-    /// Images by their name.
+    /// Images by hash.
     pub pictures: Pictures,
 }
 
@@ -46,17 +46,17 @@ impl Samples {
         self.list.len()
     }
 
-    /// The latents that fire on some sample.
+    /// The latents that fire on at least one sample.
     pub fn latents(&self) -> impl Iterator<Item = &u32> {
         self.firing.keys()
     }
 
-    /// The rows that samples are of.
+    /// The rows that have samples.
     pub fn rows(&self) -> impl Iterator<Item = &u64> {
         self.by_row.keys()
     }
 
-    /// The content address of the codes that activations are of.
+    /// The content hash of the codes that contain the activations.
     pub fn codes(&self) -> Option<&String> {
         self.list.iter().find_map(|sample| sample.codes.as_ref())
     }
@@ -66,7 +66,7 @@ impl Samples {
         self.list.iter().map(|sample| self.described(sample))
     }
 
-    /// The samples of a row, each with everything that fires on it.
+    /// The samples of a row, each with all its activations.
     pub fn row(&self, row: u64) -> Option<Value> {
         let whole = |&sample: &usize| {
             let about = &self.list[sample];
@@ -79,7 +79,7 @@ impl Samples {
         self.by_row.get(&row).map(|samples| samples.iter().map(whole).collect())
     }
 
-    /// The samples of a concept, by the set they are from: the strongest, one of each tenth, and any.
+    /// The samples of a latent by set: the strongest, one per decile, and random ones.
     pub fn concept(&self, latent: u32) -> Option<Value> {
         let firing = self.firing.get(&latent)?;
         let mut by_set: BTreeMap<&str, Vec<(usize, usize)>> = BTreeMap::new();
@@ -87,7 +87,7 @@ impl Samples {
             by_set.entry(self.list[one.0].set.as_deref().unwrap_or("samples")).or_default().push(one);
         }
         let set = |(name, of): (&&str, &Vec<(usize, usize)>)| {
-            // The share of all rows that fire more strongly, if every sample has it; else the share of the samples.
+            // The share of all rows that fire more strongly, if known for every sample; otherwise the share of the samples.
             let stored = |rank: usize| self.firing_at(of[rank]).above.map(f64::from);
             let known = (0..of.len()).all(|rank| stored(rank).is_some());
             let share = |rank: usize| rank as f64 / of.len() as f64;
@@ -96,12 +96,12 @@ impl Samples {
             let show =
                 |ranks: &[usize]| ranks.iter().map(|&rank| self.shown(of[rank], above(rank))).collect::<Vec<Value>>();
             json!({
-                "name": name, "fired": of.len(), "top": show(&gallery.strongest), "deciles": show(&gallery.tenths),
-                "random": show(&gallery.any),
+                "name": name, "fired": of.len(), "top": show(&gallery.strongest), "deciles": show(&gallery.deciles),
+                "random": show(&gallery.random),
             })
         };
         let sets: Vec<Value> = by_set.iter().map(set).collect();
-        // Everything it fires on, as positions in the list of samples: what a coalition fires on follows from these.
+        // All samples on which it fires, as indices: the explorer derives the samples of a coalition from these.
         let on: Vec<usize> = firing.iter().map(|&(sample, _)| sample).collect();
         let values: Vec<f64> = firing.iter().map(|&one| self.firing_at(one).value).collect();
         Some(json!({
@@ -129,12 +129,12 @@ impl Samples {
         })
     }
 
-    /// The name of its image, if it is there.
+    /// The hash of its image, if the image exists.
     fn image<'a>(&self, sample: &'a Sample) -> Option<&'a String> {
         sample.image.as_ref().filter(|hash| self.pictures.contains(hash))
     }
 
-    /// Other concepts that fire on the same samples, by the share of samples they have in common.
+    /// Latents that fire on the same samples, by Jaccard similarity.
     fn partners(&self, latent: u32) -> Vec<Value> {
         let Some(own) = self.firing.get(&latent) else { return Vec::new() };
         let mut together: BTreeMap<u32, usize> = BTreeMap::new();
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_the_real_sample_and_what_was_made_for_it() {
+    fn a_row_has_the_real_sample_and_the_generated_ones() {
         let lines = [
             r#"{"id": "a", "set": "real", "row": 7, "caption": "a bird", "activations": [{"latent": 3, "value": 2, "grid": [0, 1]}]}"#,
             r#"{"id": "b", "set": "sd", "row": 7, "activations": [{"latent": 4, "value": 1}]}"#,

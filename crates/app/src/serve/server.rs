@@ -1,4 +1,4 @@
-//! The connections: a limited number at a time, each for one request, with limits on its size and its time.
+//! Connections: a limited number at a time, one request each, with limits on size and time.
 
 use std::net::TcpListener;
 use std::pin::Pin;
@@ -22,71 +22,71 @@ use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 
 use super::address::Address;
-use super::answer::{add_security_headers, refused, refused_bytes};
 use super::catalog::Catalog;
 use super::guard::guard;
+use super::response::{add_security_headers, refused, refused_bytes};
 use super::token::Token;
 
-/// Connections at a time.
-const MOST_CONNECTIONS: u32 = 32;
+/// Maximum number of simultaneous connections.
+const MAX_CONNECTIONS: u32 = 32;
 
-/// The largest head of a request.
-const LARGEST_HEAD: usize = 16 << 10;
+/// Maximum size of a request head.
+const MAX_HEAD: usize = 16 << 10;
 
-/// The largest buffer of a connection.
-const LARGEST_BUFFER: usize = 64 << 10;
+/// Maximum size of a connection's buffer.
+const MAX_BUFFER: usize = 64 << 10;
 
-/// How long the head of a request may take to arrive.
+/// Time limit for receiving the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a browser may take no bytes of an answer.
+/// Time limit for a browser that reads no bytes of a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How often the server asks whether to stop, and how long it then waits for answers that are being sent.
+/// Interval of checks for Ctrl-C, and time limit for open responses after it.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A server that listens.
+/// A listening server.
 pub struct Server {
     listener: TcpListener,
     state: Arc<ServerState>,
 }
 
-/// What every request needs.
+/// State shared by all requests.
 pub struct ServerState {
-    /// Where the server listens.
+    /// The address of the server.
     pub address: Address,
-    /// The secret of this server.
+    /// The token of this server.
     pub token: Token,
-    /// What can be asked for.
+    /// The content by address.
     catalog: Catalog,
 }
 
-/// One of the [`MOST_CONNECTIONS`], free again when it is dropped.
+/// One of the [`MAX_CONNECTIONS`], released when dropped.
 type ConnectionSlot = OwnedSemaphorePermit;
 
 impl Server {
-    /// Starts to listen.
+    /// Starts listening.
     pub fn bind(address: Address, token: Token, catalog: Catalog) -> Result<Server> {
         let listener = TcpListener::bind((address.ip, address.port)).map_err(|error| {
-            InputError::new("the server cannot listen there")
+            InputError::new("cannot listen on this address")
                 .found(error)
                 .at(format!("{}, port {}", address.ip, address.port))
-                .advice("another program may use the port: choose one with --port, or 0 for any that is free")
+                .advice("the port may be in use: choose another with --port, or 0 for a free one")
         })?;
         let local = listener.local_addr().map_err(failed("get the address of the server"))?;
         let address = Address { port: local.port(), ..address };
         Ok(Server { listener, state: Arc::new(ServerState { address, token, catalog }) })
     }
 
-    /// The address to open, token included.
+    /// The URL to open, including the token.
     pub fn url(&self) -> String {
         format!("{}/?token={}", self.state.address.url(), self.state.token.text())
     }
 
-    /// Answers requests until `stop` says true.
+    /// Handles requests until `stop` returns true.
     pub fn run(self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Result<()> {
-        // Waiting needs few threads; files are read and JSON is written on others.
+        // Few threads suffice for waiting; blocking threads read files and write JSON.
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().map_err(failed("start the server"))?;
         let done = runtime.block_on(self.serve(stop));
@@ -97,15 +97,15 @@ impl Server {
     async fn serve(self, stop: impl Fn() -> bool) -> Result<()> {
         let listener =
             self.listener.set_nonblocking(true).and_then(|()| tokio::net::TcpListener::from_std(self.listener));
-        let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS as usize));
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
         let accepting = accept(listener.map_err(failed("start the server"))?, router(self.state), slots.clone());
         let accepting = tokio::spawn(accepting);
         while !stop() {
             sleep(STOP_INTERVAL).await;
         }
         accepting.abort();
-        // All slots are free when the last answer is sent.
-        let _ = timeout(STOP_TIMEOUT, slots.acquire_many(MOST_CONNECTIONS)).await;
+        // All slots are free when the last response is sent.
+        let _ = timeout(STOP_TIMEOUT, slots.acquire_many(MAX_CONNECTIONS)).await;
         Ok(())
     }
 }
@@ -115,22 +115,22 @@ fn failed(what: &'static str) -> impl Fn(std::io::Error) -> Error {
 }
 
 fn router(state: Arc<ServerState>) -> Router {
-    // The fastest level: on this machine the browser waits for the compression, not for the network.
+    // The fastest level: on a local connection, compression is the bottleneck.
     let compression = CompressionLayer::new().quality(CompressionLevel::Fastest);
-    // Addresses are compared with those of the catalog as they are; the last layer is the first to see a request.
+    // A fallback, because addresses are compared with the catalog. The last layer is the first to see a request.
     Router::new()
-        .fallback(answer)
+        .fallback(respond)
         .layer(compression)
         .layer(middleware::from_fn_with_state(state.clone(), guard))
         .layer(middleware::map_response(add_security_headers))
         .with_state(state)
 }
 
-async fn answer(State(state): State<Arc<ServerState>>, request: Request) -> Response {
+async fn respond(State(state): State<Arc<ServerState>>, request: Request) -> Response {
     let path = request.uri().path().to_string();
     match tokio::task::spawn_blocking(move || state.catalog.get(&path)).await {
-        Ok(Ok(Some(answer))) => answer.into_response(request.headers()),
-        Ok(Ok(None)) => refused(StatusCode::NOT_FOUND, "there is nothing under this address"),
+        Ok(Ok(Some(resource))) => resource.into_response(request.headers()),
+        Ok(Ok(None)) => refused(StatusCode::NOT_FOUND, "not found"),
         Ok(Err(error)) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &format!("this is a bug, please report it: {error}")),
     }
@@ -142,10 +142,10 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, slots: Arc<Se
         match listener.accept().await {
             Ok((stream, _)) => match slots.clone().try_acquire_owned() {
                 Ok(slot) => drop(tokio::spawn(serve_connection(stream, router.clone(), slot))),
-                // The buffer of a new connection has room for this, so that nobody has to wait.
+                // A new connection's send buffer holds this message, so the write does not block.
                 Err(_) => drop(stream.into_std().and_then(|stream| std::io::Write::write(&mut &stream, &busy))),
             },
-            // No file handles are left, or the other side has disconnected.
+            // Out of file handles, or the client has disconnected.
             Err(_) => sleep(Duration::from_millis(20)).await,
         }
     }
@@ -160,10 +160,10 @@ async fn serve_connection(stream: TcpStream, router: Router, _slot: ConnectionSl
         .half_close(true)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_header_size(LARGEST_HEAD)
-        .max_buf_size(LARGEST_BUFFER)
+        .max_header_size(MAX_HEAD)
+        .max_buf_size(MAX_BUFFER)
         .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(router));
-    // All other errors concern a browser that has disconnected, or have been answered.
+    // All other errors are disconnects, or were already reported to the client.
     if let Err(error) = Pin::new(&mut connection).await
         && error.is_timeout()
     {

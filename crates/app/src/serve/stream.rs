@@ -1,4 +1,4 @@
-//! Bodies that are written while they are sent: a thread writes, and waits while the reader is slower.
+//! Response bodies that are written while they are sent: a thread writes, and waits for a slow reader.
 
 use std::io::{self, BufWriter, Write};
 
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 /// Bytes per piece. At most three pieces of a body are in memory: one being written, one waiting, one being sent.
 const PIECE: usize = 64 << 10;
 
-/// The body that `write` writes. An error of it reaches the browser as a connection that ends too early.
+/// A body with the output of `write`. An error closes the connection early.
 pub fn body(write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static) -> Body {
     let (sender, mut pieces) = mpsc::channel(1);
     tokio::task::spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! The secret that tells the person who started the server from every other program and web page.
+//! The secret that authenticates the user who started the server.
 
 use etalon::error::{Error, Result};
 
@@ -6,19 +6,19 @@ use etalon::error::{Error, Result};
 pub struct Token([u8; 16]);
 
 impl Token {
-    /// A new one from the operating system.
+    /// A new token from the operating system's random generator.
     pub fn new() -> Result<Token> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|error| Error::Bug(format!("no random bits: {error}")))?;
         Ok(Token(bytes))
     }
 
-    /// As written in the address.
+    /// The token in hexadecimal, as in the address.
     pub fn text(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Is this the token? Takes equally long wherever the first difference is.
+    /// Whether `given` is the token, compared in constant time.
     pub fn is(&self, given: &str) -> bool {
         let own = self.text();
         let difference = own.bytes().zip(given.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_token_is_the_token() {
+    fn only_the_complete_token_matches() {
         let token = Token::new().unwrap();
         let text = token.text();
         assert_eq!(text.len(), 32);

@@ -1,19 +1,19 @@
-//! Unusual input that is right: the same numbers in another coat give the same result.
+//! Unusual but valid input: the same numbers in another format give the same result.
 
 use serde_json::Value;
 
 use crate::common::files::{le, npy, npy_f32, safetensors, scipy, zip};
-use crate::common::{CODES, LABELS, Room, embeddings};
+use crate::common::{CODES, LABELS, Sandbox, embeddings};
 
-/// The result of a file of codes, without what depends on the file's coat.
-fn headline(room: &Room, codes: &str, labels: &str) -> Value {
+/// The headline of a file of codes.
+fn headline(room: &Sandbox, codes: &str, labels: &str) -> Value {
     let said = room.done(&format!("eval match --codes {codes} --labels {labels} --json"));
     said.json()["headline"].clone()
 }
 
 #[test]
-fn arrays_in_every_coat() {
-    let room = Room::furnished();
+fn arrays_of_every_format() {
+    let room = Sandbox::with_inputs();
     let expected = headline(&room, "codes.npy", "labels.csv");
     let columns: Vec<f32> = (0..3).flat_map(|column| (0..8).map(move |row| CODES[row * 3 + column])).collect();
     let big: Vec<u8> = CODES.iter().flat_map(|value| value.to_be_bytes()).collect();
@@ -23,8 +23,8 @@ fn arrays_in_every_coat() {
     let tensor = r#"{"z":{"dtype":"F32","shape":[8,3],"data_offsets":[0,96]}}"#;
     let entries: Vec<(usize, f32)> = CODES.iter().copied().enumerate().filter(|(_, value)| *value != 0.0).collect();
     let starts: Vec<i64> =
-        (0..9).map(|row| entries.iter().filter(|(place, _)| *place < row * 3).count() as i64).collect();
-    let indices: Vec<i64> = entries.iter().map(|(place, _)| (place % 3) as i64).collect();
+        (0..9).map(|row| entries.iter().filter(|(index, _)| *index < row * 3).count() as i64).collect();
+    let indices: Vec<i64> = entries.iter().map(|(index, _)| (index % 3) as i64).collect();
     let values: Vec<f32> = entries.iter().map(|(_, value)| *value).collect();
     for (name, bytes) in [
         ("fortran.npy", npy("<f4", true, "(8, 3)", &le(&columns))),
@@ -47,8 +47,8 @@ fn arrays_in_every_coat() {
 }
 
 #[test]
-fn labels_in_every_coat() {
-    let room = Room::furnished();
+fn labels_of_every_format() {
+    let room = Sandbox::with_inputs();
     let expected = headline(&room, "codes.npy", "labels.csv");
     let words = LABELS.replace('1', "Yes").replace('0', "no");
     let lines = LABELS.lines().skip(1).map(|line| {
@@ -77,7 +77,7 @@ fn labels_in_every_coat() {
 
 #[test]
 fn rows_with_nan_can_be_dropped() {
-    let room = Room::furnished();
+    let room = Sandbox::with_inputs();
     let mut values = embeddings();
     values[5] = f32::NAN;
     values[30] = f32::NEG_INFINITY;
@@ -93,7 +93,7 @@ fn rows_with_nan_can_be_dropped() {
 
 #[test]
 fn undefined_is_null_with_a_note() {
-    let room = Room::furnished();
+    let room = Sandbox::with_inputs();
     room.write("y.csv", "never,unknown\n".to_string() + &"0,?\n".repeat(8));
     let said = room.done("eval match --codes codes.npy --labels y.csv --json");
     let result = said.json();
@@ -104,7 +104,7 @@ fn undefined_is_null_with_a_note() {
 
 #[test]
 fn labels_that_look_like_formulas_are_only_names() {
-    let room = Room::furnished();
+    let room = Sandbox::with_inputs();
     room.write("y.csv", LABELS.replace("red,round", "=cmd(),<script>alert(1)</script>"));
     room.write(
         "s.toml",
@@ -120,7 +120,7 @@ fn labels_that_look_like_formulas_are_only_names() {
 
 #[test]
 fn a_dropped_row_is_dropped_from_everything() {
-    let room = Room::furnished();
+    let room = Sandbox::with_inputs();
     let mut values = embeddings();
     let width = values.len() / 8;
     let without: Vec<f32> = [&values[..2 * width], &values[3 * width..]].concat();

@@ -1,11 +1,11 @@
-//! Arrays that are cut, lie about themselves, or hold what is not a number.
+//! Arrays that are truncated, have wrong headers, or contain values that are not numbers.
 
 use crate::common::files::{npy, npy_f32, npy_header, npy_i64, safetensors, scipy, zip, zip_claiming};
-use crate::common::{CODES, Room, embeddings};
+use crate::common::{CODES, Sandbox, embeddings};
 use crate::{Case, case};
 
 /// Writes the file as codes and evaluates it.
-fn codes(room: &Room, name: &str, bytes: impl AsRef<[u8]>) -> String {
+fn codes(room: &Sandbox, name: &str, bytes: impl AsRef<[u8]>) -> String {
     room.write(name, bytes);
     codes_at(name)
 }
@@ -15,15 +15,15 @@ fn codes_at(name: &str) -> String {
 }
 
 /// Writes the file as embeddings and evaluates it.
-fn embedded(room: &Room, name: &str, bytes: impl AsRef<[u8]>) -> String {
+fn embedded(room: &Sandbox, name: &str, bytes: impl AsRef<[u8]>) -> String {
     room.write(name, bytes);
     format!("eval monosemanticity --codes codes.npy --embeddings {name} --out out.json")
 }
 
-/// Embeddings with wrong numbers at some places.
-fn spoilt(places: &[(usize, f32)]) -> Vec<u8> {
+/// Embeddings with wrong values at some indices.
+fn spoilt(changes: &[(usize, f32)]) -> Vec<u8> {
     let mut values = embeddings();
-    places.iter().for_each(|&(place, value)| values[place] = value);
+    changes.iter().for_each(|&(index, value)| values[index] = value);
     npy_f32(&[8, 4], &values)
 }
 
@@ -44,7 +44,7 @@ pub fn cases() -> Vec<Case> {
             &["there is no such file", "file: link.npy"],
         ),
         case(
-            "a directory that is none of ours",
+            "a directory of another program",
             |room| {
                 std::fs::create_dir(room.path("folder.npy")).unwrap();
                 codes_at("folder.npy")
@@ -64,15 +64,15 @@ pub fn cases() -> Vec<Case> {
             "parquet: a bit of a page with a checksum is flipped",
             |room| {
                 let mut bytes = include_bytes!("../../../../tests/golden/parquet/plain.parquet").to_vec();
-                let at = bytes.windows(4).position(|four| four == 19f32.to_le_bytes()).unwrap();
-                bytes[at + 3] ^= 0x80;
+                let start = bytes.windows(4).position(|four| four == 19f32.to_le_bytes()).unwrap();
+                bytes[start + 3] ^= 0x80;
                 codes(room, "x.parquet", bytes)
             },
             &["do not match its checksum (CRC)", "help: ", "file: x.parquet"],
         ),
         case("empty file", |room| codes(room, "x.npy", ""), &["the file is empty", "file: x.npy"]),
         case("unknown ending", |room| codes(room, "x.dat", "1 2 3"), &["the ending .dat", ".npy", "file: x.dat"]),
-        case("a path with nothing in it", |_| codes_at("x.npz:"), &["a key is missing", "x.npz:codes"]),
+        case("an empty key", |_| codes_at("x.npz:"), &["a key is missing", "x.npz:codes"]),
         case(
             "npy: not one",
             |room| codes(room, "x.npy", "hello, world"),
@@ -129,7 +129,7 @@ pub fn cases() -> Vec<Case> {
         case(
             "npy: words",
             |room| codes(room, "x.npy", npy("<U3", false, "(8, 3)", &[0; 288])),
-            &["found: <U3", "text belongs into a CSV table", "file: x.npy"],
+            &["found: <U3", "save text as a CSV table", "file: x.npy"],
         ),
         case(
             "npy: complex numbers",
@@ -184,7 +184,7 @@ pub fn cases() -> Vec<Case> {
             &["NaN", "row 1", "column 2", "--nan drop-rows", "file: x.npy"],
         ),
         case(
-            "rows are dropped that pairs point at",
+            "dropped rows that pairs refer to",
             |room| {
                 room.write("x.npy", spoilt(&[(6, f32::NAN)]));
                 "eval tapa,cknna --codes codes.npy --labels labels.csv --pairs pairs.csv --embeddings x.npy --nan drop-rows \
@@ -220,7 +220,7 @@ pub fn archives() -> Vec<Case> {
         case(
             "safetensors: not JSON",
             |room| codes(room, "x.safetensors", safetensors("{\"z\":", b"")),
-            &["header of the safetensors file is wrong", "EOF", "file: x.safetensors"],
+            &["header of the safetensors file is invalid", "EOF", "file: x.safetensors"],
         ),
         case(
             "safetensors: cut within the numbers",
@@ -233,7 +233,7 @@ pub fn archives() -> Vec<Case> {
                 let header = r#"{"z":{"dtype":"F32","shape":[1152921504606846976,4],"data_offsets":[0,16]}}"#;
                 codes(room, "x.safetensors", safetensors(header, &[0; 16]))
             },
-            &["header of the safetensors file is wrong", "file: x.safetensors"],
+            &["header of the safetensors file is invalid", "file: x.safetensors"],
         ),
         case(
             "safetensors: overlapping tensors",
@@ -245,7 +245,7 @@ pub fn archives() -> Vec<Case> {
                         String::new()
                     }
             },
-            &["header of the safetensors file is wrong", "file: x.safetensors"],
+            &["header of the safetensors file is invalid", "file: x.safetensors"],
         ),
         case(
             "safetensors: a gap between tensors",
@@ -253,7 +253,7 @@ pub fn archives() -> Vec<Case> {
                 let header = r#"{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[2,2],"data_offsets":[24,40]}}"#;
                 codes(room, "x.safetensors", safetensors(header, &[0; 40]))
             },
-            &["header of the safetensors file is wrong", "file: x.safetensors"],
+            &["header of the safetensors file is invalid", "file: x.safetensors"],
         ),
         case(
             "safetensors: the same key twice",
@@ -262,7 +262,7 @@ pub fn archives() -> Vec<Case> {
                     TENSOR.replace("}}", "},\"z\":{\"dtype\":\"F32\",\"shape\":[8,3],\"data_offsets\":[0,96]}}");
                 codes(room, "x.safetensors", safetensors(&twice, &[0; 96]))
             },
-            &["header of the safetensors file is wrong", "twice", "`z`", "file: x.safetensors"],
+            &["header of the safetensors file is invalid", "twice", "`z`", "file: x.safetensors"],
         ),
         case(
             "safetensors: no such key",
@@ -292,7 +292,7 @@ pub fn archives() -> Vec<Case> {
         case(
             "npz: several arrays and no key",
             |room| codes(room, "x.npz", zip(&[("a.npy", &npy_i64(&[1])), ("b.npy", &npy_i64(&[2]))])),
-            &["one has to be named", "one of a, b", "FILE:a", "file: x.npz"],
+            &["several arrays", "one of a, b", "FILE:a", "file: x.npz"],
         ),
         case(
             "npz: a bomb",
@@ -300,14 +300,14 @@ pub fn archives() -> Vec<Case> {
             &["impossible size", "1073741824 bytes", "entry `z.npy`", "file: x.npz"],
         ),
         case(
-            "npz: a name that climbs out",
+            "npz: a name that leads out",
             |room| codes(room, "x.npz", zip(&[("../../z.npy", &npy_f32(&[8, 3], &CODES))])),
-            &["leads out", "entry `../../z.npy`", "made it to do harm", "file: x.npz"],
+            &["leads out", "entry `../../z.npy`", "may be malicious", "file: x.npz"],
         ),
         case(
             "npz: 5,000 entries",
             |room| {
-                let names: Vec<String> = (0..5000).map(|place| format!("{place}.npy")).collect();
+                let names: Vec<String> = (0..5000).map(|index| format!("{index}.npy")).collect();
                 let entries: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
                 codes(room, "x.npz", zip(&entries))
             },
@@ -321,7 +321,7 @@ pub fn archives() -> Vec<Case> {
         case(
             "scipy: a column beyond the last",
             |room| codes(room, "x.npz", scipy(8, 3, &[0, 1, 1, 1, 1, 1, 1, 1, 1], &[3], &[1.0])),
-            &["part `indices`", "columns from 0 to below 3", "found: 3", "at: row 0", "file: x.npz"],
+            &["part `indices`", "columns from 0, below 3", "found: 3", "at: row 0", "file: x.npz"],
         ),
         case(
             "scipy: rows that go backwards",
@@ -331,7 +331,7 @@ pub fn archives() -> Vec<Case> {
         case(
             "scipy: 2^60 rows",
             |room| codes(room, "x.npz", scipy(1 << 60, 3, &[0, 1], &[0], &[1.0])),
-            &["part `indptr`", "1152921504606846976 + 1 places", "found: 2", "file: x.npz"],
+            &["part `indptr`", "1152921504606846976 + 1 offsets", "found: 2", "file: x.npz"],
         ),
         case(
             "torch: a pickle that calls the shell",
@@ -351,7 +351,7 @@ pub fn archives() -> Vec<Case> {
         case(
             "torch: the old format",
             |room| codes(room, "x.pt", b"\x80\x02\x8a\x0al\xfc\x9c"),
-            &["old torch file", "save it again", "file: x.pt"],
+            &["old torch format", "save it again", "file: x.pt"],
         ),
         case("torch: not one", |room| codes(room, "x.pt", "weights"), &["not a torch checkpoint", "file: x.pt"]),
         case(

@@ -1,8 +1,8 @@
-//! Data sets of others in a layout that is not theirs.
+//! Public data sets in a wrong layout.
 
 use std::fs;
 
-use crate::common::Room;
+use crate::common::Sandbox;
 use crate::{Case, case};
 
 const INSTANCES: &str = r#"{"images":[{"id":1,"file_name":"a.jpg"},{"id":2,"file_name":"b.jpg"}],
@@ -10,14 +10,14 @@ const INSTANCES: &str = r#"{"images":[{"id":1,"file_name":"a.jpg"},{"id":2,"file
 "categories":[{"id":3,"name":"cat"}]}"#;
 
 /// A COCO file with one thing replaced.
-fn coco(room: &Room, from: &str, to: &str) -> String {
+fn coco(room: &Sandbox, from: &str, to: &str) -> String {
     assert!(INSTANCES.contains(from));
     room.write("i.json", INSTANCES.replacen(from, to, 1));
     "data coco --from i.json --out out".into()
 }
 
 /// A small CUB with one file replaced, or removed.
-fn cub(room: &Room, file: &str, text: Option<&str>) -> String {
+fn cub(room: &Sandbox, file: &str, text: Option<&str>) -> String {
     for (name, text) in [
         ("images.txt", "1 a/1.jpg\n2 a/2.jpg\n"),
         ("classes.txt", "1 a\n"),
@@ -38,7 +38,7 @@ fn cub(room: &Room, file: &str, text: Option<&str>) -> String {
 const SYNCUB: &str = "pair_id,orig_image,syn_image,class_id,class_name,old_attr,new_attr,old_attr_idx,new_attr_idx,orig_attr_idx,syn_attr_idx\n\
                       1,images/a.png,images/b.png,1,wren,red,round,0,1,[0],[1]\n";
 
-fn syncub(room: &Room, from: &str, to: &str) -> String {
+fn syncub(room: &Sandbox, from: &str, to: &str) -> String {
     assert!(SYNCUB.contains(from));
     room.write("sc/metadata.csv", SYNCUB.replacen(from, to, 1));
     room.write("sc/attributes.txt", "1 red\n2 round\n3 soft\n");
@@ -50,7 +50,7 @@ fn syncub(room: &Room, from: &str, to: &str) -> String {
 const SYNCOCO: &str = "pair_id,orig_image,syn_image,coco_idx,removed_cls_idx,removed_class,orig_labels,syn_labels\n\
                        1,images/a.png,images/b.png,17,15,cat,\"[0, 15]\",[0]\n";
 
-fn syncoco(room: &Room, from: &str, to: &str) -> String {
+fn syncoco(room: &Sandbox, from: &str, to: &str) -> String {
     assert!(SYNCOCO.contains(from));
     room.write("so/metadata.csv", SYNCOCO.replacen(from, to, 1));
     room.write("so/images/a.png", "a");
@@ -114,7 +114,7 @@ pub fn cases() -> Vec<Case> {
             &["same id", "found: 1", "i.json"],
         ),
         case(
-            "coco: a name that climbs out",
+            "coco: a name that leads out",
             |room| coco(room, "b.jpg", "../b.jpg"),
             &["leads out", "`../b.jpg`", "i.json"],
         ),
@@ -155,7 +155,7 @@ pub fn cases() -> Vec<Case> {
             &["attribute 1 to 2", "found: `1 9 0 4 0.5`", "line 2", "file: cub/attributes/image_attribute_labels.txt"],
         ),
         case(
-            "cub: an image that climbs out",
+            "cub: an image that leads out",
             |room| cub(room, "images.txt", Some("1 ../../a\n2 b\n")),
             &["leads out", "image 1", "file: cub/images.txt"],
         ),
@@ -228,7 +228,7 @@ pub fn cases() -> Vec<Case> {
                 room.done(&cub(room, "classes.txt", Some("1 a\n")).replace("--out out", "--out there"));
                 "data cub --from cub --out there".into()
             },
-            &["there is a data set already", "another directory", "file: there"],
+            &["holds a data set already", "another directory", "file: there"],
         ),
     ]
 }

@@ -1,11 +1,11 @@
 //! Checkpoints that cannot be used.
 
-use crate::common::Room;
+use crate::common::Sandbox;
 use crate::common::files::{SAELENS, SAELENS_SETTINGS, npy_f32, saelens};
 use crate::{Case, case};
 
 /// A SAELens dictionary with other settings.
-fn settings(room: &Room, from: &str, to: &str) -> String {
+fn settings(room: &Sandbox, from: &str, to: &str) -> String {
     assert!(SAELENS_SETTINGS.contains(from));
     room.write("sae/cfg.json", SAELENS_SETTINGS.replacen(from, to, 1));
     room.write("sae/sae_weights.safetensors", saelens(&SAELENS));
@@ -13,7 +13,7 @@ fn settings(room: &Room, from: &str, to: &str) -> String {
 }
 
 /// A SAELens dictionary with other weights.
-fn weights(room: &Room, bytes: impl AsRef<[u8]>) -> String {
+fn weights(room: &Sandbox, bytes: impl AsRef<[u8]>) -> String {
     room.write("sae/cfg.json", SAELENS_SETTINGS);
     room.write("sae/sae_weights.safetensors", bytes);
     ENCODE.into()
@@ -92,7 +92,7 @@ pub fn cases() -> Vec<Case> {
                 weights(room, saelens(&SAELENS));
                 "eval match --sae sae --labels labels.csv --out out.json".into()
             },
-            &["nothing to encode", "`embeddings`", "file: sae"],
+            &["nothing to encode", "`--embeddings`", "file: sae"],
         ),
         case(
             "a format that is not written",
@@ -101,7 +101,7 @@ pub fn cases() -> Vec<Case> {
         ),
         case("convert: missing", |_| "convert sae --to etalon --out out".into(), &["not a dictionary", "file: sae"]),
         case(
-            "convert: a place that is taken",
+            "convert: an output that exists",
             |room| {
                 weights(room, saelens(&SAELENS));
                 "convert sae --to etalon --out labels.csv".into()

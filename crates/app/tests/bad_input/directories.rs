@@ -1,24 +1,24 @@
-//! Directories of ours that were damaged, and places that are taken.
+//! Damaged directories of Etalon, and outputs that exist already.
 
 use std::fs;
 
-use crate::common::Room;
+use crate::common::Sandbox;
 use crate::common::files::npy_f32;
 use crate::{Case, case};
 
 /// Makes a store and hands one of its files over to be damaged.
-fn store(room: &Room, file: &str, damage: fn(&mut Vec<u8>)) {
+fn store(room: &Sandbox, file: &str, damage: fn(&mut Vec<u8>)) {
     room.done("data array --from embeddings.npy --out store");
     room.change(&format!("store/{file}"), damage);
 }
 
-fn codes(room: &Room, file: &str, damage: fn(&mut Vec<u8>)) {
+fn codes(room: &Sandbox, file: &str, damage: fn(&mut Vec<u8>)) {
     room.done("encode --sae random --latents 6 --k 2 --store embeddings.npy --out z");
     room.change(&format!("z/{file}"), damage);
 }
 
 /// Makes results and damages the first.
-fn results(room: &Room, damage: fn(&mut Vec<u8>)) {
+fn results(room: &Sandbox, damage: fn(&mut Vec<u8>)) {
     room.write(
         "s.toml",
         "metrics = [\"match\"]\n[[set]]\nname = \"a\"\ncodes = \"codes.npy\"\nlabels = \"labels.csv\"\n",
@@ -82,7 +82,7 @@ pub fn cases() -> Vec<Case> {
             &["store/shard-00000.f32"],
         ),
         case(
-            "store: a flipped bit in the seal",
+            "store: a flipped bit in the checksums",
             |room| {
                 store(room, "shard-00000.crc", flip);
                 USE.into()
@@ -95,7 +95,7 @@ pub fn cases() -> Vec<Case> {
                 store(room, "manifest.json", flip);
                 USE.into()
             },
-            &["a manifest is damaged", "a wrong checksum", "make it again", "file: store/manifest.json"],
+            &["the manifest is damaged", "a wrong checksum", "create it again", "file: store/manifest.json"],
         ),
         case(
             "store: a cut manifest",
@@ -103,7 +103,7 @@ pub fn cases() -> Vec<Case> {
                 store(room, "manifest.json", cut);
                 USE.into()
             },
-            &["a manifest is damaged", "file: store/manifest.json"],
+            &["the manifest is damaged", "file: store/manifest.json"],
         ),
         case(
             "store: an empty manifest",
@@ -111,7 +111,7 @@ pub fn cases() -> Vec<Case> {
                 store(room, "manifest.json", Vec::clear);
                 USE.into()
             },
-            &["a manifest is damaged", "too short", "file: store/manifest.json"],
+            &["the manifest is damaged", "too few bytes", "file: store/manifest.json"],
         ),
         case(
             "store: no manifest",
@@ -128,7 +128,7 @@ pub fn cases() -> Vec<Case> {
                 store(room, "manifest.json", newer);
                 USE.into()
             },
-            &["newer program", "up to version 1", "found: version 2", "newest Etalon", "file: store"],
+            &["newer version of Etalon", "up to version 1", "found: version 2", "newest Etalon", "file: store"],
         ),
         case(
             "store: codes instead",
@@ -136,7 +136,7 @@ pub fn cases() -> Vec<Case> {
                 codes(room, "manifest.json", |_| ());
                 USE.replace("store", "z")
             },
-            &["holds something else", "expected: etalon-activations", "found: etalon-codes", "file: z"],
+            &["another format", "expected: etalon-activations", "found: etalon-codes", "file: z"],
         ),
         case(
             "codes: a flipped bit in the values",
@@ -160,7 +160,7 @@ pub fn cases() -> Vec<Case> {
                 codes(room, "manifest.json", newer);
                 USE_CODES.into()
             },
-            &["newer program", "found: version 2", "file: z"],
+            &["newer version of Etalon", "found: version 2", "file: z"],
         ),
         case(
             "codes: a store instead",
@@ -168,7 +168,7 @@ pub fn cases() -> Vec<Case> {
                 store(room, "manifest.json", |_| ());
                 USE_CODES.replace("--codes z", "--codes store")
             },
-            &["holds something else", "expected: etalon-codes", "found: etalon-activations", "file: store"],
+            &["another format", "expected: etalon-codes", "found: etalon-activations", "file: store"],
         ),
         case(
             "codes: a whole world",
@@ -210,7 +210,7 @@ pub fn cases() -> Vec<Case> {
                 codes(room, "manifest.json", flip);
                 "verify z".into()
             },
-            &["a manifest is damaged", "file: z/manifest.json"],
+            &["the manifest is damaged", "file: z/manifest.json"],
         ),
         case(
             "verify: a newer version",
@@ -218,7 +218,7 @@ pub fn cases() -> Vec<Case> {
                 codes(room, "manifest.json", newer);
                 "verify z".into()
             },
-            &["newer program", "found: version 2"],
+            &["newer version of Etalon", "found: version 2"],
         ),
         case(
             "verify: a part of a world",
@@ -253,7 +253,7 @@ pub fn cases() -> Vec<Case> {
                 results(room, flip);
                 "verify r".into()
             },
-            &["a result is damaged", "check does not fit", "run the study again", "file: r/results/"],
+            &["a result is damaged", "wrong checksum", "run the study again", "file: r/results/"],
         ),
         case(
             "verify: a cut result",
@@ -261,19 +261,19 @@ pub fn cases() -> Vec<Case> {
                 results(room, cut);
                 "verify r".into()
             },
-            &["a result is damaged", "cut short", "file: r/results/"],
+            &["a result is damaged", "truncated", "file: r/results/"],
         ),
         case(
-            "verify: nothing of ours",
+            "verify: a directory of another program",
             |room| {
                 room.write("folder/a.txt", "a");
                 "verify folder".into()
             },
-            &["nothing here that Etalon wrote", "file: folder"],
+            &["nothing that Etalon wrote", "file: folder"],
         ),
         case("verify: missing", |_| "verify gone".into(), &["no such directory", "file: gone"]),
         case("verify: a file", |_| "verify codes.npy".into(), &["a file", "file: codes.npy"]),
-        case("report: missing", |_| "report gone".into(), &["no such directory of results", "file: gone"]),
+        case("report: missing", |_| "report gone".into(), &["no such results directory", "file: gone"]),
         case("report: a file", |_| "report codes.npy".into(), &["file: codes.npy"]),
         case(
             "report: no results",
@@ -289,7 +289,7 @@ pub fn cases() -> Vec<Case> {
                 results(room, flip);
                 "report r".into()
             },
-            &["left out, damaged", "there are no results here", "file: r"],
+            &["skipped, damaged", "there are no results here", "file: r"],
         ),
         case(
             "a store where a file is",
@@ -319,7 +319,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("folder/thesis.tex", "years of work");
                 "data array --from embeddings.npy --out folder".into()
             },
-            &["holds other files", "`thesis.tex`", "choose another directory", "file: folder"],
+            &["contains other files", "`thesis.tex`", "choose another directory", "file: folder"],
         ),
         case(
             "codes where a store is",

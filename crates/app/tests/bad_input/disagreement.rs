@@ -1,10 +1,10 @@
 //! Inputs that are right one by one and do not belong together.
 
 use crate::common::files::{npy_f32, scipy};
-use crate::common::{CODES, Room};
+use crate::common::{CODES, Sandbox};
 use crate::{Case, case};
 
-fn with_truth(room: &Room, rows: usize) -> String {
+fn with_truth(room: &Sandbox, rows: usize) -> String {
     room.done(&format!("data tabular-toy --rows {rows} --out world"));
     "eval recovery --codes codes.npy --truth world --out out.json".into()
 }
@@ -17,7 +17,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("y.csv", "red,round\n0,0\n1,1\n");
                 "eval match --codes codes.npy --labels y.csv --out out.json".into()
             },
-            &["`codes` and `labels` differ in rows", "expected: 8 rows", "found: 2 rows", "same split"],
+            &["`--codes` and `--labels` differ in rows", "expected: 8 rows", "found: 2 rows", "same split"],
         ),
         case(
             "embeddings and codes",
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("x.npy", npy_f32(&[4, 8], &[0.5; 32]));
                 "eval cknna --codes codes.npy --embeddings x.npy --out out.json".into()
             },
-            &["`codes` and `embeddings` differ in rows", "expected: 8 rows", "found: 4 rows", "same split"],
+            &["`--codes` and `--embeddings` differ in rows", "expected: 8 rows", "found: 4 rows", "same split"],
         ),
         case(
             "labels and embeddings",
@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("x.npy", npy_f32(&[4, 8], &[0.5; 32]));
                 "eval probe_ceiling --embeddings x.npy --labels labels.csv --out out.json".into()
             },
-            &["`embeddings` and `labels` differ in rows", "expected: 4 rows", "found: 8 rows"],
+            &["`--embeddings` and `--labels` differ in rows", "expected: 4 rows", "found: 8 rows"],
         ),
         case(
             "pair codes and codes",
@@ -43,7 +43,7 @@ pub fn cases() -> Vec<Case> {
                     .into()
             },
             &[
-                "`codes` and `pair-codes` differ in latents",
+                "`--codes` and `--pair-codes` differ in latents",
                 "expected: 3 latents",
                 "found: 4 latents",
                 "same dictionary",
@@ -67,7 +67,7 @@ pub fn cases() -> Vec<Case> {
                  --pair-labels py.csv --out out.json"
                     .into()
             },
-            &["`pair-codes` and `pair-labels` differ in rows", "expected: 8 rows", "found: 2 rows"],
+            &["`--pair-codes` and `--pair-labels` differ in rows", "expected: 8 rows", "found: 2 rows"],
         ),
         case(
             "pair embeddings and pair codes",
@@ -78,7 +78,7 @@ pub fn cases() -> Vec<Case> {
                  --pair-embeddings pe.npy --out out.json"
                     .into()
             },
-            &["`pair-codes` and `pair-embeddings` differ in rows", "expected: 8 rows", "found: 6 rows"],
+            &["`--pair-codes` and `--pair-embeddings` differ in rows", "expected: 8 rows", "found: 6 rows"],
         ),
         case(
             "labels and pair labels",
@@ -88,7 +88,7 @@ pub fn cases() -> Vec<Case> {
                  --pair-labels py.csv --out out.json"
                     .into()
             },
-            &["`labels` and `pair-labels` name different concepts", "use the same concepts in the same order"],
+            &["`--labels` and `--pair-labels` name different concepts", "use the same concepts in the same order"],
         ),
         case(
             "null codes and codes",
@@ -96,7 +96,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("n.npz", scipy(7, 3, &[0, 1, 1, 1, 1, 1, 1, 1], &[2], &[1.0]));
                 "eval match --codes codes.npy --labels labels.csv --null codes.npy --null n.npz --out out.json".into()
             },
-            &["`codes` and `null` differ in rows", "expected: 8 rows", "found: 7 rows"],
+            &["`--codes` and `--null` differ in rows", "expected: 8 rows", "found: 7 rows"],
         ),
         case(
             "directions and codes",
@@ -104,12 +104,12 @@ pub fn cases() -> Vec<Case> {
                 room.write("d.npy", npy_f32(&[4, 4], &[0.5; 16]));
                 with_truth(room, 8) + " --directions d.npy"
             },
-            &["`codes` and `directions` differ in latents", "expected: 3 latents", "found: 4 latents"],
+            &["`--codes` and `--directions` differ in latents", "expected: 3 latents", "found: 4 latents"],
         ),
         case(
             "true codes and codes",
             |room| with_truth(room, 9),
-            &["`codes` and `truth` differ in rows", "expected: 8 rows", "found: 9 rows"],
+            &["`--codes` and `--truth` differ in rows", "expected: 8 rows", "found: 9 rows"],
         ),
         case(
             "truth that is no world",
@@ -142,12 +142,12 @@ pub fn cases() -> Vec<Case> {
         case(
             "the sanity check without embeddings",
             |_| "sanity --codes codes.npy --labels labels.csv --out out".into(),
-            &["`embeddings` is required", "--embeddings"],
+            &["`--embeddings` is required", "--embeddings"],
         ),
         case(
             "the sanity check without codes",
             |_| "sanity --embeddings embeddings.npy --labels labels.csv --out out".into(),
-            &["`codes` is required", "--codes"],
+            &["`--codes` is required", "--codes"],
         ),
     ]
 }

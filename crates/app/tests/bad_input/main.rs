@@ -1,4 +1,4 @@
-//! Wrong input from outside: whatever is given, the program says what is wrong and where, and leaves nothing behind.
+//! Invalid input: the program states what is wrong and where, and leaves no files behind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[path = "../common/mod.rs"]
@@ -16,23 +16,23 @@ mod tables;
 
 use std::time::Duration;
 
-use common::Room;
+use common::Sandbox;
 
 /// A way to be wrong.
 struct Case {
     /// What is wrong, in a few words.
     name: &'static str,
     /// Makes the files and gives the command line. What it would write goes to `out`, or `out.json`.
-    make: fn(&Room) -> String,
+    make: fn(&Sandbox) -> String,
     /// What the message must contain.
     says: &'static [&'static str],
 }
 
-fn case(name: &'static str, make: fn(&Room) -> String, says: &'static [&'static str]) -> Case {
+fn case(name: &'static str, make: fn(&Sandbox) -> String, says: &'static [&'static str]) -> Case {
     Case { name, make, says }
 }
 
-/// Whatever is wrong is small, so the answer comes at once, also on a busy machine.
+/// All inputs are small, so the error comes at once, also on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Runs every case in a room of its own and lists all that went wrong.
@@ -42,7 +42,7 @@ fn check(cases: Vec<Case>) {
 }
 
 fn complaint(case: &Case) -> Result<(), String> {
-    let room = Room::furnished();
+    let room = Sandbox::with_inputs();
     let arguments = (case.make)(&room);
     let said = room.run_for(&arguments, SOON);
     let mut wrong = Vec::new();

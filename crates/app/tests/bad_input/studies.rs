@@ -1,12 +1,12 @@
 //! Study files that cannot be followed.
 
-use crate::common::Room;
+use crate::common::Sandbox;
 use crate::{Case, case};
 
 const SET: &str = "[[set]]\nname = \"a\"\ncodes = \"codes.npy\"\nlabels = \"labels.csv\"\n";
 
 /// A study that is right but for what is put before and after its set.
-fn study(room: &Room, before: &str, after: &str) -> String {
+fn study(room: &Sandbox, before: &str, after: &str) -> String {
     room.write("s.toml", format!("out = \"out\"\n{before}\n{SET}{after}"));
     "run s.toml".into()
 }
@@ -43,7 +43,7 @@ pub fn cases() -> Vec<Case> {
         case(
             "not TOML",
             |room| study(room, "metrics = [\"match\"", ""),
-            &["cannot be understood", "missing comma", "line 3", "file: s.toml"],
+            &["the study is invalid", "missing comma", "line 3", "file: s.toml"],
         ),
         case(
             "an unknown key",
@@ -119,7 +119,7 @@ pub fn cases() -> Vec<Case> {
         case(
             "results where a file is",
             |room| study(room, MATCH, "").replace("s.toml", "s.toml --out labels.csv"),
-            &["results are kept in a directory", "found: a file", "file: labels.csv"],
+            &["the results directory is a file", "file: labels.csv"],
         ),
         case("an engine that does not exist", |room| study(room, MATCH, "") + " --engine cloud", &["cloud", "local"]),
     ]

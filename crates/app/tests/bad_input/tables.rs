@@ -1,15 +1,15 @@
 //! Labels and pairs as tables of text.
 
-use crate::common::Room;
+use crate::common::Sandbox;
 use crate::common::files::npy_f32;
 use crate::{Case, case};
 
-fn labels(room: &Room, name: &str, text: impl AsRef<[u8]>) -> String {
+fn labels(room: &Sandbox, name: &str, text: impl AsRef<[u8]>) -> String {
     room.write(name, text);
     format!("eval match --codes codes.npy --labels {name} --out out.json")
 }
 
-fn pairs(room: &Room, name: &str, text: impl AsRef<[u8]>) -> String {
+fn pairs(room: &Sandbox, name: &str, text: impl AsRef<[u8]>) -> String {
     room.write(name, text);
     format!("eval tapa --codes codes.npy --labels labels.csv --pairs {name} --out out.json")
 }

@@ -1,8 +1,8 @@
 //! A study with inputs for every metric.
 
-use super::Room;
+use super::Sandbox;
 
-/// How large a study is.
+/// The size of a study.
 pub struct Size {
     /// Rows of the world.
     pub rows: usize,
@@ -14,19 +14,19 @@ pub struct Size {
     pub latents: usize,
 }
 
-/// Makes a world, dictionaries and null codes.
-pub fn make(room: &Room, size: &Size) {
+/// Generates a world, dictionaries and null codes.
+pub fn make(sandbox: &Sandbox, size: &Size) {
     let Size { rows, features, width, latents } = size;
     for (seed, out) in [(0, "world"), (1, "made")] {
         let size = format!("--rows {rows} --features {features} --width {width} --active 2 --pairs 60");
-        room.done(&format!("data superposition {size} --seed {seed} --out {out}"));
+        sandbox.done(&format!("data superposition {size} --seed {seed} --out {out}"));
     }
     for seed in [0, 1] {
-        room.done(&format!(
+        sandbox.done(&format!(
             "train --store world/activations --arch topk --latents {latents} --k 4 --steps 40 --batch 64 --seed {seed} --out sae{seed}"
         ));
     }
-    room.done(&format!("encode --sae untrained --store world/activations --latents {latents} --k 4 --out null"));
+    sandbox.done(&format!("encode --sae untrained --store world/activations --latents {latents} --k 4 --out null"));
 }
 
 /// Options of `eval` with every input.
@@ -34,14 +34,14 @@ pub const INPUTS: &str =
     "--sae sae0 --world world --other sae1 --null null --generated m=world/activations --generated n=made/activations";
 
 /// The names of all metrics.
-pub fn metrics(room: &Room) -> Vec<String> {
-    let cards = room.done("metrics --json").json();
+pub fn metrics(sandbox: &Sandbox) -> Vec<String> {
+    let cards = sandbox.done("metrics --json").json();
     cards.as_array().unwrap().iter().map(|card| card["name"].as_str().unwrap().to_string()).collect()
 }
 
 /// Parameters that make a metric quick, as tables of a study.
-pub fn quick(room: &Room) -> String {
-    let cards = room.done("metrics --json").json();
+pub fn quick(sandbox: &Sandbox) -> String {
+    let cards = sandbox.done("metrics --json").json();
     let mut text = String::new();
     for card in cards.as_array().unwrap() {
         let params = card["params"].as_array().unwrap().iter().filter_map(|param| param["name"].as_str());
@@ -59,15 +59,15 @@ pub fn quick(room: &Room) -> String {
 }
 
 /// A study of all metrics on one set.
-pub fn write_study(room: &Room, name: &str, out: &str) {
-    let names: Vec<String> = metrics(room).iter().map(|name| format!("\"{name}\"")).collect();
-    room.write(
+pub fn write_study(sandbox: &Sandbox, name: &str, out: &str) {
+    let names: Vec<String> = metrics(sandbox).iter().map(|name| format!("\"{name}\"")).collect();
+    sandbox.write(
         name,
         format!(
             "out = \"{out}\"\nmetrics = [{}]\n[[set]]\nname = \"all\"\nsae = \"sae0\"\nworld = \"world\"\nother = [\"sae1\"]\nnull = [\"null\"]\n\
              generated = [\"m=world/activations\", \"n=made/activations\"]\n{}",
             names.join(", "),
-            quick(room)
+            quick(sandbox)
         ),
     );
 }

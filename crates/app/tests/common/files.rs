@@ -1,4 +1,4 @@
-//! Foreign files byte by byte, so that every byte of them can be wrong.
+//! Foreign files built byte by byte, so that tests can corrupt any part.
 
 /// A numpy array with any header.
 pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
@@ -25,17 +25,17 @@ pub fn shape(dimensions: &[usize]) -> String {
     dimensions.iter().fold(String::from("("), |text, size| format!("{text}{size}, ")) + ")"
 }
 
-/// An honest array of `f32`.
+/// A valid array of `f32`.
 pub fn npy_f32(dimensions: &[usize], values: &[f32]) -> Vec<u8> {
     npy("<f4", false, &shape(dimensions), &le(values))
 }
 
-/// Numbers as bytes.
+/// Values as little-endian bytes.
 pub fn le(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Whole numbers as an array.
+/// An array of integers.
 pub fn npy_i64(values: &[i64]) -> Vec<u8> {
     let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     npy("<i8", false, &shape(&[values.len()]), &data)
@@ -54,7 +54,7 @@ pub fn saelens(tensors: &[(&str, &[usize])]) -> Vec<u8> {
     let (mut header, mut data) = (String::new(), Vec::new());
     for (name, dimensions) in tensors {
         let (start, length) = (data.len(), dimensions.iter().product::<usize>());
-        data.extend(le(&(0..length).map(|place| (place % 7) as f32 / 7.0 - 0.4).collect::<Vec<_>>()));
+        data.extend(le(&(0..length).map(|index| (index % 7) as f32 / 7.0 - 0.4).collect::<Vec<_>>()));
         let comma = if header.is_empty() { "" } else { "," };
         let end = data.len();
         header +=
@@ -63,24 +63,24 @@ pub fn saelens(tensors: &[(&str, &[usize])]) -> Vec<u8> {
     safetensors(&format!("{{{header}}}"), &data)
 }
 
-/// The weights as they should be.
+/// The valid weights.
 pub const SAELENS: [(&str, &[usize]); 4] = [("W_enc", &[4, 6]), ("b_enc", &[6]), ("W_dec", &[6, 4]), ("b_dec", &[4])];
 
-/// Its settings.
+/// The settings of the dictionary.
 pub const SAELENS_SETTINGS: &str = r#"{"d_in": 4, "d_sae": 6, "dtype": "float32", "apply_b_dec_to_input": true,
 "normalize_activations": "none", "reshape_activations": "none", "architecture": "standard"}"#;
 
-/// A zip archive of entries that are not packed.
+/// A zip archive of uncompressed entries.
 pub fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let lengths: Vec<u32> = entries.iter().map(|(_, data)| data.len() as u32).collect();
     zip_claiming(entries, &lengths)
 }
 
-/// The same with a directory that claims other lengths.
+/// A zip archive whose directory claims other lengths.
 pub fn zip_claiming(entries: &[(&str, &[u8])], lengths: &[u32]) -> Vec<u8> {
     let (mut bytes, mut directory) = (Vec::new(), Vec::new());
     for ((name, data), claimed) in entries.iter().zip(lengths) {
-        let place = bytes.len() as u32;
+        let offset = bytes.len() as u32;
         let fields = |unpacked: u32| {
             let mut fields = Vec::new();
             fields.extend([20u16, 0, 0, 0, 0x21].map(u16::to_le_bytes).concat());
@@ -98,7 +98,7 @@ pub fn zip_claiming(entries: &[(&str, &[u8])], lengths: &[u32]) -> Vec<u8> {
         directory.extend(b"PK\x01\x02\x14\x00");
         directory.extend(fields(*claimed));
         directory.extend([0; 10]);
-        directory.extend(place.to_le_bytes());
+        directory.extend(offset.to_le_bytes());
         directory.extend(name.as_bytes());
     }
     let (start, count) = (bytes.len() as u32, entries.len() as u16);
@@ -122,7 +122,7 @@ pub fn scipy(rows: i64, columns: i64, starts: &[i64], indices: &[i64], data: &[f
     ])
 }
 
-/// The check of zip archives, bit by bit.
+/// The CRC-32 of zip archives.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 })

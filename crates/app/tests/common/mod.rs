@@ -1,5 +1,5 @@
-//! A room of its own for every test: the program, files made by hand, and what it said.
-#![allow(dead_code, reason = "every test program uses another part of this")]
+//! Runs the program in a temporary directory with small input files.
+#![allow(dead_code, reason = "every test program uses a different part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 pub mod everything;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The longest that any command of these tests may take.
-pub const PATIENCE: Duration = Duration::from_secs(900);
+/// Time limit of a command.
+pub const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// The program with some arguments, deaf to the environment of the person who runs the tests.
+/// The program with arguments, without environment variables that change its behaviour.
 pub fn etalon<A: AsRef<str>>(directory: &Path, arguments: &[A]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_etalon"));
     command.args(arguments.iter().map(AsRef::as_ref)).current_dir(directory);
@@ -23,10 +23,10 @@ pub fn etalon<A: AsRef<str>>(directory: &Path, arguments: &[A]) -> Command {
     command
 }
 
-/// What the program said.
+/// Exit code and output of the program.
 #[derive(Debug)]
-pub struct Said {
-    /// The exit code; nothing if a signal ended it.
+pub struct Output {
+    /// The exit code; `None` if a signal ended the program.
     pub code: Option<i32>,
     /// Standard output.
     pub out: String,
@@ -34,18 +34,18 @@ pub struct Said {
     pub err: String,
 }
 
-impl Said {
-    /// The answer of `--json`.
+impl Output {
+    /// Standard output of `--json`.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("not JSON: {error}\n{self:#?}"))
     }
 }
 
-/// Runs a command to its end, or for as long as we have patience.
-pub fn finish(mut command: Command, patience: Duration) -> Said {
+/// Runs a command to its end, or kills it after the time limit.
+pub fn finish(mut command: Command, limit: Duration) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let (out, err) = (directory.path().join("out"), directory.path().join("err"));
-    // Files and not pipes, because a full pipe would make the program wait for us.
+    // Files instead of pipes, because a full pipe would block the program.
     command.stdout(fs::File::create(&out).unwrap()).stderr(fs::File::create(&err).unwrap());
     let mut child = command.spawn().unwrap();
     let began = Instant::now();
@@ -53,40 +53,40 @@ pub fn finish(mut command: Command, patience: Duration) -> Said {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if began.elapsed() > patience {
+        if began.elapsed() > limit {
             child.kill().unwrap();
             let status = child.wait().unwrap();
-            fs::write(&err, format!("still running after {patience:?}")).unwrap();
+            fs::write(&err, format!("still running after {limit:?}")).unwrap();
             break status;
         }
         std::thread::sleep(Duration::from_millis(2));
     };
-    let text = |path: &Path| String::from_utf8(fs::read(path).unwrap()).expect("the program speaks UTF-8");
-    Said { code: status.code(), out: text(&out), err: text(&err) }
+    let text = |path: &Path| String::from_utf8(fs::read(path).unwrap()).expect("output is UTF-8");
+    Output { code: status.code(), out: text(&out), err: text(&err) }
 }
 
 /// A temporary directory in which the program runs.
-pub struct Room {
+pub struct Sandbox {
     directory: tempfile::TempDir,
 }
 
-impl Room {
-    /// An empty room.
-    pub fn new() -> Room {
-        Room { directory: tempfile::tempdir().unwrap() }
+impl Sandbox {
+    /// An empty directory.
+    pub fn new() -> Sandbox {
+        Sandbox { directory: tempfile::tempdir().unwrap() }
     }
 
-    /// A room with small inputs that fit together: 8 rows, 3 latents, 2 concepts, embeddings of width 4, 4 pairs.
-    pub fn furnished() -> Room {
-        let room = Room::new();
-        room.write("codes.npy", files::npy_f32(&[8, 3], &CODES));
-        room.write("labels.csv", LABELS);
-        room.write("embeddings.npy", files::npy_f32(&[8, 4], &embeddings()));
-        room.write("pairs.csv", "before,after,added,removed\n0,4,red,\n5,1,,red\n2,4,round,\n6,7,red,round\n");
-        room
+    /// A directory with small consistent inputs: 8 rows, 3 latents, 2 concepts, embeddings of width 4, 4 pairs.
+    pub fn with_inputs() -> Sandbox {
+        let sandbox = Sandbox::new();
+        sandbox.write("codes.npy", files::npy_f32(&[8, 3], &CODES));
+        sandbox.write("labels.csv", LABELS);
+        sandbox.write("embeddings.npy", files::npy_f32(&[8, 4], &embeddings()));
+        sandbox.write("pairs.csv", "before,after,added,removed\n0,4,red,\n5,1,,red\n2,4,round,\n6,7,red,round\n");
+        sandbox
     }
 
-    /// A place in the room.
+    /// A path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -117,23 +117,23 @@ impl Room {
     }
 
     /// Runs the program here; arguments are separated by spaces.
-    pub fn run(&self, arguments: &str) -> Said {
-        self.run_for(arguments, PATIENCE)
+    pub fn run(&self, arguments: &str) -> Output {
+        self.run_for(arguments, TIME_LIMIT)
     }
 
-    /// Runs it, but not for long.
-    pub fn run_for(&self, arguments: &str, patience: Duration) -> Said {
-        finish(etalon(self.directory.path(), &words(arguments)), patience)
+    /// Runs it with a time limit.
+    pub fn run_for(&self, arguments: &str, limit: Duration) -> Output {
+        finish(etalon(self.directory.path(), &words(arguments)), limit)
     }
 
-    /// Runs it and insists on success.
-    pub fn done(&self, arguments: &str) -> Said {
-        let said = self.run(arguments);
-        assert_eq!(said.code, Some(0), "etalon {arguments}\n{}{}", said.out, said.err);
-        said
+    /// Runs it and asserts success.
+    pub fn done(&self, arguments: &str) -> Output {
+        let output = self.run(arguments);
+        assert_eq!(output.code, Some(0), "etalon {arguments}\n{}{}", output.out, output.err);
+        output
     }
 
-    /// Every file in the room, or in a directory of it, by its path from there.
+    /// All files below a subdirectory, as relative paths.
     pub fn files(&self, below: &str) -> Vec<String> {
         let base = self.path(below);
         let mut found = Vec::new();
@@ -152,13 +152,13 @@ impl Room {
         found
     }
 
-    /// Temporary and lock files anywhere in the room.
+    /// Temporary and lock files anywhere in the directory.
     pub fn leftovers(&self) -> Vec<String> {
         self.files(".").into_iter().filter(|name| is_leftover(name)).collect()
     }
 }
 
-/// Is this the name of a file that only unfinished work has?
+/// Whether this is the name of a temporary or lock file.
 pub fn is_leftover(name: &str) -> bool {
     name.ends_with(".tmp") || name.ends_with(".lock")
 }
@@ -180,12 +180,12 @@ pub const CODES: [f32; 24] = [
     2.0, 0.0, 0.7,
 ];
 
-/// What people said of the same rows.
+/// Labels of the same rows.
 pub const LABELS: &str = "red,round\n0,0\n1,0\n0,1\n1,1\n1,1\n0,0\n0,1\n1,0\n";
 
-/// Something finite and not constant.
+/// Finite values that are not constant.
 pub fn embeddings() -> Vec<f32> {
-    (0..32).map(|place| ((place * 7) % 11) as f32 / 10.0 - 0.3).collect()
+    (0..32).map(|index| ((index * 7) % 11) as f32 / 10.0 - 0.3).collect()
 }
 
 /// The text of a result without the time it took.

@@ -1,4 +1,4 @@
-//! Codes row by row.
+//! Builds codes row by row.
 
 use super::{Codes, CodesView};
 use crate::context::{Budget, Reservation};
@@ -11,27 +11,27 @@ pub struct CodesBuilder {
     offsets: Vec<u64>,
     indices: Vec<u32>,
     values: Vec<f32>,
-    /// The memory that the codes use, if somebody limits it.
+    /// The memory reservation, if there is a budget.
     memory: Option<Memory>,
 }
 
-/// Reserved bytes, in steps that grow with the codes.
+/// A reservation that grows with the codes.
 #[derive(Debug)]
 struct Memory {
     budget: Budget,
     reserved: Reservation,
-    /// Entries and rows for which there is a reservation.
+    /// Entries and rows that are reserved.
     entries: usize,
     rows: usize,
 }
 
 impl CodesBuilder {
-    /// No rows yet.
+    /// No rows yet, without a memory limit.
     pub fn new(latents: usize) -> CodesBuilder {
         CodesBuilder { latents, offsets: vec![0], indices: Vec::new(), values: Vec::new(), memory: None }
     }
 
-    /// No rows yet; what they need is reserved while they come, and the codes hold the reservation.
+    /// No rows yet. Their memory is reserved as they are added; the codes keep the reservation.
     pub fn within(latents: usize, budget: &Budget) -> CodesBuilder {
         let memory = budget.reserve(0, "codes").ok().map(|reserved| Memory {
             budget: budget.clone(),
@@ -42,7 +42,7 @@ impl CodesBuilder {
         CodesBuilder { memory, ..CodesBuilder::new(latents) }
     }
 
-    /// Reserves memory for more rows and entries. Vectors double when they grow and hold both copies meanwhile.
+    /// Reserves memory for more rows and entries. Includes the old copy that a growing vector keeps for a moment.
     fn grow(&mut self, rows: usize, entries: usize) -> Result<()> {
         let (rows, entries) = (self.rows() + rows, self.entries() + entries);
         let Some(memory) = self.memory.as_mut().filter(|memory| rows > memory.rows || entries > memory.entries) else {
@@ -59,19 +59,19 @@ impl CodesBuilder {
         Ok(())
     }
 
-    /// Makes room for so many more rows and entries.
+    /// Reserves capacity for more rows and entries.
     pub fn reserve(&mut self, rows: usize, entries: usize) {
         self.offsets.reserve(rows);
         self.indices.reserve(entries);
         self.values.reserve(entries);
     }
 
-    /// How many rows were pushed.
+    /// Number of rows so far.
     pub fn rows(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// How many entries they have.
+    /// Number of entries so far.
     pub fn entries(&self) -> usize {
         self.values.len()
     }
@@ -83,7 +83,7 @@ impl CodesBuilder {
             return Err(Error::Bug(format!("row {} of codes is not a sorted sparse row", self.rows())));
         }
         self.grow(1, values.len())?;
-        // As nearly all rows are.
+        // The fast path, for nearly all rows.
         if values.iter().all(|value| value.is_finite() & (*value != 0.0)) {
             self.indices.extend_from_slice(latents);
             self.values.extend_from_slice(values);
@@ -93,7 +93,7 @@ impl CodesBuilder {
         self.extend(latents.iter().copied().zip(values.iter().copied()))
     }
 
-    /// Appends rows of other codes with as many latents.
+    /// Appends rows of other codes with the same number of latents.
     pub fn append(&mut self, rows: CodesView<'_>) -> Result<()> {
         if rows.indices.iter().any(|&latent| latent as usize >= self.latents) {
             return Err(Error::Bug(format!("rows of more than {} latents", self.latents)));
@@ -118,11 +118,11 @@ impl CodesBuilder {
     fn extend(&mut self, entries: impl Iterator<Item = (u32, f32)>) -> Result<()> {
         for (latent, value) in entries {
             if !value.is_finite() {
-                return Err(InputError::new("codes hold a value that is not finite")
+                return Err(InputError::new("codes contain a value that is not finite")
                     .expected("finite numbers")
                     .found(value)
                     .at(format!("row {}, latent {latent}", self.rows()))
-                    .advice("look for an overflow where these codes were made")
+                    .advice("check for overflow where the codes were computed")
                     .into());
             }
             if value != 0.0 {
@@ -142,7 +142,7 @@ impl CodesBuilder {
             indices.shrink_to_fit();
             values.shrink_to_fit();
             let bytes = 8 * (offsets.len() + values.len()) as u64;
-            // It never fails: the codes are smaller now.
+            // Cannot fail: the reservation shrinks.
             let _ = memory.reserved.resize(bytes, "codes");
             (memory.reserved, memory.budget)
         });
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_others_are_rows_like_others() {
+    fn appended_rows_equal_pushed_rows() {
         let other = Codes::from_dense(&[0.0, 2.0, 0.0, 0.0, 1.0, -3.0], 2).unwrap();
         let mut builder = CodesBuilder::new(2);
         builder.push(&[1], &[5.0]).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_rows_are_refused() {
+    fn invalid_rows_are_refused() {
         let mut builder = CodesBuilder::new(3);
         assert!(builder.push(&[2, 1], &[1.0, 1.0]).is_err());
         assert!(builder.push(&[3], &[1.0]).is_err());

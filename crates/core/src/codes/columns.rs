@@ -16,7 +16,7 @@ pub struct Columns {
 impl Columns {
     pub(super) fn build(codes: CodesView<'_>, latents: usize) -> Result<Columns> {
         if codes.rows() > u32::MAX as usize {
-            return Err(InputError::new("too many rows to look at codes by latent")
+            return Err(InputError::new("the codes have too many rows to be sorted by latent")
                 .expected(format!("at most {} rows", u32::MAX))
                 .found(codes.rows())
                 .advice("evaluate a sample of the rows")
@@ -34,21 +34,21 @@ impl Columns {
         let mut next = offsets.clone();
         for (number, row, row_values) in codes.iter() {
             for (&latent, &value) in row.iter().zip(row_values) {
-                let place = &mut next[latent as usize];
-                indices[*place] = number as u32;
-                values[*place] = value;
-                *place += 1;
+                let slot = &mut next[latent as usize];
+                indices[*slot] = number as u32;
+                values[*slot] = value;
+                *slot += 1;
             }
         }
         Ok(Columns { rows: codes.rows(), offsets, indices, values })
     }
 
-    /// How many rows the codes have.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many latents there are.
+    /// Number of latents.
     pub fn latents(&self) -> usize {
         self.offsets.len() - 1
     }
@@ -59,7 +59,7 @@ impl Columns {
         (&self.indices[range.clone()], &self.values[range])
     }
 
-    /// The rows where the latent is above a threshold that is not negative.
+    /// The rows where the latent is above a threshold of at least 0.
     pub fn fired(&self, latent: Latent, above: f32) -> Bits {
         let (rows, values) = self.latent(latent);
         Bits::of(self.rows, rows.iter().zip(values).filter(|&(_, &value)| value > above).map(|(&row, _)| row as usize))

@@ -1,6 +1,6 @@
-//! Sparse codes: which latents fired in which row, and how much.
+//! Sparse codes: which latents fire in which row, and how strongly.
 //!
-//! Rows are the stored form (CSR). Columns and bitset columns are built once, on demand. Values may be negative
+//! Codes are stored by row (CSR). Columns are built once, on demand. Values may be negative
 //! (PCA, matching pursuit); a latent *fires* where its value is above a threshold that the metric names.
 
 mod builder;
@@ -35,7 +35,7 @@ pub struct Codes {
     memory: Option<(Reservation, Budget)>,
 }
 
-/// Where the rows lie.
+/// The storage of the rows.
 #[derive(Debug)]
 enum Form {
     Memory { offsets: Vec<u64>, indices: Vec<u32>, values: Vec<f32> },
@@ -45,7 +45,7 @@ enum Form {
 /// Consecutive rows of codes, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct CodesView<'a> {
-    /// The number of the first row.
+    /// The index of the first row.
     pub first_row: usize,
     offsets: &'a [u64],
     indices: &'a [u32],
@@ -53,21 +53,21 @@ pub struct CodesView<'a> {
 }
 
 impl<'a> CodesView<'a> {
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// The latents (ascending) and values of the row at a place within this view; values are never zero.
-    pub fn row(&self, place: usize) -> (&'a [u32], &'a [f32]) {
-        let range = self.entries(place);
+    /// The latents (ascending) and values of a row, by its index within this view; values are never zero.
+    pub fn row(&self, index: usize) -> (&'a [u32], &'a [f32]) {
+        let range = self.entries(index);
         (&self.indices[range.clone()], &self.values[range])
     }
 
-    /// Where the entries of a row lie among those of all rows.
-    pub fn entries(&self, place: usize) -> Range<usize> {
+    /// The range of the entries of a row among those of all rows of this view.
+    pub fn entries(&self, index: usize) -> Range<usize> {
         let base = self.offsets[0];
-        (self.offsets[place] - base) as usize..(self.offsets[place + 1] - base) as usize
+        (self.offsets[index] - base) as usize..(self.offsets[index + 1] - base) as usize
     }
 
     /// The latents of all rows, one row after the other.
@@ -80,17 +80,17 @@ impl<'a> CodesView<'a> {
         self.values
     }
 
-    /// The smallest and the largest value, 0 among them.
+    /// The smallest and the largest value, zeros included.
     pub fn extremes(&self) -> (f32, f32) {
         self.values.iter().fold((0.0, 0.0), |(low, high), &value| (low.min(value), high.max(value)))
     }
 
-    /// All rows in order, with their numbers.
+    /// All rows in order, each with its number, latents and values.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &'a [u32], &'a [f32])> + use<'a> {
         let view = *self;
-        (0..view.rows()).map(move |place| {
-            let (latents, values) = view.row(place);
-            (view.first_row + place, latents, values)
+        (0..view.rows()).map(move |index| {
+            let (latents, values) = view.row(index);
+            (view.first_row + index, latents, values)
         })
     }
 }
@@ -116,7 +116,7 @@ impl Codes {
         Ok(builder.finish())
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         match &self.form {
             Form::Memory { offsets, .. } => offsets.len() - 1,
@@ -124,12 +124,12 @@ impl Codes {
         }
     }
 
-    /// How many latents there are, firing or not.
+    /// Number of latents, including those that never fire.
     pub fn latents(&self) -> usize {
         self.latents
     }
 
-    /// How many entries are not zero.
+    /// Number of entries that are not zero.
     pub fn entries(&self) -> usize {
         match &self.form {
             Form::Memory { values, .. } => values.len(),
@@ -137,7 +137,7 @@ impl Codes {
         }
     }
 
-    /// A run of rows.
+    /// Consecutive rows.
     pub fn view(&self, rows: Range<usize>) -> Result<CodesView<'_>> {
         let first_row = rows.start;
         let (offsets, indices, values) = match &self.form {
@@ -171,7 +171,7 @@ impl Codes {
         Ok(&self.columns.get_or_init(|| (built, memory)).0)
     }
 
-    /// The content address: equal codes have equal ids, however they were read.
+    /// The content address: equal codes have equal ids, in memory or on disk.
     pub fn id(&self) -> Result<String> {
         if let Some(id) = self.id.get() {
             return Ok(id.clone());
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_is_fine() {
+    fn codes_may_be_empty() {
         let codes = Codes::from_dense(&[], 0).unwrap();
         assert_eq!((codes.rows(), codes.latents()), (0, 0));
         assert_eq!(codes.all().unwrap().iter().count(), 0);

@@ -1,11 +1,11 @@
-//! Token rows to samples: one row of codes per text or image.
+//! Pools token rows into samples: one row of codes per text or image.
 
 use std::collections::BTreeMap;
 
 use super::{Codes, CodesBuilder};
 use crate::error::{Error, InputError, Result};
 
-/// How the rows of a sample become one row.
+/// How the rows of a sample are combined into one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     /// The largest value of each latent, zeros included.
@@ -14,7 +14,7 @@ pub enum Pool {
     Mean,
     /// The sum.
     Sum,
-    /// The first row, which summarises the sample where a network has such a token.
+    /// The first row, such as the class token of a vision transformer.
     First,
 }
 
@@ -40,7 +40,7 @@ impl std::str::FromStr for Pool {
             "sum" => Ok(Pool::Sum),
             "cls" => Ok(Pool::First),
             other => {
-                let wrong = InputError::new("there is no such way to pool").expected("max, mean, sum or cls");
+                let wrong = InputError::new("unknown way to pool").expected("max, mean, sum or cls");
                 Err(wrong.found(format!("`{other}`")).into())
             }
         }
@@ -48,12 +48,13 @@ impl std::str::FromStr for Pool {
 }
 
 impl Codes {
-    /// One row per sample, `0..samples`; a sample without rows is empty. `sample` names the sample of each row.
+    /// One row per sample, `0..samples`; a sample without rows is empty. `sample` is the sample of each row.
     pub fn pooled(&self, sample: &[u32], samples: usize, pool: Pool) -> Result<Codes> {
         if sample.len() != self.rows() {
-            return Err(InputError::new("sample ids do not cover the codes")
+            return Err(InputError::new("there is not one sample id per row of the codes")
                 .expected(format!("{} ids, one per row", self.rows()))
-                .found(sample.len())
+                .found(format!("{} ids", sample.len()))
+                .advice("export codes and sample ids from the same split")
                 .into());
         }
         if let Some(row) = sample.iter().position(|&id| id as usize >= samples) {
@@ -61,6 +62,7 @@ impl Codes {
                 .expected(format!("a sample below {samples}"))
                 .found(sample[row])
                 .at(format!("row {row}"))
+                .advice("check the sample ids; they are counted from 0")
                 .into());
         }
         let mut members: Vec<Vec<usize>> = vec![Vec::new(); samples];
@@ -69,7 +71,7 @@ impl Codes {
         let mut builder = CodesBuilder::new(self.latents);
         for rows in &members {
             let rows = if pool == Pool::First { &rows[..rows.len().min(1)] } else { rows };
-            // Per latent: in how many rows it stands, its sum, its largest value.
+            // Per latent: the number of its rows, its sum, its largest value.
             let mut pooled: BTreeMap<u32, (usize, f64, f32)> = BTreeMap::new();
             for &row in rows {
                 let (latents, values) = all.row(row);
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_ways_to_pool() {
+    fn every_way_to_pool() {
         // Rows 0 and 2 are sample 0, row 1 is sample 2, sample 1 has no rows.
         let codes = Codes::from_dense(&[1.0, 0.0, -2.0, 5.0, 5.0, 5.0, 3.0, 4.0, -1.0], 3).unwrap();
         let row = |pool, sample| {

@@ -1,4 +1,4 @@
-//! Codes on disk.
+//! Reads and writes codes on disk.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -9,19 +9,19 @@ use crate::store::output::Output;
 use crate::store::shard::ShardWriter;
 use crate::store::sparse::{self, FILES, FORMAT, SparseLayout, SparseRows, content_id};
 
-/// Rows that are saved at a time.
+/// Rows that are written at a time.
 const SAVE_ROWS: usize = 4096;
 
 impl Codes {
     /// Opens a directory that [`Codes::save`] or [`CodesWriter`] wrote. Rows stay on disk and are checked when they
-    /// are first looked at.
+    /// are first read.
     pub fn open(directory: &Path) -> Result<Codes> {
         let rows = SparseRows::open(directory)?;
         let (latents, id) = (rows.layout().latents, OnceLock::from(rows.layout().id.clone()));
         Ok(Codes { latents, form: Form::Stored(Box::new(rows)), columns: OnceLock::new(), id, memory: None })
     }
 
-    /// Writes the codes to a directory; nothing happens if it holds these very codes.
+    /// Writes the codes to a directory. Does nothing if it already contains the same codes.
     pub fn save(&self, directory: &Path) -> Result<()> {
         let mut writer = CodesWriter::create(directory, self.latents())?;
         for first in (0..self.rows()).step_by(SAVE_ROWS) {
@@ -31,11 +31,11 @@ impl Codes {
     }
 }
 
-/// Writes codes block by block, so that they need not fit in memory. Nothing is to be seen under the final names
-/// before [`CodesWriter::finish`]; dropped before that, it leaves nothing.
+/// Writes codes block by block, so that they need not fit in memory. The files appear under their final names in
+/// [`CodesWriter::finish`]; dropped before that, the writer leaves nothing.
 #[derive(Debug)]
 pub struct CodesWriter {
-    /// Offsets, latents, values. Before the output, so that they go first when all is dropped.
+    /// Offsets, latents, values. Declared before the output, so that they are dropped before its lock.
     files: [ShardWriter; 3],
     output: Output,
     latents: usize,
@@ -44,12 +44,13 @@ pub struct CodesWriter {
 }
 
 impl CodesWriter {
-    /// Claims a directory that is new, empty, unfinished, or finished with the very codes that will come.
+    /// Locks a directory that is new, empty, unfinished, or finished with the same codes.
     pub fn create(directory: &Path, latents: usize) -> Result<CodesWriter> {
         if u32::try_from(latents).is_err() {
-            return Err(InputError::new("there are too many latents")
+            return Err(InputError::new("too many latents")
                 .expected(format!("at most {}", u32::MAX))
                 .found(latents)
+                .advice(format!("lower {}", crate::error::Key("latents")))
                 .into());
         }
         let output = Output::claim(directory, FORMAT, sparse::is_ours)?;
@@ -59,12 +60,12 @@ impl CodesWriter {
         Ok(CodesWriter { output, latents, rows: 0, entries: 0, files })
     }
 
-    /// How many rows were appended.
+    /// Number of rows so far.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Appends rows; those of a tile at a time are a good measure.
+    /// Appends rows, preferably many at a time.
     pub fn append(&mut self, view: CodesView<'_>) -> Result<()> {
         sparse::check((view.offsets, view.indices, view.values), self.rows, self.latents)?;
         let (base, entries) = (view.offsets[0], self.entries as u64);
@@ -77,7 +78,7 @@ impl CodesWriter {
         Ok(())
     }
 
-    /// Gives everything its name, and opens it.
+    /// Gives the files their final names and opens the codes.
     pub fn finish(self) -> Result<Codes> {
         let [offsets, indices, values] = self.files.map(ShardWriter::finish);
         let [offsets, indices, values] = [offsets?, indices?, values?];

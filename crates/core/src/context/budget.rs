@@ -1,4 +1,4 @@
-//! The memory limit: everything sized by input reserves its bytes here first.
+//! The memory limit. Code that allocates memory in proportion to its input reserves the bytes first.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A memory limit in bytes. Clones share it.
+/// A memory limit in bytes. Clones share the same limit.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Bytes>);
 
@@ -17,14 +17,14 @@ struct Bytes {
     peak: AtomicU64,
 }
 
-/// Reserved bytes. Store it inside what uses the memory; dropping it returns them.
+/// Reserved bytes. Store it next to the memory it is for: dropping it releases the bytes.
 #[derive(Debug)]
 pub struct Reservation {
     bytes: u64,
     budget: Budget,
 }
 
-/// A value together with the memory that is reserved for it.
+/// A value with the reservation for its memory.
 #[derive(Debug)]
 pub struct Reserved<T> {
     value: T,
@@ -37,19 +37,18 @@ impl Budget {
         Budget(Arc::new(Bytes { total: bytes, used: AtomicU64::new(0), peak: AtomicU64::new(0) }))
     }
 
-    /// 70 % of the memory of this machine, or of the control group.
+    /// 70 % of the RAM, or of the memory of the control group if that is less.
     pub fn of_machine() -> Budget {
-        let number = |text: String| text.trim().parse::<u64>().ok();
-        let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let ram = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
             let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
             Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
         });
-        let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(number);
-        let bytes = machine.into_iter().chain(group).min().unwrap_or(4 << 30);
+        let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+        let bytes: u64 = ram.into_iter().chain(group).min().unwrap_or(4 << 30);
         Budget::new(bytes / 10 * 7)
     }
 
-    /// Reserves bytes, or says what they were wanted for and how many are left.
+    /// Reserves bytes for `what`; fails with [`Error::Memory`] if fewer are left.
     pub fn reserve(&self, bytes: u64, what: impl Into<String>) -> Result<Reservation> {
         let mut reservation = Reservation { bytes: 0, budget: self.clone() };
         reservation.resize(bytes, what)?;
@@ -61,7 +60,7 @@ impl Budget {
         self.0.total - self.0.used.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that were ever reserved at a time.
+    /// The largest number of bytes reserved at a time so far.
     pub fn peak(&self) -> u64 {
         self.0.peak.load(Ordering::Relaxed)
     }
@@ -73,7 +72,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// Grows or shrinks the reservation; an error leaves it as it is.
+    /// Grows or shrinks the reservation. It is unchanged after an error.
     pub fn resize(&mut self, bytes: u64, what: impl Into<String>) -> Result<()> {
         let shared = &*self.budget.0;
         let changed = |used: u64| (used - self.bytes).checked_add(bytes).filter(|used| *used <= shared.total);
@@ -138,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reserved_bytes_come_back() {
+    fn dropped_reservations_are_released() {
         let budget = Budget::new(100);
         let mut first = budget.reserve(60, "a table").unwrap();
         let error = budget.reserve(50, "another").unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Threads, memory, progress and cancellation, in one handle that is passed everywhere.
+//! Threads, memory limit, progress and cancellation, in one handle that is passed to all long work.
 
 mod budget;
 mod progress;
@@ -12,7 +12,7 @@ pub use progress::{Progress, Silent};
 
 use crate::error::{Error, Result};
 
-/// Threads, memory limit, progress listener and cancellation. Clones share everything.
+/// Threads, memory limit, progress listener and cancellation. Clones share all of them.
 ///
 /// ```
 /// use etalon::context::{Budget, Context, Silent};
@@ -33,7 +33,7 @@ struct Shared {
 }
 
 impl Context {
-    /// A context with its own thread pool (0 threads: one per core).
+    /// A context with its own thread pool; 0 threads means one per core.
     pub fn new(threads: usize, budget: Budget, progress: impl Progress + Send + 'static) -> Result<Context> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|error| Error::Bug(format!("no threads: {error}")))?;
@@ -46,12 +46,12 @@ impl Context {
         Context::new(threads, Budget::new(memory), Silent)
     }
 
-    /// Number of threads.
+    /// The number of threads.
     pub fn threads(&self) -> usize {
         self.0.pool.current_num_threads()
     }
 
-    /// Runs a closure in the pool; everything parallel inside it uses these threads only.
+    /// Runs a closure in the thread pool. Parallel code inside it uses only these threads.
     pub fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.0.pool.install(work)
     }
@@ -61,12 +61,12 @@ impl Context {
         &self.0.budget
     }
 
-    /// Asks all work to stop; true if somebody asked before.
+    /// Cancels all work; returns whether it was cancelled before.
     pub fn cancel(&self) -> bool {
         self.0.cancelled.swap(true, Ordering::SeqCst)
     }
 
-    /// An error if somebody called [`Context::cancel`]. Call it in every long loop.
+    /// Returns [`Error::Cancelled`] after [`Context::cancel`]. Call it in every long loop.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }

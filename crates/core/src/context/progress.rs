@@ -1,14 +1,14 @@
-//! Progress of long work. The library prints nothing itself.
+//! Progress of long work. The library prints nothing; a program implements [`Progress`].
 
 use std::sync::Arc;
 
-/// Follows long work. Called from several threads.
+/// Receives the progress of long work, from several threads.
 pub trait Progress: Sync {
-    /// Work of `total` steps begins; `what` names the work, `unit` one step.
+    /// Work of `total` steps starts; `what` names the work, `unit` a step.
     fn start(&self, what: &str, total: u64, unit: &str);
     /// Some steps are done.
     fn advance(&self, steps: u64);
-    /// The work is over.
+    /// The work has ended.
     fn finish(&self);
 }
 

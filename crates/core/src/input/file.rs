@@ -15,50 +15,50 @@ pub(super) struct Regular {
 }
 
 impl Regular {
-    /// Opens a file. Its kind is looked at first, because opening a pipe would wait for a writer.
+    /// Opens a file. Checks its type first: opening a pipe would wait for a writer.
     pub fn open(path: &Path) -> Result<Regular> {
-        let looked = fs::metadata(path).map_err(|error| match error.kind() {
+        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => {
                 InputError::new("there is no such file").advice("check the path").file(path).into()
             }
-            _ => Error::io("look at the file", path)(error),
+            _ => Error::io("check the file", path)(error),
         })?;
         let wrong = |found: &str| {
-            InputError::new("this cannot be read as a file").expected("a regular file").found(found).file(path)
+            InputError::new("the path is not a regular file").expected("a regular file").found(found).file(path)
         };
-        if looked.is_dir() {
-            return Err(wrong("a directory").advice("name one of the files in it").into());
+        if metadata.is_dir() {
+            return Err(wrong("a directory").advice("give the path of a file in it").into());
         }
-        if !looked.is_file() {
+        if !metadata.is_file() {
             return Err(wrong("a pipe, a device or a socket").advice("save it to a file first").into());
         }
         let file = File::open(path).map_err(Error::io("open the file", path))?;
-        let length = file.metadata().map_err(Error::io("look at the file", path))?.len();
+        let length = file.metadata().map_err(Error::io("check the file", path))?.len();
         if length == 0 {
-            return Err(InputError::new("the file is empty").advice("write it again").file(path).into());
+            return Err(InputError::new("the file is empty").advice("write or download it again").file(path).into());
         }
         Ok(Regular { file, length, path: path.to_path_buf() })
     }
 
-    /// Reads bytes from a place on.
-    pub fn read_at(&mut self, place: u64, bytes: &mut [u8]) -> Result<()> {
+    /// Fills `bytes` from an offset of the file.
+    pub fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         self.file
-            .seek(SeekFrom::Start(place))
+            .seek(SeekFrom::Start(offset))
             .and_then(|_| self.file.read_exact(bytes))
-            .map_err(|error| failed(error, &self.path))
+            .map_err(|error| read_error(error, &self.path))
     }
 }
 
-/// Opens a regular file that is not empty and says how long it is: for the lists and settings of other rooms.
+/// Opens a regular file that is not empty; returns it with its length in bytes.
 pub fn open_regular(path: &Path) -> Result<(File, u64)> {
     Regular::open(path).map(|file| (file.file, file.length))
 }
 
-/// What a failed read means: an end that comes too early and damage are the file's fault, the rest is the machine's.
-pub(super) fn failed(error: std::io::Error, path: &Path) -> Error {
+/// The error of a failed read: an early end and damage are input errors, everything else is an I/O error.
+pub(super) fn read_error(error: std::io::Error, path: &Path) -> Error {
     match error.kind() {
         ErrorKind::UnexpectedEof => InputError::new("the file ends too early")
-            .advice("it is damaged, or it changed while it was read; copy or write it again")
+            .advice("it is incomplete, or it changed while it was read; copy or write it again")
             .file(path)
             .into(),
         ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_regular_files_with_bytes_are_opened() {
+    fn directories_devices_and_empty_files_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let why = |path: &Path| Regular::open(path).unwrap_err().to_string();
         assert!(why(&directory.path().join("absent")).contains("no such file"));

@@ -1,4 +1,4 @@
-//! Which format a file has: by its name or, if that says nothing, by its first bytes.
+//! The format of a file: by the ending of its name or, if that is unknown, by its first bytes.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::archive::Archive;
 use super::file::Regular;
 use crate::error::{InputError, Result};
 
-/// A file format that the gate understands.
+/// A file format that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Npy,
@@ -19,7 +19,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The format of a file that can be opened.
+    /// The format of a file. The file must exist.
     pub fn of(path: &Path) -> Result<Format> {
         let mut file = Regular::open(path)?;
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
@@ -47,19 +47,19 @@ impl Format {
         } else if start[8] == b'{' && u64::from_le_bytes(start[..8].try_into().unwrap_or_default()) < file.length {
             Ok(Format::Safetensors)
         } else {
-            Err(InputError::new("the kind of this file is not known")
+            Err(InputError::new("unknown file format")
                 .expected("a name that ends in .npy, .npz, .safetensors, .parquet, .pt, .csv, .tsv or .jsonl")
                 .found(match ending {
                     Some(ending) => format!("the ending .{ending}"),
                     None => "no ending".to_string(),
                 })
-                .advice("give the file the ending of its format")
+                .advice("rename the file so that it has the ending of its format")
                 .file(path)
                 .into())
         }
     }
 
-    /// The format in words.
+    /// The format, for messages.
     pub fn name(self) -> &'static str {
         match self {
             Format::Npy => "a numpy array",
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_first_then_bytes() {
+    fn the_ending_decides_before_the_first_bytes() {
         let directory = tempfile::tempdir().unwrap();
         let of = |name: &str, bytes: &[u8]| {
             let path = directory.path().join(name);

@@ -1,27 +1,27 @@
-//! Rows out of an array in Fortran order, where the first index changes fastest and a row lies scattered.
+//! Rows from an array in Fortran order, where the first index changes fastest and the values of a row are far apart.
 //!
-//! A block of samples is gathered at a time with one positioned read per column, so that an array much larger than
-//! memory still comes out row by row.
+//! Gathers one block of samples at a time with one positioned read per column, so that arrays larger than memory can be
+//! read row by row.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use super::file::failed;
+use super::file::read_error;
 use super::number::NumberFormat;
 use super::{RowReader, Shape};
 use crate::context::{Budget, Reservation};
 use crate::error::Result;
 
-/// The largest block, unless one sample is larger. More samples per block make longer reads.
+/// Maximum size of a block in bytes, unless one sample is larger. More samples per block mean longer reads.
 const LARGEST_BLOCK: u64 = 1 << 28;
 
 /// Columns that are read before their values are written row by row: one cache line of `f32`.
 const TOGETHER: usize = 16;
 
-/// Rows out of a seekable source with samples × tokens × width numbers in Fortran order.
+/// Rows from a seekable source with samples × tokens × width numbers in Fortran order.
 pub(super) struct Fortran<R> {
     source: R,
-    /// Where the first number is.
+    /// The byte of the first number.
     start: u64,
     layout: NumberFormat,
     shape: Shape,
@@ -31,9 +31,9 @@ pub(super) struct Fortran<R> {
     tokens: usize,
     next_sample: usize,
     samples_per_block: usize,
-    /// Rows in C order, of which those before `given` were handed out.
+    /// Rows in C order; those before `used` were read.
     block: Vec<f32>,
-    given: usize,
+    used: usize,
     _memory: Reservation,
 }
 
@@ -50,12 +50,12 @@ impl<R: Read + Seek> Fortran<R> {
         let tokens = shape.rows_per_sample.unwrap_or(1);
         let samples = shape.rows / tokens;
         let sample_bytes = (tokens * shape.width * 4) as u64;
-        let room = LARGEST_BLOCK.min(budget.left() / 4) / sample_bytes;
-        let samples_per_block = samples.min(room as usize).max(1);
-        // Besides the block: the bytes and the values of the columns that are read together.
-        let beside = (samples_per_block * (TOGETHER * 4 + layout.size())) as u64;
+        let affordable = LARGEST_BLOCK.min(budget.left() / 4) / sample_bytes;
+        let samples_per_block = samples.min(affordable as usize).max(1);
+        // The bytes and the values of the columns that are read together.
+        let columns = (samples_per_block * (TOGETHER * 4 + layout.size())) as u64;
         let memory =
-            budget.reserve(sample_bytes * samples_per_block as u64 + beside, "rows of an array in Fortran order")?;
+            budget.reserve(sample_bytes * samples_per_block as u64 + columns, "rows of an array in Fortran order")?;
         Ok(Fortran {
             source,
             start,
@@ -68,7 +68,7 @@ impl<R: Read + Seek> Fortran<R> {
             next_sample: 0,
             samples_per_block,
             block: Vec::new(),
-            given: 0,
+            used: 0,
             _memory: memory,
         })
     }
@@ -83,22 +83,22 @@ impl<R: Read + Seek> Fortran<R> {
         for token in 0..tokens {
             for first in (0..width).step_by(TOGETHER) {
                 let together = TOGETHER.min(width - first);
-                for (place, values) in columns.chunks_mut(count).take(together).enumerate() {
-                    let run = ((first + place) * tokens + token) * self.samples + self.next_sample;
+                for (column, values) in columns.chunks_mut(count).take(together).enumerate() {
+                    let run = ((first + column) * tokens + token) * self.samples + self.next_sample;
                     self.source.seek(SeekFrom::Start(self.start + (run * size) as u64))?;
                     self.source.read_exact(&mut bytes)?;
                     self.layout.decode(&bytes, values);
                 }
                 for sample in 0..count {
                     let row = &mut self.block[(sample * tokens + token) * width + first..][..together];
-                    for (place, value) in row.iter_mut().enumerate() {
-                        *value = columns[place * count + sample];
+                    for (column, value) in row.iter_mut().enumerate() {
+                        *value = columns[column * count + sample];
                     }
                 }
             }
         }
         self.next_sample += count;
-        self.given = 0;
+        self.used = 0;
         Ok(())
     }
 }
@@ -113,19 +113,19 @@ impl<R: Read + Seek + Send> RowReader for Fortran<R> {
     }
 
     fn read(&mut self, out: &mut [f32]) -> Result<usize> {
-        let wanted = out.len() / self.shape.width * self.shape.width;
+        let length = out.len() / self.shape.width * self.shape.width;
         let mut filled = 0;
-        while filled < wanted {
-            if self.given == self.block.len() {
+        while filled < length {
+            if self.used == self.block.len() {
                 if self.next_sample == self.samples {
                     break;
                 }
-                self.gather().map_err(|error| failed(error, &self.path))?;
+                self.gather().map_err(|error| read_error(error, &self.path))?;
             }
-            let count = (wanted - filled).min(self.block.len() - self.given);
-            out[filled..filled + count].copy_from_slice(&self.block[self.given..self.given + count]);
+            let count = (length - filled).min(self.block.len() - self.used);
+            out[filled..filled + count].copy_from_slice(&self.block[self.used..self.used + count]);
             filled += count;
-            self.given += count;
+            self.used += count;
         }
         Ok(filled / self.shape.width)
     }

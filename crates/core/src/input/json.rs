@@ -1,4 +1,4 @@
-//! A JSON object whose keys are unique and keep their order. The usual readers let the last of two equal keys win.
+//! A JSON object whose keys are unique and keep their order. serde_json keeps the last of two equal keys instead.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -29,7 +29,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for Collect<V> {
         let mut entries = Vec::new();
         while let Some((key, value)) = map.next_entry::<String, V>()? {
             if !seen.insert(key.clone()) {
-                return Err(M::Error::custom(format!("the key `{key}` is there twice")));
+                return Err(M::Error::custom(format!("the key `{key}` appears twice")));
             }
             entries.push((key, value));
         }

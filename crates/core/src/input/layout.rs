@@ -1,5 +1,5 @@
-//! Where concepts stand on a map: a table with columns `latent`, `x`, `y` (and `name`), or an array of two or three columns.
-//! `etalon layout` calls the first column `row`, since it may be asked for any rows; of a dictionary these are its latents.
+//! Map coordinates of latents: a table with columns `latent`, `x`, `y` (and `name`), or an array of two or three columns.
+//! `etalon layout` names the first column `row`, since it lays out any rows; for a dictionary the rows are its latents.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,56 +11,61 @@ use crate::error::{InFile, InputError, Result};
 /// One point per latent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MapLayout {
-    /// The latent of each point; none occurs twice.
+    /// The latent of each point, unique.
     pub latents: Vec<u32>,
-    /// Across.
+    /// Horizontal coordinate.
     pub x: Vec<f32>,
-    /// Up.
+    /// Vertical coordinate.
     pub y: Vec<f32>,
-    /// What people call the latents; empty when nobody said.
+    /// Names of the latents; empty if there are none.
     pub names: Vec<String>,
 }
 
 /// Reads a layout. An array of width 2 is x and y in the order of latents; of width 3, latent, x and y.
 pub fn read_layout(path: &Path, budget: &Budget) -> Result<MapLayout> {
     let table = path.extension().is_some_and(|ending| ["csv", "tsv", "jsonl"].iter().any(|known| ending == *known));
-    let layout = if table { of_table(path, budget) } else { of_array(path, budget) };
-    layout.and_then(checked).in_file(path)
+    let layout = if table { from_table(path, budget) } else { from_array(path, budget) };
+    layout.and_then(check_unique).in_file(path)
 }
 
-fn of_array(path: &Path, budget: &Budget) -> Result<MapLayout> {
+fn from_array(path: &Path, budget: &Budget) -> Result<MapLayout> {
     let rows = read_rows(&Source { path: path.into(), key: None }, Finite::Refuse, budget)?;
     if rows.width != 2 && rows.width != 3 {
-        return Err(InputError::new("a layout has an x and a y for every latent")
+        return Err(InputError::new("the layout has the wrong number of columns")
             .expected("2 columns (x, y) or 3 (latent, x, y)")
             .found(format!("{} columns", rows.width))
+            .advice("save the coordinates as an array of latents × 2")
             .into());
     }
     let mut layout = MapLayout::default();
     for (row, point) in rows.values.chunks_exact(rows.width).enumerate() {
-        let (place, latent) = if rows.width == 3 { (1, point[0]) } else { (0, row as f32) };
+        let (first, latent) = if rows.width == 3 { (1, point[0]) } else { (0, row as f32) };
+        // Beyond 2^24, neighbouring whole numbers are the same f32.
         let whole = latent >= 0.0 && latent.fract() == 0.0 && latent < (1u32 << 24) as f32;
-        // Beyond 2^24 neighbouring whole numbers share one f32.
         if rows.width == 3 && !whole {
-            return Err(InputError::new("a latent is not a whole number below 16777216")
+            return Err(InputError::new("a latent of the layout is not valid")
+                .expected("a whole number below 16777216")
                 .found(latent)
-                .at(format!("row {row}"))
+                .at(format!("row {row}, column 0"))
+                .advice("save the layout as CSV if there are more latents")
                 .into());
         }
         layout.latents.push(if rows.width == 3 { latent as u32 } else { row as u32 });
-        layout.x.push(point[place]);
-        layout.y.push(point[place + 1]);
+        layout.x.push(point[first]);
+        layout.y.push(point[first + 1]);
     }
     Ok(layout)
 }
 
-fn of_table(path: &Path, budget: &Budget) -> Result<MapLayout> {
+fn from_table(path: &Path, budget: &Budget) -> Result<MapLayout> {
     let table = read_table(path, budget)?;
     let column = |names: &[&str]| -> Result<usize> {
         names.iter().find_map(|name| table.column(name)).ok_or_else(|| {
-            InputError::new(format!("a layout lacks the column `{}`", names[0]))
-                .expected("latent, x, y, and name if there is one")
+            InputError::new(format!("the layout has no column `{}`", names[0]))
+                .expected("columns latent, x, y, and optionally name")
                 .found(table.header.join(", "))
+                .at("the header")
+                .advice("rename the columns")
                 .into()
         })
     };
@@ -69,10 +74,10 @@ fn of_table(path: &Path, budget: &Budget) -> Result<MapLayout> {
     let mut layout = MapLayout::default();
     for (row, cells) in table.cells.iter().enumerate() {
         let wrong = |column: usize, expected: &str| {
-            InputError::new("a cell of a layout cannot be read")
+            InputError::new(format!("invalid `{}` in the layout", table.header[column]))
                 .expected(expected)
                 .found(format!("`{}`", cells[column].escape_debug()))
-                .at(table.place(row))
+                .at(table.position(row))
         };
         let number = |column: usize| -> Result<f32> {
             let value = cells[column].trim().parse::<f32>().ok().filter(|value| value.is_finite());
@@ -87,10 +92,14 @@ fn of_table(path: &Path, budget: &Budget) -> Result<MapLayout> {
     Ok(layout)
 }
 
-fn checked(layout: MapLayout) -> Result<MapLayout> {
+fn check_unique(layout: MapLayout) -> Result<MapLayout> {
     let mut seen = BTreeSet::new();
-    if let Some(twice) = layout.latents.iter().find(|latent| !seen.insert(**latent)) {
-        return Err(InputError::new("a latent has two places in a layout").found(format!("latent {twice}")).into());
+    if let Some(repeated) = layout.latents.iter().find(|latent| !seen.insert(**latent)) {
+        return Err(InputError::new("a latent has two points in the layout")
+            .expected("every latent once")
+            .found(format!("latent {repeated}"))
+            .advice("remove one of the two")
+            .into());
     }
     Ok(layout)
 }
@@ -109,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_in_any_order_of_columns() {
+    fn columns_may_come_in_any_order() {
         let layout = read("x,latent,y,name\n0.5,7,-1,bird\n1,3,2,\n").unwrap();
         assert_eq!((layout.latents, layout.x, layout.y), (vec![7, 3], vec![0.5, 1.0], vec![-1.0, 2.0]));
         assert_eq!(layout.names, ["bird", ""]);
@@ -117,15 +126,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_layout_is_refused_with_its_place() {
-        for (text, said) in [
-            ("latent,x\n1,2\n", "lacks the column `y`"),
+    fn invalid_layouts_are_refused_with_their_position() {
+        for (text, expected) in [
+            ("latent,x\n1,2\n", "no column `y`"),
             ("latent,x,y\n1,2,nan\n", "line 2"),
             ("latent,x,y\n1.5,2,3\n", "whole number"),
-            ("latent,x,y\n1,2,3\n1,4,5\n", "two places"),
+            ("latent,x,y\n1,2,3\n1,4,5\n", "two points"),
         ] {
             let error = read(text).unwrap_err();
-            assert!(error.is_input() && error.to_string().contains(said), "{error}");
+            assert!(error.is_input() && error.to_string().contains(expected), "{error}");
         }
     }
 }

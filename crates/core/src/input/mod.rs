@@ -1,15 +1,17 @@
-//! The gate: the only code that parses foreign bytes. What passes is checked arrays and tables.
+//! Reads the files of other programs: checked arrays, tables and tensors come out. No other module parses foreign bytes.
 //!
-//! Three rules hold for every file here. A size that a file claims is compared with the bytes that are there, and asked
-//! of the budget, before anything is allocated. Nothing in a data file is ever executed. Whatever is refused is refused
-//! with its place, what was expected and what to do.
+//! Three rules hold for every reader. A size that a file states is compared with the length of the file, and reserved
+//! in the memory budget, before anything is allocated. Nothing in a data file is ever executed. Every error names what
+//! is wrong, what was expected, where, and what to do.
 
 mod archive;
+mod csv;
 mod file;
 mod finite;
 mod format;
 mod fortran;
 mod json;
+mod jsonl;
 mod layout;
 mod npy;
 mod npz;
@@ -39,10 +41,11 @@ use std::path::Path;
 
 use crate::context::{Budget, Reservation};
 use crate::error::{Error, InFile, InputError, Result};
+use finite::FiniteCheck;
 use format::Format;
 
 pub use file::open_regular;
-pub use finite::{Census, Finite};
+pub use finite::Finite;
 pub use layout::{MapLayout, read_layout};
 pub use picture::{LARGEST_PICTURE, picture_ending, read_picture};
 pub(crate) use samples::LONGEST_SAMPLE;
@@ -51,25 +54,26 @@ pub use shape::Shape;
 pub use source::Source;
 pub use sparse::{SparseRows, read_sparse};
 pub use table::TextTable;
-pub use tensors::{Tensor, Tensors, read_tensors};
+pub use tensors::{Tensor, Tensors};
 
 /// Rows of an array, read in order, converted to `f32`, in bounded memory.
 pub trait RowReader: Send {
-    /// How many rows there are, and how wide they are.
+    /// The number of rows and their width.
     fn shape(&self) -> Shape;
-    /// The format and the kind of numbers, for messages: "npy float16, Fortran order".
+    /// The format and the number type, for messages: "npy float16, Fortran order".
     fn kind(&self) -> &str;
-    /// Fills `out` (a multiple of the width) as far as rows are left; returns the rows read. Values are as they are in
-    /// the file, also when they are not finite: see [`Census`].
+    /// Fills `out` (a multiple of the width) with the next rows; returns how many were read, 0 at the end. Values are
+    /// not checked: NaN and infinities are passed on.
     fn read(&mut self, out: &mut [f32]) -> Result<usize>;
 }
 
 /// A whole array in memory.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct DenseRows {
     /// The rows, one after the other.
     pub values: Vec<f32>,
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: usize,
     /// Values per row.
     pub width: usize,
@@ -77,13 +81,13 @@ pub struct DenseRows {
     pub rows_per_sample: Option<usize>,
     /// The rows of the file that were dropped because they were not finite, ascending.
     pub dropped: Vec<usize>,
-    /// What the array was: see [`RowReader::kind`].
+    /// Format and number type: see [`RowReader::kind`].
     pub kind: String,
-    /// The part of the budget that the values use; keep it as long as them.
+    /// The memory reservation of the values; keep it as long as them.
     pub memory: Reservation,
 }
 
-/// Opens an array as rows, by the name of the file or, if that says nothing, by its first bytes.
+/// Opens an array as rows. The ending of the name, or else the first bytes, decide the format.
 pub fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowReader>> {
     let format = Format::of(&source.path)?;
     let rows = match format {
@@ -92,7 +96,7 @@ pub fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowReader>>
         Format::Safetensors => safetensors::open_rows(source),
         Format::Parquet => parquet::open_rows(source),
         Format::Torch => torch::open_rows(source, budget),
-        Format::Csv { .. } | Format::Jsonl => Err(InputError::new("this is a table of text, not an array")
+        Format::Csv { .. } | Format::Jsonl => Err(InputError::new("the file is a table of text, not an array")
             .expected("an array as .npy, .npz, .safetensors, .parquet or .pt")
             .found(format.name())
             .advice("save the numbers with numpy.save")
@@ -101,11 +105,11 @@ pub fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowReader>>
     rows.in_file(&source.path)
 }
 
-/// Reads the whole array into memory, after asking the budget.
+/// Reads the whole array into memory, within the budget.
 pub fn read_rows(source: &Source, finite: Finite, budget: &Budget) -> Result<DenseRows> {
-    let (mut read, census) = read_all(source, budget)?;
+    let (mut read, check) = read_all(source, budget)?;
     match finite {
-        Finite::Refuse => census.refuse(&read.kind).in_file(&source.path)?,
+        Finite::Refuse => check.refuse(&read.kind).in_file(&source.path)?,
         Finite::DropRows => {
             read.dropped = finite::drop_rows(&mut read.values, read.width);
             if !read.dropped.is_empty() {
@@ -117,19 +121,19 @@ pub fn read_rows(source: &Source, finite: Finite, budget: &Budget) -> Result<Den
     Ok(read)
 }
 
-/// Reads the whole array into memory as it is: for labels, where NaN means that nobody looked.
+/// Reads the whole array into memory without checking values: for labels, where NaN means not annotated.
 pub fn read_with_gaps(source: &Source, budget: &Budget) -> Result<DenseRows> {
     read_all(source, budget).map(|(read, _)| read)
 }
 
-fn read_all(source: &Source, budget: &Budget) -> Result<(DenseRows, Census)> {
+fn read_all(source: &Source, budget: &Budget) -> Result<(DenseRows, FiniteCheck)> {
     let mut reader = open_rows(source, budget)?;
     let Shape { rows, width, rows_per_sample } = reader.shape();
     let length = rows.checked_mul(width).ok_or_else(|| Error::Bug("rows × width of an open array".into()))?;
     let memory = budget.reserve(length as u64 * 4, format!("an array of {rows} × {width} numbers"))?;
     let mut values = vec![0f32; length];
-    let mut census = Census::new(width);
-    // Blocks keep the check for NaN and infinity in the cache that the read has just filled.
+    let mut check = FiniteCheck::new(width);
+    // Blocks: values are checked while they are still in the cache.
     let block = ((1 << 18) / width).max(1) * width;
     let mut filled = 0;
     while filled < length {
@@ -138,14 +142,14 @@ fn read_all(source: &Source, budget: &Budget) -> Result<(DenseRows, Census)> {
         if count == 0 {
             return Err(Error::Bug(format!("{} rows of {rows} came out of an open array", filled / width)));
         }
-        census.look(&values[filled..filled + count]);
+        check.update(&values[filled..filled + count]);
         filled += count;
     }
     let kind = reader.kind().to_string();
-    Ok((DenseRows { values, rows, width, rows_per_sample, dropped: Vec::new(), kind, memory }, census))
+    Ok((DenseRows { values, rows, width, rows_per_sample, dropped: Vec::new(), kind, memory }, check))
 }
 
-/// Where the values lie, when the file holds them as C-order little-endian `f32` that can be used in place.
+/// The byte range of the values, when the file stores them as C-order little-endian `f32` that can be mapped.
 pub fn plain_f32(source: &Source) -> Result<Option<(Range<u64>, Shape)>> {
     let plain = match Format::of(&source.path)? {
         Format::Npy => npy::plain_f32(source),
@@ -159,13 +163,30 @@ pub fn plain_f32(source: &Source) -> Result<Option<(Range<u64>, Shape)>> {
 pub fn read_table(path: &Path, budget: &Budget) -> Result<TextTable> {
     let format = Format::of(path)?;
     let table = match format {
-        Format::Csv { delimiter } => table::read_csv(path, delimiter, budget),
-        Format::Jsonl => table::read_jsonl(path, budget),
+        Format::Csv { delimiter } => csv::read(path, delimiter, budget),
+        Format::Jsonl => jsonl::read(path, budget),
         Format::Parquet => parquet_table::read(path, budget),
-        _ => Err(InputError::new("this is not a table of text")
+        _ => Err(InputError::new("the file is not a table of text")
             .expected("a table as .csv, .tsv, .jsonl or .parquet")
             .found(format.name())
+            .advice("save the table as CSV with a header line")
             .into()),
     };
     table.in_file(path)
+}
+
+/// Reads the tensors of a `.safetensors`, `.npz` or torch (`.pt`, `.pth`, `.bin`) file. Nothing in it is executed.
+pub fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
+    let format = Format::of(path)?;
+    let tensors = match format {
+        Format::Npz => npz::read_tensors(path, budget),
+        Format::Safetensors => safetensors::read_tensors(path, budget),
+        Format::Torch => torch::read_tensors(path, budget),
+        _ => Err(InputError::new("not a checkpoint with named tensors")
+            .expected("a .safetensors, .npz, .pt, .pth or .bin file")
+            .found(format.name())
+            .advice("save the tensors with safetensors.torch.save_file")
+            .into()),
+    };
+    tensors.in_file(path)
 }

@@ -4,20 +4,20 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
-use super::file::{Regular, failed};
+use super::file::{Regular, read_error};
 use super::fortran::Fortran;
 use super::number::{Number, NumberFormat};
-use super::shape::{bytes_of, written};
+use super::shape::{bytes_of, format_shape};
 use super::source::no_key;
 use super::stream::Stream;
 use super::{RowReader, Shape, Source, python};
 use crate::context::Budget;
 use crate::error::{InputError, Result};
 
-/// Longer headers than this are lies; numpy writes a few hundred bytes.
+/// Maximum length of a header; numpy writes a few hundred bytes.
 const LONGEST_HEADER: u32 = 1 << 20;
 
-/// What stands before the numbers.
+/// The header before the numbers.
 #[derive(Debug)]
 pub(super) struct Header {
     /// The type of an element, such as `<f4`.
@@ -26,19 +26,19 @@ pub(super) struct Header {
     pub fortran: bool,
     /// The dimensions.
     pub dimensions: Vec<usize>,
-    /// Where the numbers start.
+    /// The byte of the first number.
     pub data: u64,
 }
 
 impl Header {
-    /// Reads the header; the reader then stands at the first number.
+    /// Reads the header; the next byte of the reader is then that of the first number.
     pub fn read(reader: &mut impl Read, path: &Path) -> Result<Header> {
-        let mut exactly = |bytes: &mut [u8]| reader.read_exact(bytes).map_err(|error| failed(error, path));
+        let mut exactly = |bytes: &mut [u8]| reader.read_exact(bytes).map_err(|error| read_error(error, path));
         let mut start = [0; 8];
         exactly(&mut start)?;
         let [magic @ .., major, minor] = start;
         if magic != *b"\x93NUMPY" {
-            return Err(InputError::new("this is not a numpy array")
+            return Err(InputError::new("the file is not a numpy array")
                 .expected("\\x93NUMPY at the start")
                 .found(format!("\"{}\"", magic.escape_ascii()))
                 .at("byte 0")
@@ -50,10 +50,11 @@ impl Header {
             (1, 0) => 2,
             (2 | 3, 0) => 4,
             _ => {
-                return Err(InputError::new("this version of the numpy format is not known")
+                return Err(InputError::new("unknown version of the numpy format")
                     .expected("1.0, 2.0 or 3.0")
                     .found(format!("{major}.{minor}"))
                     .at("byte 6")
+                    .advice("save it with numpy.save")
                     .into());
             }
         };
@@ -62,21 +63,24 @@ impl Header {
         if length > LONGEST_HEADER {
             return Err(InputError::new("the header of the numpy array is too long")
                 .expected(format!("at most {LONGEST_HEADER} bytes"))
-                .found(length)
+                .found(format!("{length} bytes"))
                 .at("byte 8")
+                .advice("the file is damaged; save it again with numpy.save")
                 .into());
         }
         let mut text = vec![0; length as usize];
         exactly(&mut text)?;
         let text = String::from_utf8(text).map_err(|error| {
             InputError::new("the header of the numpy array is not text")
+                .expected("UTF-8")
                 .at(format!("byte {}", 8 + before + error.utf8_error().valid_up_to()))
+                .advice("the file is damaged; save it again with numpy.save")
         })?;
         let python::Description { descr, fortran, dimensions } = python::description(&text)?;
         Ok(Header { descr, fortran, dimensions, data: (8 + before) as u64 + u64::from(length) })
     }
 
-    /// The kind of number, if it is one.
+    /// The number type; an error for anything else.
     pub fn layout(&self) -> Result<NumberFormat> {
         let number = match self.descr.trim_start_matches(['<', '>', '|', '=']) {
             "b1" | "?" => Some(Number::Bool),
@@ -96,22 +100,20 @@ impl Header {
         if let Some(number) = number {
             return Ok(NumberFormat { number, big_endian: self.descr.starts_with('>') });
         }
-        let complaint = InputError::new("the elements of the numpy array are not numbers that can be read")
+        let error = InputError::new("unsupported element type in the numpy array")
             .expected("bool, int8 to int64, uint8 to uint64, float16, float32 or float64")
             .found(&self.descr);
         Err(match self.descr.trim_start_matches(['<', '>', '|', '=']).chars().next() {
-            Some('O') => complaint.advice("objects can execute code; save numbers, with allow_pickle=False"),
-            Some('V') => {
-                complaint.advice("numpy has no bfloat16 and writes it as bare bytes; convert to float32 first")
-            }
-            Some('c') => complaint.advice("save the real part, or the absolute value"),
-            Some('S' | 'U') => complaint.advice("text belongs into a CSV table"),
-            _ => complaint.advice("convert with astype(numpy.float32) first"),
+            Some('O') => error.advice("objects can execute code; save an array of numbers, with allow_pickle=False"),
+            Some('V') => error.advice("numpy has no bfloat16 and saves it as raw bytes; convert to float32 first"),
+            Some('c') => error.advice("save the real part, or the absolute value"),
+            Some('S' | 'U') => error.advice("save text as a CSV table"),
+            _ => error.advice("convert with astype(numpy.float32) first"),
         }
         .into())
     }
 
-    /// Compares the bytes that the header asks for with those that are there.
+    /// Compares the length that the header implies with the length of the file.
     pub fn check_length(&self, length: u64, item: usize) -> Result<()> {
         let needed = bytes_of(&self.dimensions, item).and_then(|bytes| bytes.checked_add(self.data));
         if needed == Some(length) {
@@ -119,18 +121,18 @@ impl Header {
         }
         let needed = needed.map_or("more than 2^64".to_string(), |needed| needed.to_string());
         Err(InputError::new("the length of the numpy array does not agree with its header")
-            .expected(format!("{needed} bytes for {} of {item} bytes each", written(&self.dimensions)))
+            .expected(format!("{needed} bytes for {} of {item} bytes each", format_shape(&self.dimensions)))
             .found(format!("{length} bytes"))
-            .advice("it was cut off or changed; copy or write it again")
+            .advice("the file is incomplete or was changed; copy or write it again")
             .into())
     }
 
-    /// True when values have to be gathered: Fortran order in more than one dimension that counts.
+    /// True when rows are not contiguous: Fortran order, and more than one dimension larger than 1.
     pub fn is_scattered(&self) -> bool {
         self.fortran && self.dimensions.iter().filter(|&&size| size > 1).count() > 1
     }
 
-    /// The words for messages.
+    /// Format and number type, for messages.
     pub fn kind(&self, format: &str, layout: NumberFormat) -> String {
         let order = if self.fortran && self.dimensions.len() > 1 { ", Fortran order" } else { "" };
         format!("{format} {}{order}", layout.name())
@@ -154,11 +156,11 @@ pub(super) fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowR
     if header.is_scattered() {
         return Ok(Box::new(Fortran::new(file, header.data, layout, shape, kind, path, budget)?));
     }
-    file.seek(SeekFrom::Start(header.data)).map_err(|error| failed(error, &path))?;
+    file.seek(SeekFrom::Start(header.data)).map_err(|error| read_error(error, &path))?;
     Ok(Box::new(Stream::new(file, layout, shape, kind, path, false)))
 }
 
-/// Where the values of a `.npy` file lie, if they can be used in place.
+/// The byte range of the values of a `.npy` file, if they can be mapped.
 pub(super) fn plain_f32(source: &Source) -> Result<Option<(Range<u64>, Shape)>> {
     let (file, header, layout, shape) = open(source)?;
     let plain = layout == NumberFormat::little(Number::F32) && !header.is_scattered() && header.data.is_multiple_of(4);
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_are_not_numbers_are_refused_by_name() {
+    fn elements_that_are_not_numbers_are_refused_with_advice() {
         for (descr, advice) in [("|O", "allow_pickle=False"), ("<V2", "bfloat16"), ("<c8", "real part"), ("<U4", "CSV")]
         {
             let header = Header::read(&mut &npy(descr, false, &[1], &[])[..], Path::new("x.npy")).unwrap();
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_lies_is_caught_by_the_length() {
+    fn a_wrong_shape_in_the_header_is_refused() {
         let header = Header::read(&mut &npy("<f4", false, &[1 << 60, 1 << 3], &[])[..], Path::new("x.npy")).unwrap();
         let error = header.check_length(128, 4).unwrap_err().to_string();
         assert!(error.contains("more than 2^64") && error.contains("128 bytes"), "{error}");

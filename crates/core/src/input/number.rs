@@ -1,9 +1,9 @@
-//! The kinds of numbers that arrays are made of, and how each becomes `f32`.
+//! The number types of arrays, and their conversion to `f32`.
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// A kind of number.
+/// A number type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
     Bool,
@@ -32,7 +32,7 @@ impl Number {
         }
     }
 
-    /// The name that people know it by.
+    /// Its name in numpy and torch.
     pub fn name(self) -> &'static str {
         match self {
             Number::Bool => "bool",
@@ -52,7 +52,7 @@ impl Number {
     }
 }
 
-/// A kind of number and the order of its bytes.
+/// A number type and its byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NumberFormat {
     pub number: Number,
@@ -60,7 +60,7 @@ pub(super) struct NumberFormat {
 }
 
 impl NumberFormat {
-    /// Numbers with the low byte first.
+    /// Little-endian numbers.
     pub fn little(number: Number) -> NumberFormat {
         NumberFormat { number, big_endian: false }
     }
@@ -70,13 +70,13 @@ impl NumberFormat {
         self.number.size()
     }
 
-    /// The name, with the order of bytes when it is the unusual one.
+    /// The name, with the byte order if that is big-endian.
     pub fn name(self) -> String {
         let order = if self.big_endian && self.size() > 1 { ", big-endian" } else { "" };
         format!("{}{order}", self.number.name())
     }
 
-    /// True when the bytes are `f32` as this machine has them, so that a copy is all it takes.
+    /// True when the bytes are `f32` in the byte order of this machine, so that a copy is enough.
     pub fn is_plain(self) -> bool {
         self.number == Number::F32 && self.big_endian == cfg!(target_endian = "big")
     }
@@ -98,7 +98,7 @@ impl NumberFormat {
             Number::F64 => each(big, bytes, out, |b| f64::from_le_bytes(b) as f32),
             Number::Bf16 => each(big, bytes, out, |b| bf16::from_le_bytes(b).to_f32()),
             Number::F16 => match bytemuck::try_cast_slice::<u8, f16>(bytes) {
-                // The crate converts whole slices with the instructions that the processor has for it.
+                // The crate converts whole slices with the processor's own instructions.
                 Ok(halves) if big == cfg!(target_endian = "big") => {
                     let count = halves.len().min(out.len());
                     halves[..count].convert_to_f32_slice(&mut out[..count]);
@@ -108,7 +108,7 @@ impl NumberFormat {
         }
     }
 
-    /// The numbers as integers, if they are integers. Unsigned ones beyond `i64` come out negative.
+    /// The numbers as integers; `None` for other types. Unsigned ones beyond `i64` become negative.
     pub fn integers(self, bytes: &[u8]) -> Option<Vec<i64>> {
         let mut out = vec![0i64; bytes.len() / self.size()];
         let big = self.big_endian;
@@ -126,7 +126,7 @@ impl NumberFormat {
     }
 }
 
-/// One simple loop per kind of number, which the compiler turns into vector instructions.
+/// One simple loop per number type, so that the compiler can vectorise it.
 fn each<const SIZE: usize, T>(big_endian: bool, bytes: &[u8], out: &mut [T], convert: impl Fn([u8; SIZE]) -> T) {
     let items = bytes.as_chunks::<SIZE>().0;
     if big_endian {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_in_both_byte_orders() {
+    fn every_number_type_in_both_byte_orders() {
         // −2 and 5 (2 and 5 where there is no sign, 0 and 1 for bool) in each kind.
         let cases: [(Number, Vec<u8>, [f32; 2]); 13] = [
             (Number::Bool, vec![0, 7], [0.0, 1.0]),

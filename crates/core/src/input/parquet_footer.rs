@@ -1,29 +1,32 @@
-//! The footer of a parquet file, walked before its reader sees it.
+//! The footer of a parquet file, checked before the parquet crate parses it.
 //!
-//! The reader reserves memory by the number of children that a schema element claims, and calls itself for each level
-//! of nesting. So the schema is checked first, and that every field is what the reader takes it for.
+//! The crate allocates by the number of children that a schema element states, and recurses for each level of nesting.
+//! So the schema is checked first, and the type of every field that the crate knows.
 
 use super::file::Regular;
 use super::parquet_thrift::{CHILDREN, ELEMENT, FILE, LIST, STRUCT, Thrift};
 use crate::error::{InputError, Result};
 
-/// Longer footers than this are not those of an array or a table.
+/// Maximum length of a footer in bytes.
 const LONGEST_FOOTER: u64 = 1 << 26;
 
-/// Columns of arrays and tables nest at most three deep; a few more for files with other columns beside them.
+/// Maximum nesting of the schema. Columns of arrays and tables nest three deep; other columns may nest deeper.
 const DEEPEST_SCHEMA: usize = 32;
 
 /// Refuses a file whose footer would make the reader run out of memory or stack.
 pub(super) fn check(file: &mut Regular) -> Result<()> {
     let wrong = |what: &str| InputError::new(what).advice("copy or write the file again");
     if file.length < 12 {
-        return Err(wrong("the parquet file ends too early").expected("at least 12 bytes").found(file.length).into());
+        return Err(wrong("the parquet file ends too early")
+            .expected("at least 12 bytes")
+            .found(format!("{} bytes", file.length))
+            .into());
     }
     let mut end = [0; 8];
     file.read_at(file.length - 8, &mut end)?;
     let [a, b, c, d, magic @ ..] = end;
     if magic != *b"PAR1" {
-        return Err(wrong("this is not a whole parquet file")
+        return Err(wrong("the file is not a complete parquet file")
             .expected("PAR1 at the end")
             .found(format!("\"{}\"", magic.escape_ascii()))
             .into());
@@ -33,15 +36,15 @@ pub(super) fn check(file: &mut Regular) -> Result<()> {
     if length > longest {
         return Err(wrong("the footer of the parquet file is too long")
             .expected(format!("at most {longest} bytes"))
-            .found(length)
+            .found(format!("{length} bytes"))
             .into());
     }
     let mut footer = vec![0; length as usize];
     file.read_at(file.length - 8 - length, &mut footer)?;
-    check_footer(&footer).ok_or_else(|| wrong("the footer of the parquet file is wrong").into())
+    check_footer(&footer).ok_or_else(|| wrong("the footer of the parquet file is invalid").into())
 }
 
-/// `None` when the bytes are no footer.
+/// `None` if the bytes are not a footer.
 fn check_footer(bytes: &[u8]) -> Option<()> {
     let mut footer = Thrift { bytes };
     let (mut number, mut has_schema) = (0, false);
@@ -60,33 +63,33 @@ fn check_footer(bytes: &[u8]) -> Option<()> {
     has_schema.then_some(())
 }
 
-/// The elements of the schema come in the order of a walk from the root; each says how many children follow.
+/// Checks the schema: its elements come in depth-first order, each with the number of its children.
 fn check_schema(footer: &mut Thrift<'_>) -> Option<()> {
     let (kind, count) = footer.list()?;
     if kind != STRUCT {
         return None;
     }
-    let mut waiting: Vec<u64> = vec![1];
-    for place in 0..count {
+    let mut missing: Vec<u64> = vec![1];
+    for index in 0..count {
         let mut children = 0;
         footer.structure(ELEMENT, &mut |number, value| {
             if number == CHILDREN {
                 children = value;
             }
         })?;
-        let children = u64::try_from(children).ok().filter(|children| *children <= count - place)?;
-        *waiting.last_mut()? = waiting.last()?.checked_sub(1)?;
+        let children = u64::try_from(children).ok().filter(|children| *children <= count - index)?;
+        *missing.last_mut()? = missing.last()?.checked_sub(1)?;
         if children > 0 {
-            waiting.push(children);
+            missing.push(children);
         }
-        if waiting.len() > DEEPEST_SCHEMA {
+        if missing.len() > DEEPEST_SCHEMA {
             return None;
         }
-        while waiting.last() == Some(&0) {
-            waiting.pop();
+        while missing.last() == Some(&0) {
+            missing.pop();
         }
     }
-    waiting.is_empty().then_some(())
+    missing.is_empty().then_some(())
 }
 
 /// The field of the footer that holds the schema.
@@ -96,7 +99,7 @@ const SCHEMA: i64 = 2;
 mod tests {
     use super::*;
 
-    /// A footer that holds only a schema: each element is its number of children.
+    /// A footer with only a schema; an element is given by its number of children.
     fn footer(elements: &[u64]) -> Vec<u8> {
         let varint = |mut value: u64| {
             let mut bytes = Vec::new();
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_trees_of_a_few_levels() {
+    fn schemas_are_trees_of_bounded_depth() {
         let check = |elements: &[u64]| check_footer(&footer(elements)).is_some();
         assert!(check(&[2, 0, 0]));
         assert!(check(&[2, 1, 1, 0, 0]));
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_what_the_reader_takes_them_for() {
+    fn fields_must_have_their_type() {
         let check = |more: &[u8]| {
             let mut bytes = footer(&[1, 0]);
             bytes.pop();
@@ -143,7 +146,7 @@ mod tests {
         // The version is an integer and may come after the schema.
         assert!(check(&[0x05, 0x02, 0x02]));
         assert!(!check(&[0x08, 0x02, 0x00]));
-        // Field 100 is unknown: lists of bytes are stepped over, truth values and maps are refused.
+        // Field 100 is unknown: lists of bytes are skipped, booleans and maps are refused.
         assert!(check(&[0x09, 0xc8, 0x01, 0x23, 7, 7]));
         assert!(!check(&[0x09, 0xc8, 0x01, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07]));
         assert!(!check(&[0x09, 0xc8, 0x01, 0x21, 1, 1]));

@@ -5,26 +5,28 @@ use std::path::Path;
 use ::parquet::basic::ConvertedType;
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use ::parquet::data_type::DataType;
+use ::parquet::errors::Result as ParquetResult;
 use ::parquet::schema::types::ColumnDescriptor;
 
 use super::TextTable;
-use super::parquet_pages::{Answer, Levels, Opened, fence, read_records};
+use super::parquet_pages::{Levels, ParquetFile, call, read_records};
 use crate::context::Budget;
 use crate::error::{InputError, Result};
 
 /// Rows that are turned into text at a time.
 const BLOCK: usize = 4096;
 
-/// Reads every column as text: numbers as they are written, nulls as empty cells.
+/// Reads every column as text: numbers in decimal, nulls as empty cells.
 pub(super) fn read(path: &Path, budget: &Budget) -> Result<TextTable> {
-    let file = Opened::open(path)?;
+    let file = ParquetFile::open(path)?;
     let schema = file.metadata().file_metadata().schema_descr();
     let names: Vec<String> = schema.columns().iter().map(|column| column.name().to_string()).collect();
     for column in schema.columns() {
         if column.path().parts().len() != 1 || column.max_rep_level() > 0 {
             return Err(InputError::new("a column of the table is nested")
-                .expected("text, numbers or truth values in every cell")
+                .expected("text, numbers or booleans in every cell")
                 .at(format!("column `{}`", column.path().string()))
+                .advice("drop or flatten the column before saving")
                 .into());
         }
     }
@@ -39,19 +41,21 @@ pub(super) fn read(path: &Path, budget: &Budget) -> Result<TextTable> {
             let count = BLOCK.min(group_rows - start);
             let mut cells: Vec<Vec<String>> = vec![Vec::with_capacity(readers.len()); count];
             for (column, reader) in readers.iter_mut().enumerate() {
-                let texts = fence(|| texts(reader, &schema.column(column), count))?;
+                let texts = call(|| texts(reader, &schema.column(column), count))?;
                 if texts.len() != count {
-                    return Err(InputError::new("a column has not as many values as rows")
-                        .expected(count)
-                        .found(texts.len())
+                    return Err(InputError::new("a column has the wrong number of values")
+                        .expected(format!("{count} values"))
+                        .found(format!("{} values", texts.len()))
                         .at(format!("column `{}`", table.header[column]))
+                        .advice("the file is damaged; copy or write it again")
                         .into());
                 }
                 for (row, text) in cells.iter_mut().zip(texts) {
                     row.push(text.ok_or_else(|| {
                         InputError::new("a cell is not text")
-                            .expected("UTF-8 text, numbers or truth values")
+                            .expected("UTF-8 text, numbers or booleans")
                             .at(format!("column `{}`", table.header[column]))
+                            .advice("convert the column to text before saving")
                     })?);
                 }
             }
@@ -60,12 +64,12 @@ pub(super) fn read(path: &Path, budget: &Budget) -> Result<TextTable> {
             }
         }
     }
-    table.settle(&mut pending, budget)?;
+    table.reserve(&mut pending, budget)?;
     Ok(table)
 }
 
 /// The next cells of a column; `None` where bytes are not text.
-fn texts(reader: &mut ColumnReader, column: &ColumnDescriptor, rows: usize) -> Answer<Vec<Option<String>>> {
+fn texts(reader: &mut ColumnReader, column: &ColumnDescriptor, rows: usize) -> ParquetResult<Vec<Option<String>>> {
     let full = column.max_def_level();
     let unsigned = matches!(
         column.converted_type(),
@@ -93,7 +97,7 @@ fn cells<T: DataType>(
     full: i16,
     rows: usize,
     text: impl Fn(&T::T) -> Option<String>,
-) -> Answer<Vec<Option<String>>> {
+) -> ParquetResult<Vec<Option<String>>> {
     let mut levels = Levels::default();
     let mut values = Vec::new();
     read_records(reader, rows, &mut levels, &mut values)?;

@@ -1,13 +1,13 @@
-//! The headers of a parquet file, walked before the parquet crate sees them.
+//! The Thrift headers of a parquet file, checked before the parquet crate parses them.
 //!
-//! The crate trusts the types of fields that it knows and steps over fields that it does not know, element by element.
-//! A list of truth values takes no bytes there, so a few bytes can ask for billions of steps; and a field of a wrong
-//! type makes it read other bytes than a check that trusts the type. So every known field must have its type, and what
-//! is unknown must take bytes. Nothing but sizes is understood here.
+//! The crate trusts the types of fields that it knows and skips fields that it does not know, element by element. A list
+//! of booleans takes no bytes there, so a few bytes can cause billions of steps; and a field of a wrong type makes it
+//! read other bytes than a check that trusts the type. So every known field must have its type, and unknown fields must
+//! take bytes. Only sizes are interpreted here.
 
 use Encoded::{Byte, Bytes, Double, Flag, Integer, List, Struct};
 
-/// Structures in structures that are stepped over.
+/// Maximum nesting of structures.
 const DEEPEST: usize = 32;
 
 /// How the value of a known field is encoded.
@@ -24,13 +24,13 @@ pub(super) enum Encoded {
 /// A known field: its number and encoding.
 pub(super) type Field = (i64, Encoded);
 
-/// The rest of a header in Thrift's compact encoding. Every step gives `None` when the bytes are wrong.
+/// The rest of a header in Thrift's compact encoding. Every method returns `None` if the bytes are invalid.
 pub(super) struct Thrift<'a> {
     pub bytes: &'a [u8],
 }
 
 impl Thrift<'_> {
-    /// Steps over a structure; `seen` is told its own integers, not those of structures inside.
+    /// Skips a structure; calls `seen` with its integers, but not with those of nested structures.
     pub fn structure(&mut self, known: &'static [Field], seen: &mut dyn FnMut(i64, i64)) -> Option<()> {
         self.nested(known, seen, 0)
     }
@@ -48,7 +48,7 @@ impl Thrift<'_> {
         Some(())
     }
 
-    /// Steps over a known field.
+    /// Skips a known field.
     pub fn known(&mut self, kind: u8, encoded: &'static Encoded) -> Option<()> {
         self.value(kind, encoded, 0)
     }
@@ -67,7 +67,7 @@ impl Thrift<'_> {
         }
     }
 
-    /// The next field's number and kind, or nothing at the end of the structure.
+    /// The next field's number and kind; `Some(None)` at the end of the structure.
     pub fn field(&mut self, before: i64) -> Option<Option<(i64, u8)>> {
         let byte = self.byte()?;
         if byte == 0 {
@@ -77,23 +77,23 @@ impl Thrift<'_> {
             0 => self.integer()?,
             delta => before.checked_add(i64::from(delta))?,
         };
-        // The parquet crate cuts numbers to 16 bits, so that a larger one would be another field.
+        // The parquet crate truncates numbers to 16 bits, so a larger one would be another field.
         i16::try_from(number).ok()?;
         Some(Some((number, byte & 15)))
     }
 
-    /// The kind and the number of the elements of a list.
+    /// The kind and number of the elements of a list.
     pub fn list(&mut self) -> Option<(u8, u64)> {
         let byte = self.byte()?;
         let count = match byte >> 4 {
             15 => self.varint()?,
             count => u64::from(count),
         };
-        // An element takes a byte at least.
+        // An element takes at least one byte.
         (count <= self.bytes.len() as u64).then_some((byte & 15, count))
     }
 
-    /// Steps over a field of which nothing but its kind is known.
+    /// Skips an unknown field of some kind.
     pub fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
         if depth > DEEPEST {
             return None;
@@ -109,13 +109,13 @@ impl Thrift<'_> {
             }
             LIST | SET => {
                 let (kind, count) = self.list()?;
-                // The parquet crate would step over truth values without taking bytes.
+                // The parquet crate skips booleans without consuming bytes.
                 let endless = count > 0 && matches!(kind, TRUE | FALSE);
                 (!endless).then_some(())?;
                 (0..count).try_for_each(|_| self.skip(kind, depth + 1))
             }
             STRUCT => self.nested(&[], &mut |_, _| {}, depth),
-            // No header has a map.
+            // Parquet headers have no maps.
             _ => None,
         }
     }
@@ -161,7 +161,7 @@ pub(super) const LIST: u8 = 9;
 const SET: u8 = 10;
 pub(super) const STRUCT: u8 = 12;
 
-/// The end of the file; its field 2 is the schema.
+/// The footer; its field 2 is the schema.
 pub(super) static FILE: &[Field] = &[
     (1, Integer),
     (3, Integer),
@@ -185,10 +185,10 @@ pub(super) static ELEMENT: &[Field] = &[
     (10, Struct(LOGICAL_TYPE)),
 ];
 
-/// How many children an element of the schema has.
+/// The field with the number of children of a schema element.
 pub(super) const CHILDREN: i64 = 5;
 
-/// What comes before the bytes of a page.
+/// The header of a page.
 pub(super) static PAGE: &[Field] = &[
     (PAGE_KIND, Integer),
     (2, Integer),
@@ -212,10 +212,10 @@ pub(super) static PAGE: &[Field] = &[
     ),
 ];
 
-/// The kind of a page.
+/// The field with the kind of a page.
 pub(super) const PAGE_KIND: i64 = 1;
 
-/// How many bytes follow the header of a page.
+/// The field with the number of bytes after the header of a page.
 pub(super) const PAGE_BYTES: i64 = 3;
 
 static KEY_VALUE: &[Field] = &[(1, Bytes), (2, Bytes)];
@@ -224,7 +224,7 @@ static COLUMN_ORDER: &[Field] = &[(1, Struct(&[])), (2, Struct(&[])), (3, Struct
 
 static TIME: &[Field] = &[(1, Flag), (2, Struct(&[(1, Struct(&[])), (2, Struct(&[])), (3, Struct(&[]))]))];
 
-/// Logical types that say nothing more are structures without fields.
+/// Logical types without parameters are structures without fields.
 static LOGICAL_TYPE: &[Field] = &[
     (1, Struct(&[])),
     (2, Struct(&[])),

@@ -1,14 +1,13 @@
 //! A reader of Python pickles that executes nothing.
 //!
-//! A pickle is a program for a small stack machine. This reader knows a closed list of its instructions and of the names
-//! that may be mentioned, and builds a tree of what it says; a call is written down, never made. Everything else is
-//! refused by its name.
+//! A pickle is a program for a small stack machine. This reader accepts a closed list of instructions and of names, and
+//! builds a tree; a call becomes a node of the tree and is never made. Everything else is refused, and the error names it.
 
 use std::collections::BTreeMap;
 
 use crate::error::{InputError, Result};
 
-/// The names that a checkpoint may mention. None is looked up: they only tell what a part of the tree means.
+/// The names that a checkpoint may contain, by module. They label nodes of the tree; none is imported.
 const NAMES: &[(&str, &[&str])] = &[
     ("collections", &["OrderedDict"]),
     ("torch._utils", &["_rebuild_tensor_v2", "_rebuild_parameter"]),
@@ -41,13 +40,13 @@ const NAMES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The place of a node in its tree.
+/// The index of a node in its tree.
 pub(super) type Id = usize;
 
-/// A part of the tree.
+/// A node of the tree.
 #[derive(Debug, PartialEq)]
 pub(super) enum Node<'a> {
-    /// Something that no tensor depends on: `None`, a float, bytes, a very large integer.
+    /// A value that no tensor depends on: `None`, a float, bytes, a very large integer.
     Inert,
     Bool(bool),
     Int(i64),
@@ -57,17 +56,17 @@ pub(super) enum Node<'a> {
     Dict(Vec<(Id, Id)>),
     /// One of the permitted names, without its module.
     Name(&'static str),
-    /// A call that was written down: the name and the arguments.
+    /// A call that is not made: the name and the arguments.
     Call(&'static str, Id),
-    /// A reference to something outside of the pickle.
+    /// A reference to data outside of the pickle.
     Outside(Id),
 }
 
-/// What a pickle says.
+/// The content of a pickle.
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
     nodes: Vec<Node<'a>>,
-    /// The node of the whole.
+    /// The outermost node.
     pub root: Id,
 }
 
@@ -79,14 +78,20 @@ impl<'a> Tree<'a> {
 
     /// Reads a pickle of protocol 2 to 5.
     pub fn read(bytes: &'a [u8]) -> Result<Tree<'a>> {
-        let mut machine =
-            Machine { bytes, place: 0, nodes: Vec::new(), stack: Vec::new(), marks: Vec::new(), memo: BTreeMap::new() };
+        let mut machine = Machine {
+            bytes,
+            offset: 0,
+            nodes: Vec::new(),
+            stack: Vec::new(),
+            marks: Vec::new(),
+            memo: BTreeMap::new(),
+        };
         loop {
-            let start = machine.place;
+            let start = machine.offset;
             match machine.step() {
                 Ok(None) => {}
                 Ok(Some(root)) => return Ok(Tree { nodes: machine.nodes, root }),
-                Err(complaint) => return Err(complaint.at(format!("byte {start} of the pickle")).into()),
+                Err(error) => return Err(error.at(format!("byte {start} of the pickle")).into()),
             }
         }
     }
@@ -94,26 +99,28 @@ impl<'a> Tree<'a> {
 
 struct Machine<'a> {
     bytes: &'a [u8],
-    place: usize,
+    offset: usize,
     nodes: Vec<Node<'a>>,
     stack: Vec<Id>,
-    /// How high the stack was at each mark.
+    /// Height of the stack at each mark.
     marks: Vec<usize>,
     memo: BTreeMap<u64, Id>,
 }
 
-/// A step either goes wrong, ends the pickle, or goes on.
+/// The result of a step of the machine.
 type Step<T> = std::result::Result<T, Box<InputError>>;
 
 impl<'a> Machine<'a> {
-    /// Takes one instruction. The numbers are those of Python's `pickletools`.
+    /// Executes one instruction; returns the outermost node at the end. The opcodes are those of Python's `pickletools`.
     fn step(&mut self) -> Step<Option<Id>> {
         match self.take(1)?[0] {
             0x80 => match self.take(1)?[0] {
                 2..=5 => Ok(()),
-                other => {
-                    Err(InputError::new("this pickle protocol is not read").expected("2 to 5").found(other).into())
-                }
+                other => Err(InputError::new("unsupported pickle protocol")
+                    .expected("2 to 5")
+                    .found(other)
+                    .advice("save it again with torch.save")
+                    .into()),
             },
             0x95 => self.take(8).map(|_| ()),
             b'.' => return self.pop().map(Some),
@@ -201,7 +208,7 @@ impl<'a> Machine<'a> {
                 let (name, module) = (self.pop()?, self.pop()?);
                 match (&self.nodes[module], &self.nodes[name]) {
                     (&Node::Text(module), &Node::Text(name)) => self.push_name(module, name),
-                    _ => Err(InputError::new("a name in the pickle is not text").into()),
+                    _ => Err(damaged("a name in the pickle is not text").into()),
                 }
             }
             b'Q' => {
@@ -211,44 +218,44 @@ impl<'a> Machine<'a> {
             b'R' => {
                 let (arguments, function) = (self.pop()?, self.pop()?);
                 match self.nodes[function] {
-                    // It comes empty or with pairs; in checkpoints always empty, and is filled afterwards.
+                    // In checkpoints it is created empty and filled afterwards.
                     Node::Name("OrderedDict") => self.push(Node::Dict(Vec::new())),
                     Node::Name(name) => self.push(Node::Call(name, arguments)),
-                    _ => Err(InputError::new("the pickle calls something that has no name").into()),
+                    _ => Err(damaged("the pickle calls something that has no name").into()),
                 }
             }
-            // Attributes for an object that is there already; tensors have none that matter.
+            // Sets attributes of an object; those of tensors do not matter.
             b'b' => self.pop().map(|_| ()),
-            other => Err(InputError::new("the pickle holds an instruction that is not on the list")
+            other => Err(InputError::new("the pickle contains an instruction that is not on the list")
+                .expected("the instructions of plain dictionaries, lists, numbers and tensors")
                 .found(format!("0x{other:02x} \"{}\"", other.escape_ascii()))
-                .advice("only plain state dictionaries are read; save model.state_dict()")
+                .advice("only state dictionaries are read; save model.state_dict(), or use safetensors")
                 .into()),
         }?;
         Ok(None)
     }
 
     fn take(&mut self, count: usize) -> Step<&'a [u8]> {
-        let taken = self.place.checked_add(count).and_then(|end| self.bytes.get(self.place..end));
-        let taken = taken.ok_or_else(|| InputError::new("the pickle ends too early"))?;
-        self.place += count;
+        let taken = self.offset.checked_add(count).and_then(|end| self.bytes.get(self.offset..end));
+        let taken = taken.ok_or_else(|| damaged("the pickle ends too early"))?;
+        self.offset += count;
         Ok(taken)
     }
 
-    /// An unsigned number of so many bytes.
+    /// An unsigned number of `size` bytes.
     fn number(&mut self, size: usize) -> Step<usize> {
         let mut bytes = [0; 8];
         bytes[..size].copy_from_slice(self.take(size)?);
-        usize::try_from(u64::from_le_bytes(bytes))
-            .map_err(|_| InputError::new("a length in the pickle is too large").into())
+        usize::try_from(u64::from_le_bytes(bytes)).map_err(|_| damaged("a length in the pickle is too large").into())
     }
 
     /// Text up to the end of the line.
     fn line(&mut self) -> Step<&'a str> {
-        let rest = &self.bytes[self.place..];
+        let rest = &self.bytes[self.offset..];
         let length = rest.iter().take(1000).position(|&byte| byte == b'\n');
-        let length = length.ok_or_else(|| InputError::new("a name in the pickle does not end"))?;
-        self.place += length + 1;
-        std::str::from_utf8(&rest[..length]).map_err(|_| InputError::new("a name in the pickle is not text").into())
+        let length = length.ok_or_else(|| damaged("a name in the pickle has no end"))?;
+        self.offset += length + 1;
+        std::str::from_utf8(&rest[..length]).map_err(|_| damaged("a name in the pickle is not text").into())
     }
 
     fn push(&mut self, node: Node<'a>) -> Step<()> {
@@ -265,7 +272,7 @@ impl<'a> Machine<'a> {
     fn push_text(&mut self, size: usize) -> Step<()> {
         let length = self.number(size)?;
         let text = std::str::from_utf8(self.take(length)?);
-        self.push(Node::Text(text.map_err(|_| InputError::new("a string in the pickle is not UTF-8"))?))
+        self.push(Node::Text(text.map_err(|_| damaged("a string in the pickle is not UTF-8"))?))
     }
 
     fn push_bytes(&mut self, size: usize) -> Step<()> {
@@ -276,7 +283,7 @@ impl<'a> Machine<'a> {
 
     fn push_tuple(&mut self, count: usize) -> Step<()> {
         let floor = self.floor();
-        let start = self.stack.len().checked_sub(count).filter(|&start| start >= floor).ok_or_else(empty)?;
+        let start = self.stack.len().checked_sub(count).filter(|&start| start >= floor).ok_or_else(empty_stack)?;
         let items = self.stack.split_off(start);
         self.push(Node::Tuple(items))
     }
@@ -285,7 +292,7 @@ impl<'a> Machine<'a> {
         let names = NAMES.iter().find(|(known, _)| *known == module).map_or(&[][..], |(_, names)| names);
         match names.iter().find(|known| **known == name) {
             Some(known) => self.push(Node::Name(known)),
-            None => Err(InputError::new("the pickle mentions a name that is not on the list")
+            None => Err(InputError::new("the pickle contains a name that is not on the list")
                 .expected("tensors, storages and dictionaries of torch")
                 .found(format!("{}.{}", module.escape_debug(), name.escape_debug()))
                 .advice("it could execute code; save model.state_dict(), or use safetensors")
@@ -293,24 +300,24 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Nothing below the last mark may be taken.
+    /// The lowest index of the stack that may be popped: that of the last mark.
     fn floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
 
     fn pop(&mut self) -> Step<Id> {
         if self.stack.len() <= self.floor() {
-            return Err(empty());
+            return Err(empty_stack());
         }
-        self.stack.pop().ok_or_else(empty)
+        self.stack.pop().ok_or_else(empty_stack)
     }
 
     fn top(&self) -> Step<Id> {
-        self.stack.last().copied().filter(|_| self.stack.len() > self.floor()).ok_or_else(empty)
+        self.stack.last().copied().filter(|_| self.stack.len() > self.floor()).ok_or_else(empty_stack)
     }
 
     fn pop_to_mark(&mut self) -> Step<Vec<Id>> {
-        let mark = self.marks.pop().ok_or_else(empty)?;
+        let mark = self.marks.pop().ok_or_else(empty_stack)?;
         Ok(self.stack.split_off(mark))
     }
 
@@ -318,7 +325,7 @@ impl<'a> Machine<'a> {
         let top = self.top()?;
         match &mut self.nodes[top] {
             Node::List(list) => list.extend(items),
-            _ => return Err(InputError::new("the pickle appends to something that is not a list").into()),
+            _ => return Err(damaged("the pickle appends to something that is not a list").into()),
         }
         Ok(())
     }
@@ -329,7 +336,7 @@ impl<'a> Machine<'a> {
             Node::Dict(entries) if items.len().is_multiple_of(2) => {
                 entries.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
             }
-            _ => return Err(InputError::new("the pickle sets items of something that is not a dictionary").into()),
+            _ => return Err(damaged("the pickle sets items of something that is not a dictionary").into()),
         }
         Ok(())
     }
@@ -344,16 +351,20 @@ impl<'a> Machine<'a> {
     fn recall(&mut self, size: usize) -> Step<()> {
         let key = self.number(size)? as u64;
         let id = self.memo.get(&key).copied();
-        self.stack.push(id.ok_or_else(|| InputError::new("the pickle recalls what it never stored").found(key))?);
+        self.stack.push(id.ok_or_else(|| damaged("the pickle reads a memo entry that it never stored").found(key))?);
         Ok(())
     }
 }
 
-fn empty() -> Box<InputError> {
-    InputError::new("the pickle takes from an empty stack").into()
+fn damaged(what: &str) -> InputError {
+    InputError::new(what).advice("the file is damaged; copy it again, or save it again with torch.save")
 }
 
-/// A two's complement number of any length; beyond 8 bytes nothing here needs its value.
+fn empty_stack() -> Box<InputError> {
+    damaged("the pickle pops from an empty stack").into()
+}
+
+/// A two's complement number. The value of numbers longer than 8 bytes is not needed.
 fn integer<'a>(digits: &[u8]) -> Node<'a> {
     if digits.len() > 8 {
         return Node::Inert;
@@ -369,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn containers_and_numbers() {
+    fn containers_and_numbers_are_read() {
         // {'a': (1, 300, -1, 70000), 'b': [True]} as protocol 2 with memo.
         let bytes = b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01(K\x01M\x2c\x01J\xff\xff\xff\xff\x8a\x03\x70\x11\x01tX\x01\x00\x00\x00b]\x88au.";
         let tree = Tree::read(bytes).unwrap();
@@ -383,8 +394,8 @@ mod tests {
     }
 
     #[test]
-    fn what_could_execute_is_refused_by_name() {
-        // os.system('x') in the old and in the new way of naming.
+    fn names_and_instructions_outside_the_list_are_refused() {
+        // os.system('x') by GLOBAL and by STACK_GLOBAL.
         for bytes in [
             &b"\x80\x02cos\nsystem\nX\x01\x00\x00\x00x\x85R."[..],
             b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x01x\x85R.",
@@ -392,13 +403,13 @@ mod tests {
             let error = Tree::read(bytes).unwrap_err().to_string();
             assert!(error.contains("os.system") && error.contains("byte"), "{error}");
         }
-        // torch.save is a name of torch, but not on the list; INST is an instruction that is not.
+        // torch.save is not on the list of names, INST not on that of instructions.
         assert!(Tree::read(b"\x80\x02ctorch\nsave\n.").unwrap_err().to_string().contains("torch.save"));
         assert!(Tree::read(b"\x80\x02(ios\nsystem\n.").unwrap_err().to_string().contains("0x69"));
     }
 
     #[test]
-    fn broken_programs_are_refused() {
+    fn invalid_pickles_are_refused() {
         for bytes in [
             &b""[..],
             b"\x80\x02",

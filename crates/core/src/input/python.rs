@@ -1,11 +1,11 @@
-//! The one Python expression that the gate reads: the dictionary at the start of a numpy array.
+//! The header of a numpy array, which is a Python dictionary.
 //!
-//! A general reader of Python literals nests as deep as the file likes and overflows the stack. This one knows the
-//! three keys that numpy writes and does not nest at all.
+//! A general parser of Python literals recurses as deep as the file nests, and overflows the stack. This one knows the
+//! three keys that numpy writes and does not recurse.
 
 use crate::error::{InputError, Result};
 
-/// What the dictionary says.
+/// The entries of the dictionary.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Description {
     /// The type of an element, such as `<f4`.
@@ -18,66 +18,76 @@ pub(super) struct Description {
 
 /// Reads `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }` with its padding.
 pub(super) fn description(text: &str) -> Result<Description> {
-    let mut at = Cursor { text, place: 0 };
+    let mut cursor = Cursor { text, offset: 0 };
     let (mut descr, mut fortran, mut dimensions) = (None, None, None);
-    at.expect('{')?;
-    while !at.accept('}') {
-        let key = at.string()?;
-        at.expect(':')?;
-        let again = match key {
-            "descr" => descr.replace(at.descr()?).is_some(),
-            "fortran_order" => fortran.replace(at.truth()?).is_some(),
-            "shape" => dimensions.replace(at.tuple()?).is_some(),
-            _ => return Err(at.complaint("the header has a key that numpy does not write").found(key).into()),
+    cursor.expect('{')?;
+    while !cursor.accept('}') {
+        let key = cursor.string()?;
+        cursor.expect(':')?;
+        let repeated = match key {
+            "descr" => descr.replace(cursor.descr()?).is_some(),
+            "fortran_order" => fortran.replace(cursor.truth()?).is_some(),
+            "shape" => dimensions.replace(cursor.tuple()?).is_some(),
+            _ => {
+                return Err(cursor
+                    .error("unknown key in the numpy header")
+                    .expected("descr, fortran_order and shape")
+                    .found(key)
+                    .into());
+            }
         };
-        if again {
-            return Err(at.complaint("the header has a key twice").found(key).into());
+        if repeated {
+            return Err(cursor.error("a key appears twice in the numpy header").found(key).into());
         }
-        if !at.accept(',') {
-            at.expect('}')?;
+        if !cursor.accept(',') {
+            cursor.expect('}')?;
             break;
         }
     }
-    if !at.rest().trim().is_empty() {
-        return Err(at.complaint("the header goes on after its end").into());
+    if !cursor.rest().trim().is_empty() {
+        return Err(cursor.error("the numpy header has text after its closing brace").into());
     }
     match (descr, fortran, dimensions) {
         (Some(descr), Some(fortran), Some(dimensions)) => Ok(Description { descr, fortran, dimensions }),
-        _ => Err(at.complaint("the header lacks a key").expected("descr, fortran_order and shape").into()),
+        _ => {
+            Err(cursor.error("a key is missing in the numpy header").expected("descr, fortran_order and shape").into())
+        }
     }
 }
 
 struct Cursor<'a> {
     text: &'a str,
-    place: usize,
+    offset: usize,
 }
 
 impl<'a> Cursor<'a> {
     fn rest(&self) -> &'a str {
-        self.text.get(self.place..).unwrap_or("")
+        self.text.get(self.offset..).unwrap_or("")
     }
 
-    fn complaint(&self, what: &str) -> InputError {
-        InputError::new(what).at(format!("character {} of the header", self.place))
+    fn error(&self, what: &str) -> InputError {
+        InputError::new(what)
+            .at(format!("character {} of the header", self.offset))
+            .advice("the file is damaged or not a numpy array; save it again with numpy.save")
     }
 
-    /// Passes a character, if it is the next one after spaces.
-    fn accept(&mut self, wanted: char) -> bool {
+    /// Consumes a character if it is the next one after spaces.
+    fn accept(&mut self, expected: char) -> bool {
         let rest = self.rest();
         let trimmed = rest.trim_start();
-        let found = trimmed.starts_with(wanted);
+        let found = trimmed.starts_with(expected);
         if found {
-            self.place += rest.len() - trimmed.len() + wanted.len_utf8();
+            self.offset += rest.len() - trimmed.len() + expected.len_utf8();
         }
         found
     }
 
-    fn expect(&mut self, wanted: char) -> Result<()> {
-        if self.accept(wanted) {
+    fn expect(&mut self, expected: char) -> Result<()> {
+        if self.accept(expected) {
             return Ok(());
         }
         let found: String = self.rest().chars().take(12).collect();
-        Err(self.complaint("the header is not what numpy writes").expected(wanted).found(format!("{found:?}")).into())
+        Err(self.error("invalid numpy header").expected(format!("`{expected}`")).found(format!("{found:?}")).into())
     }
 
     fn string(&mut self) -> Result<&'a str> {
@@ -87,17 +97,17 @@ impl<'a> Cursor<'a> {
         }
         let rest = self.rest();
         let end = rest.find([quote, '\\']).filter(|&end| rest[end..].starts_with(quote));
-        let end = end.ok_or_else(|| self.complaint("a string in the header does not end"))?;
-        self.place += end + 1;
+        let end = end.ok_or_else(|| self.error("a string in the numpy header has no end"))?;
+        self.offset += end + 1;
         Ok(&rest[..end])
     }
 
     fn descr(&mut self) -> Result<String> {
         match self.rest().trim_start().chars().next() {
             Some('[' | '(') => Err(self
-                .complaint("the array is structured: its elements are records")
-                .expected("one kind of number")
-                .advice("save one field of it as an array of its own")
+                .error("the numpy array is structured: its elements are records")
+                .expected("numbers of one type")
+                .advice("save each field as a separate array, such as a['field']")
                 .into()),
             _ => Ok(self.string()?.to_string()),
         }
@@ -108,11 +118,11 @@ impl<'a> Cursor<'a> {
         let trimmed = rest.trim_start();
         for (word, value) in [("True", true), ("False", false)] {
             if trimmed.starts_with(word) {
-                self.place += rest.len() - trimmed.len() + word.len();
+                self.offset += rest.len() - trimmed.len() + word.len();
                 return Ok(value);
             }
         }
-        Err(self.complaint("the header does not say the order").expected("True or False").into())
+        Err(self.error("invalid `fortran_order` in the numpy header").expected("True or False").into())
     }
 
     fn tuple(&mut self) -> Result<Vec<usize>> {
@@ -131,13 +141,15 @@ impl<'a> Cursor<'a> {
     fn size(&mut self) -> Result<usize> {
         let rest = self.rest();
         let trimmed = rest.trim_start();
-        let end = trimmed.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(trimmed.len());
+        let end = trimmed.find(|character: char| !character.is_ascii_digit()).unwrap_or(trimmed.len());
         let digits = &trimmed[..end];
         let size = digits.parse().map_err(|_| {
             let found: String = trimmed.chars().take(24).collect();
-            self.complaint("a dimension in the header is not a size").found(format!("{found:?}"))
+            self.error("invalid dimension in the numpy header")
+                .expected("a whole number from 0")
+                .found(format!("{found:?}"))
         })?;
-        self.place += rest.len() - trimmed.len() + end;
+        self.offset += rest.len() - trimmed.len() + end;
         // Python 2 wrote long integers with an L.
         self.accept('L');
         Ok(size)
@@ -149,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_numpy_writes_is_read() {
+    fn headers_of_numpy_are_read() {
         let read = description("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }    \n").unwrap();
         assert_eq!(read, Description { descr: "<f4".into(), fortran: false, dimensions: vec![3, 4] });
         let read = description("{\"shape\":(7L,),\"fortran_order\":True,\"descr\":\"|b1\"}").unwrap();
@@ -161,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_headers_are_refused() {
         let good = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }";
         for end in 0..good.len() {
             assert!(description(&good[..end]).is_err(), "{end}");

@@ -1,4 +1,4 @@
-//! Safetensors files. Their own crate checks that the tensors fill the file without gaps and overlaps.
+//! Safetensors files. The safetensors crate checks that the tensors fill the file without gaps or overlaps.
 
 use std::io::{Seek, SeekFrom};
 use std::ops::Range;
@@ -8,34 +8,34 @@ use ::safetensors::Dtype;
 use ::safetensors::tensor::{Metadata, TensorInfo};
 use serde::de::IgnoredAny;
 
-use super::file::{Regular, failed};
+use super::file::{Regular, read_error};
 use super::json::Entries;
 use super::number::{Number, NumberFormat};
-use super::source::which_key;
+use super::source::key_error;
 use super::stream::Stream;
 use super::tensors::{Collector, Tensor, Tensors};
 use super::{RowReader, Shape, Source};
 use crate::context::Budget;
 use crate::error::{InputError, Result};
 
-/// Longer headers than this are lies; a tensor takes about a hundred bytes.
+/// Maximum length of a header; a tensor takes about a hundred bytes.
 const LONGEST_HEADER: u64 = 1 << 24;
 
 /// An open file and its checked header.
-struct Opened {
+struct SafetensorsFile {
     file: Regular,
     metadata: Metadata,
-    /// Where the first tensor starts.
+    /// The byte of the first tensor.
     data: u64,
 }
 
-fn open(path: &Path) -> Result<Opened> {
+fn open(path: &Path) -> Result<SafetensorsFile> {
     let mut file = Regular::open(path)?;
     let wrong = |what: &str| InputError::new(what).advice("copy or write the file again").file(path);
     if file.length < 8 {
         return Err(wrong("the safetensors file ends within its header")
             .expected("at least 8 bytes")
-            .found(file.length)
+            .found(format!("{} bytes", file.length))
             .into());
     }
     let mut length = [0; 8];
@@ -45,7 +45,7 @@ fn open(path: &Path) -> Result<Opened> {
     if length > longest {
         return Err(wrong("the header of the safetensors file is too long")
             .expected(format!("at most {longest} bytes"))
-            .found(length)
+            .found(format!("{length} bytes"))
             .at("byte 0")
             .into());
     }
@@ -53,7 +53,7 @@ fn open(path: &Path) -> Result<Opened> {
     file.read_at(8, &mut header)?;
     let metadata = serde_json::from_slice::<Entries<IgnoredAny>>(&header)
         .and_then(|_| serde_json::from_slice::<Metadata>(&header))
-        .map_err(|error| wrong("the header of the safetensors file is wrong").found(error))?;
+        .map_err(|error| wrong("the header of the safetensors file is invalid").found(error))?;
     let data = 8 + length;
     let end = data.checked_add(metadata.data_len() as u64);
     if end != Some(file.length) {
@@ -62,11 +62,11 @@ fn open(path: &Path) -> Result<Opened> {
             .found(format!("{} bytes", file.length))
             .into());
     }
-    Ok(Opened { file, metadata, data })
+    Ok(SafetensorsFile { file, metadata, data })
 }
 
-impl Opened {
-    /// Picks the tensor of a key, or the only one that has rows.
+impl SafetensorsFile {
+    /// Picks the tensor with a key, or the only one with rows.
     fn pick(&self, key: Option<&str>) -> Result<(String, &TensorInfo)> {
         let names = self.metadata.offset_keys();
         let info = |name: &String| self.metadata.info(name);
@@ -76,7 +76,7 @@ impl Opened {
         };
         let picked = match key {
             Some(key) => names.iter().find(|name| *name == key),
-            // Beside a matrix there may be vectors, such as biases or ids.
+            // Besides one matrix there may be vectors, such as biases or ids.
             None => match (with(2..4).as_slice(), with(1..2).as_slice()) {
                 ([only], _) | ([], [only]) => Some(*only),
                 _ => None,
@@ -84,17 +84,17 @@ impl Opened {
         };
         match picked.and_then(|name| Some((name.clone(), info(name)?))) {
             Some(picked) => Ok(picked),
-            None => Err(which_key(key, names).into()),
+            None => Err(key_error(key, names).into()),
         }
     }
 
-    /// The place of a tensor in the file.
+    /// The byte range of a tensor in the file.
     fn range(&self, info: &TensorInfo) -> Range<u64> {
         self.data + info.data_offsets.0 as u64..self.data + info.data_offsets.1 as u64
     }
 }
 
-/// The kind of number of a tensor.
+/// The number type of a tensor.
 fn layout(name: &str, info: &TensorInfo) -> Result<NumberFormat> {
     Ok(NumberFormat::little(match info.dtype {
         Dtype::BOOL => Number::Bool,
@@ -111,7 +111,7 @@ fn layout(name: &str, info: &TensorInfo) -> Result<NumberFormat> {
         Dtype::F32 => Number::F32,
         Dtype::F64 => Number::F64,
         other => {
-            return Err(InputError::new("the tensor holds a kind of number that is not read")
+            return Err(InputError::new("unsupported number type of a tensor")
                 .expected("BOOL, I8 to I64, U8 to U64, F16, BF16, F32 or F64")
                 .found(other)
                 .at(format!("tensor `{name}`"))
@@ -128,12 +128,12 @@ pub(super) fn open_rows(source: &Source) -> Result<Box<dyn RowReader>> {
     let layout = layout(&name, info)?;
     let shape = Shape::of(&info.shape)?;
     let start = opened.range(info).start;
-    opened.file.file.seek(SeekFrom::Start(start)).map_err(|error| failed(error, &source.path))?;
+    opened.file.file.seek(SeekFrom::Start(start)).map_err(|error| read_error(error, &source.path))?;
     let kind = format!("safetensors {}", layout.name());
     Ok(Box::new(Stream::new(opened.file.file, layout, shape, kind, source.path.clone(), false)))
 }
 
-/// Where the values of a tensor lie, if they can be used in place.
+/// The byte range of the values of a tensor, if they can be mapped.
 pub(super) fn plain_f32(source: &Source) -> Result<Option<(Range<u64>, Shape)>> {
     let opened = open(&source.path)?;
     let (_, info) = opened.pick(source.key.as_deref())?;

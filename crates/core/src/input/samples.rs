@@ -6,11 +6,11 @@
 //! ```
 //!
 //! `tokens` has a value per word of the text (per entry of `words`, if that is given), `grid` one per patch, row by row of a square
-//! (of lines of `columns` patches, if that is given). Where not all rows of the data are here, `above` says which share of the
-//! rows with this latent fires more strongly.
-//! `row` is its row of the data; `concepts` are those that it has by the labels, and `unknown` those of which nobody knows;
-//! `boxes` say where in the image something is; `codes` in the first line says of which codes all activations are, so that
-//! numbers of another dictionary are not taken for theirs. `etalon samples` writes such files.
+//! (of lines of `columns` patches, if that is given). If the file has only a part of the rows, `above` is the share of the rows with
+//! this latent that fire more strongly.
+//! `row` is the row of the data; `concepts` are those that the labels give it, `unknown` those that are not annotated;
+//! `boxes` are regions of the image; `codes` in the first line is the content address of the codes of all activations, so that
+//! values of another dictionary are not mixed with them. `etalon samples` writes such files.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -18,19 +18,19 @@ use std::path::Path;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::file::{failed, open_regular};
+use super::file::{open_regular, read_error};
 use crate::context::Budget;
 use crate::error::{InputError, Result};
 
-/// Longer lines than this are no sample.
+/// Maximum length of a line in bytes.
 pub(crate) const LONGEST_SAMPLE: u64 = 1 << 22;
 
-/// One thing that was shown to a model.
+/// An input of the model, with the latents that fire on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Its name.
     pub id: String,
-    /// Where it is from: real, or the model that made it.
+    /// The set it belongs to: real, or the name of the model that generated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
     /// The sample itself, if it is text.
@@ -45,22 +45,22 @@ pub struct Sample {
     /// Patches in a line of its image, where they do not make a square.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<u32>,
-    /// What was said about it.
+    /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caption: Option<String>,
-    /// Its row of the data; of a generated sample, the row whose prompt it answers.
+    /// The row of the data; for a generated sample, the row whose prompt was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row: Option<u64>,
-    /// The concepts that it has; nothing when nobody said.
+    /// The concepts that it has; `None` without labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concepts: Option<Vec<String>>,
-    /// The concepts of which nobody knows whether it has them.
+    /// The concepts that are not annotated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// Where in its image something is.
+    /// Named regions of the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boxes: Vec<Region>,
-    /// The content address of the codes that activations are of; the first sample says it for all.
+    /// The content address of the codes of the activations; the first sample has it for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codes: Option<String>,
     /// The latents that fire on it.
@@ -71,20 +71,20 @@ pub struct Sample {
 /// A rectangle in an image, as shares of its width and height, from the upper left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
-    /// What is there.
+    /// Its name.
     pub name: String,
-    /// From the left.
+    /// Distance from the left.
     pub x: f32,
-    /// From above.
+    /// Distance from the top.
     pub y: f32,
-    /// How wide.
+    /// Width.
     pub width: f32,
-    /// How high.
+    /// Height.
     pub height: f32,
 }
 
 impl Region {
-    /// Does it lie within its image? Rounding may carry it a little further.
+    /// True if it is inside the image, with a tolerance for rounding.
     pub fn is_inside(&self) -> bool {
         let within = |from: f32, length: f32| from >= 0.0 && length > 0.0 && from + length <= 1.0 + 1e-3;
         within(self.x, self.width) && within(self.y, self.height)
@@ -94,23 +94,23 @@ impl Region {
 /// A latent that fires on a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Firing {
-    /// Which.
+    /// The latent.
     pub latent: u32,
-    /// How strongly, all in all.
+    /// The activation of the whole sample.
     pub value: f64,
-    /// The share of all rows with this latent that fire more strongly, where not all of them are samples.
+    /// The share of all rows with this latent that fire more strongly, if not all of them are samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<f32>,
-    /// How strongly on each word.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "briefly")]
+    /// The activation on each word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "short_zeros")]
     pub tokens: Vec<f32>,
-    /// How strongly on each patch of the image, row by row.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "briefly")]
+    /// The activation on each patch of the image, row by row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "short_zeros")]
     pub grid: Vec<f32>,
 }
 
-/// Most values are 0, and `0` is shorter than `0.0`.
-fn briefly<S: Serializer>(values: &[f32], serializer: S) -> std::result::Result<S::Ok, S::Error> {
+/// Writes `0` for zeros, which most values are: shorter than `0.0`.
+fn short_zeros<S: Serializer>(values: &[f32], serializer: S) -> std::result::Result<S::Ok, S::Error> {
     let mut list = serializer.serialize_seq(Some(values.len()))?;
     for value in values {
         if *value == 0.0 { list.serialize_element(&0u8)? } else { list.serialize_element(value)? }
@@ -121,24 +121,25 @@ fn briefly<S: Serializer>(values: &[f32], serializer: S) -> std::result::Result<
 /// Reads all samples, in the order of the file.
 pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
     let (file, length) = open_regular(path)?;
-    // What a line becomes in memory is no more than a few times its text.
+    // In memory a sample takes a few times the bytes of its text.
     let _memory = budget.reserve(length.saturating_mul(4), "samples")?;
     let mut reader = BufReader::new(file);
     let (mut samples, mut line, mut number) = (Vec::new(), String::new(), 0u64);
     loop {
         line.clear();
         number += 1;
-        let read = (&mut reader).take(LONGEST_SAMPLE).read_line(&mut line).map_err(|error| failed(error, path))?;
+        let read = (&mut reader).take(LONGEST_SAMPLE).read_line(&mut line).map_err(|error| read_error(error, path))?;
         if read == 0 {
             return Ok(samples);
         }
         let wrong = |found: String| {
-            InputError::new("a line is not a sample")
+            InputError::new("a line is not a valid sample")
                 .expected(
                     r#"an object such as {"id": "s1", "text": "..", "activations": [{"latent": 17, "value": 2.5}]}"#,
                 )
                 .found(found)
                 .at(format!("line {number}"))
+                .advice("write the file with `etalon samples`, or one such object per line")
         };
         if read as u64 == LONGEST_SAMPLE && !line.ends_with('\n') {
             return Err(wrong(format!("more than {LONGEST_SAMPLE} bytes")).file(path).into());
@@ -146,10 +147,11 @@ pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
         if !line.trim().is_empty() {
             let sample: Sample = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()).file(path))?;
             if let Some(outside) = sample.boxes.iter().find(|region| !region.is_inside()) {
-                return Err(InputError::new("a box does not lie within its image")
+                return Err(InputError::new("a box is not inside its image")
                     .expected("x, y, width and height as shares of the image, between 0 and 1")
                     .found(format!("{}, {}, {}, {}", outside.x, outside.y, outside.width, outside.height))
                     .at(format!("line {number}"))
+                    .advice("divide pixels by the width and height of the image")
                     .file(path)
                     .into());
             }
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_samples_and_empty_lines_nothing() {
+    fn empty_lines_are_skipped() {
         let samples = read(
             "{\"id\": \"a\", \"text\": \"<b>\", \"activations\": [{\"latent\": 3, \"value\": 1.5}]}\n\n{\"id\": \"b\"}",
         )
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named() {
+    fn errors_state_the_line() {
         for text in [
             "{\"id\": 3}\n",
             "{\"id\": \"a\"}\n[",

@@ -1,14 +1,14 @@
-//! Rows and width out of the dimensions of an array.
+//! Rows and width from the dimensions of an array.
 
 use crate::error::{InputError, Result};
 
-/// Wider rows than this are a mistake, or a lie that would make a buffer for one row too large.
+/// Wider rows are refused, so that a wrong header cannot request a huge buffer for one row.
 const WIDEST: usize = 1 << 24;
 
-/// What shape an array has, seen as rows.
+/// The shape of an array, seen as rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: usize,
     /// Values per row.
     pub width: usize,
@@ -17,7 +17,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Sees an array of 1, 2 or 3 dimensions as rows.
+    /// The rows of an array of 1, 2 or 3 dimensions.
     pub(super) fn of(dimensions: &[usize]) -> Result<Shape> {
         let shape = match *dimensions {
             [rows] => Some(Shape { rows, width: 1, rows_per_sample: None }),
@@ -28,7 +28,7 @@ impl Shape {
             _ => {
                 return Err(InputError::new("the array does not have rows")
                     .expected("1, 2 or 3 dimensions: rows, rows × width, or samples × tokens × width")
-                    .found(format!("{} dimensions: {}", dimensions.len(), written(dimensions)))
+                    .found(format!("{} dimensions: {}", dimensions.len(), format_shape(dimensions)))
                     .advice("reshape it before saving")
                     .into());
             }
@@ -41,25 +41,30 @@ impl Shape {
                 && shape.width <= WIDEST
         };
         match shape.filter(fits) {
-            None => Err(InputError::new("the array is larger than any memory")
-                .expected(format!("rows of at most {WIDEST} values"))
-                .found(written(dimensions))
+            None => Err(InputError::new("the array is impossibly large")
+                .expected(format!("rows of at most {WIDEST} values, fewer bytes than memory addresses"))
+                .found(format_shape(dimensions))
+                .advice("check the shape of the array, then save it again")
                 .into()),
             Some(shape) if shape.width == 0 || shape.rows_per_sample == Some(0) => {
-                Err(InputError::new("the array has rows without values").found(written(dimensions)).into())
+                Err(InputError::new("the array has rows without values")
+                    .expected("at least one value per row")
+                    .found(format_shape(dimensions))
+                    .advice("check the shape of the array, then save it again")
+                    .into())
             }
             Some(shape) => Ok(shape),
         }
     }
 }
 
-/// How many bytes an array has, unless that is more than a number can say.
+/// Size of an array in bytes; `None` on overflow.
 pub(super) fn bytes_of(dimensions: &[usize], item: usize) -> Option<u64> {
     dimensions.iter().try_fold(item as u64, |bytes, &size| bytes.checked_mul(size as u64))
 }
 
-/// Dimensions as people write them.
-pub(super) fn written(dimensions: &[usize]) -> String {
+/// Dimensions for messages, such as `8 × 3`.
+pub(super) fn format_shape(dimensions: &[usize]) -> String {
     let sizes: Vec<String> = dimensions.iter().map(usize::to_string).collect();
     if sizes.is_empty() { "a single number".to_string() } else { sizes.join(" × ") }
 }

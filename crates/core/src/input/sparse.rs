@@ -3,19 +3,19 @@
 use super::Source;
 use super::archive::Archive;
 use super::format::Format;
-use super::npz::Raw;
+use super::npz::RawArray;
 use super::source::no_key;
 use crate::context::{Budget, Reservation};
 use crate::error::{InFile, InputError, Result};
 
-/// Rows of which only the entries that are not zero are stored, in ascending order of columns.
+/// Sparse rows (CSR): only entries other than zero are stored, in ascending order of columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SparseRows {
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: usize,
-    /// How many columns there are.
+    /// Number of columns.
     pub columns: usize,
-    /// Where each row starts in `indices` and `values`, and where the last one ends.
+    /// Start of each row in `indices` and `values`, and the end of the last one.
     pub offsets: Vec<u64>,
     /// The columns of the entries.
     pub indices: Vec<u32>,
@@ -23,8 +23,8 @@ pub struct SparseRows {
     pub values: Vec<f32>,
 }
 
-/// Reads a file of `scipy.sparse.save_npz`, or says `None` when it is not one. Within a row, entries are sorted by
-/// column, those of the same column are added up, and zeros are left out.
+/// Reads a file of `scipy.sparse.save_npz`; `None` for any other file. Within a row, entries are sorted by column,
+/// entries of the same column are added up, and zeros are dropped.
 pub fn read_sparse(source: &Source, budget: &Budget) -> Result<Option<SparseRows>> {
     if Format::of(&source.path)? != Format::Npz {
         return Ok(None);
@@ -61,7 +61,7 @@ fn read(archive: &mut Archive, budget: &Budget) -> Result<SparseRows> {
     let layout = data.layout()?;
     let entries = data.data().len() / layout.size();
     if Some(starts.len()) != rows.checked_add(1) {
-        return Err(wrong("indptr", format!("{rows} + 1 places"), starts.len()).into());
+        return Err(wrong("indptr", format!("{rows} + 1 offsets"), starts.len()).into());
     }
     if columns_of.len() != entries {
         return Err(wrong("indices", format!("{entries} columns, one per value"), columns_of.len()).into());
@@ -83,7 +83,7 @@ fn read(archive: &mut Archive, budget: &Budget) -> Result<SparseRows> {
     for (row, &end) in starts.iter().skip(1).enumerate() {
         let range = usize::try_from(end).ok().filter(|&end| end >= reached && end <= entries).map(|end| reached..end);
         let Some(range) = range.filter(|_| starts[0] == 0) else {
-            let expected = format!("places that start at 0 and grow up to {entries}");
+            let expected = format!("offsets that ascend from 0 to {entries}");
             return Err(wrong("indptr", expected, format!("{} to {end}", starts[row])).at(format!("row {row}")).into());
         };
         reached = range.end;
@@ -97,11 +97,11 @@ fn read(archive: &mut Archive, budget: &Budget) -> Result<SparseRows> {
                         .expected("finite numbers")
                         .found(format!("{value} in npz csr {}", layout.name()))
                         .at(format!("first at row {row}, column {column}"))
-                        .advice("mend the array")
+                        .advice("fix the array and save it again")
                         .into());
                 }
                 None => {
-                    return Err(wrong("indices", format!("columns from 0 to below {columns}"), column)
+                    return Err(wrong("indices", format!("columns from 0, below {columns}"), column)
                         .at(format!("row {row}"))
                         .into());
                 }
@@ -110,7 +110,7 @@ fn read(archive: &mut Archive, budget: &Budget) -> Result<SparseRows> {
         sparse.push(&mut row_entries);
     }
     if reached != entries {
-        return Err(wrong("indptr", format!("an end at {entries}"), reached).into());
+        return Err(wrong("indptr", format!("{entries} as the last offset"), reached).into());
     }
     Ok(sparse)
 }
@@ -131,9 +131,13 @@ impl SparseRows {
     }
 }
 
-fn array(archive: &mut Archive, key: &str, budget: &Budget) -> Result<Raw> {
-    Raw::read(archive, key, budget)?
-        .ok_or_else(|| InputError::new("the sparse array lacks a part").expected(key).into())
+fn array(archive: &mut Archive, key: &str, budget: &Budget) -> Result<RawArray> {
+    RawArray::read(archive, key, budget)?.ok_or_else(|| {
+        InputError::new("a part of the sparse array is missing")
+            .expected(format!("an entry `{key}.npy`"))
+            .advice("save it again with scipy.sparse.save_npz")
+            .into()
+    })
 }
 
 fn integers(archive: &mut Archive, key: &str, budget: &Budget) -> Result<(Vec<i64>, Reservation)> {
@@ -148,7 +152,7 @@ fn integers(archive: &mut Archive, key: &str, budget: &Budget) -> Result<(Vec<i6
 }
 
 fn wrong(part: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> InputError {
-    InputError::new(format!("the part `{part}` of the sparse array is wrong"))
+    InputError::new(format!("the part `{part}` of the sparse array is invalid"))
         .expected(expected)
         .found(found)
         .advice("save it again with scipy.sparse.save_npz")

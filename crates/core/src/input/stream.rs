@@ -1,17 +1,17 @@
-//! Rows out of a stream of bytes in C order, at the speed of a memory copy where the numbers are `f32` already.
+//! Rows from a stream of bytes in C order. `f32` is copied, every other type is converted block by block.
 
 use std::io::Read;
 use std::path::PathBuf;
 
-use super::file::failed;
+use super::file::read_error;
 use super::number::NumberFormat;
 use super::{RowReader, Shape};
 use crate::error::{InputError, Result};
 
-/// Bytes that are converted at a time; a multiple of every number's size, and small enough for the cache.
+/// Bytes that are converted at a time: a multiple of every number's size, and small enough for the cache.
 const BLOCK: usize = 1 << 18;
 
-/// Rows out of a stream that stands at the first value.
+/// Rows from a stream whose next byte is that of the first value.
 pub(super) struct Stream<R> {
     source: R,
     layout: NumberFormat,
@@ -19,14 +19,21 @@ pub(super) struct Stream<R> {
     kind: String,
     path: PathBuf,
     rows_left: usize,
-    /// True when the source must end after the last row; asking it then also makes an archive compare its checksum.
-    ends: bool,
+    /// True when the source must end after the last row. Reading its end also makes an archive compare its checksum.
+    check_end: bool,
     block: Vec<u8>,
 }
 
 impl<R: Read> Stream<R> {
-    pub fn new(source: R, layout: NumberFormat, shape: Shape, kind: String, path: PathBuf, ends: bool) -> Stream<R> {
-        Stream { source, layout, shape, kind, path, rows_left: shape.rows, ends, block: Vec::new() }
+    pub fn new(
+        source: R,
+        layout: NumberFormat,
+        shape: Shape,
+        kind: String,
+        path: PathBuf,
+        check_end: bool,
+    ) -> Stream<R> {
+        Stream { source, layout, shape, kind, path, rows_left: shape.rows, check_end, block: Vec::new() }
     }
 
     fn fill(&mut self, out: &mut [f32]) -> std::io::Result<()> {
@@ -55,13 +62,20 @@ impl<R: Read + Send> RowReader for Stream<R> {
 
     fn read(&mut self, out: &mut [f32]) -> Result<usize> {
         let rows = (out.len() / self.shape.width).min(self.rows_left);
-        self.fill(&mut out[..rows * self.shape.width]).map_err(|error| failed(error, &self.path))?;
+        self.fill(&mut out[..rows * self.shape.width]).map_err(|error| read_error(error, &self.path))?;
         self.rows_left -= rows;
-        if self.rows_left == 0 && self.ends {
-            self.ends = false;
-            match self.source.read(&mut [0]).map_err(|error| failed(error, &self.path))? {
+        if self.rows_left == 0 && self.check_end {
+            self.check_end = false;
+            match self.source.read(&mut [0]).map_err(|error| read_error(error, &self.path))? {
                 0 => {}
-                _ => return Err(InputError::new("there are bytes after the last row").file(&self.path).into()),
+                _ => {
+                    return Err(InputError::new("the array is longer than its header states")
+                        .expected(format!("{} rows of {} values", self.shape.rows, self.shape.width))
+                        .found("more bytes after the last row")
+                        .advice("the file is damaged; copy or write it again")
+                        .file(&self.path)
+                        .into());
+                }
             }
         }
         Ok(rows)

@@ -1,9 +1,9 @@
-//! Arrays whose neighbours do not lie side by side: a view into a list of values, made whole.
+//! Strided views of a list of values, copied into C order.
 
-use super::shape::written;
+use super::shape::format_shape;
 use crate::error::{InputError, Result};
 
-/// A view into a list of values: where it starts, its dimensions, and how far apart neighbours lie in each.
+/// A strided view: offset of the first value, dimensions, and the stride of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
     pub offset: usize,
@@ -26,7 +26,7 @@ impl View {
         View { offset: 0, dimensions: dimensions.to_vec(), strides }
     }
 
-    /// How many values the view shows, or `None` when that is more than a number can say.
+    /// Number of values in the view; `None` on overflow.
     pub fn length(&self) -> Option<usize> {
         self.dimensions.iter().try_fold(1usize, |length, &size| length.checked_mul(size))
     }
@@ -40,7 +40,7 @@ impl View {
                 .advice("the file is damaged; write it again")
         };
         if self.dimensions.len() != self.strides.len() {
-            return Err(wrong(format!("{} strides for {}", self.strides.len(), written(&self.dimensions))).into());
+            return Err(wrong(format!("{} strides for {}", self.strides.len(), format_shape(&self.dimensions))).into());
         }
         if self.dimensions.contains(&0) {
             return Ok(());
@@ -54,7 +54,7 @@ impl View {
             Some(last) if last < available => Ok(()),
             _ => Err(wrong(format!(
                 "{} with strides {:?} from value {}",
-                written(&self.dimensions),
+                format_shape(&self.dimensions),
                 self.strides,
                 self.offset
             ))
@@ -62,31 +62,31 @@ impl View {
         }
     }
 
-    /// Copies what a checked view shows, in C order.
+    /// Copies the values of a checked view in C order.
     pub fn copy(&self, values: &[f32]) -> Vec<f32> {
         let length = self.length().unwrap_or(0);
         if length == 0 {
             return Vec::new();
         }
         let mut step = 1;
-        let whole = self.dimensions.iter().zip(&self.strides).rev().all(|(&size, &stride)| {
+        let contiguous = self.dimensions.iter().zip(&self.strides).rev().all(|(&size, &stride)| {
             let fits = size == 1 || stride == step;
             step *= size;
             fits
         });
-        if whole {
+        if contiguous {
             return values[self.offset..self.offset + length].to_vec();
         }
         let mut out = Vec::with_capacity(length);
         let mut index = vec![0; self.dimensions.len()];
-        let mut place = self.offset;
-        // The last dimension is a plain loop; the others count like a clock.
+        let mut start = self.offset;
+        // The last dimension is a plain loop; the others count like an odometer.
         let (inner_size, inner_stride) = match (self.dimensions.last(), self.strides.last()) {
             (Some(&size), Some(&stride)) => (size, stride),
             _ => (1, 0),
         };
         loop {
-            out.extend((0..inner_size).map(|step| values[place + step * inner_stride]));
+            out.extend((0..inner_size).map(|step| values[start + step * inner_stride]));
             let mut dimension = self.dimensions.len() - 1;
             loop {
                 if dimension == 0 {
@@ -94,11 +94,11 @@ impl View {
                 }
                 dimension -= 1;
                 index[dimension] += 1;
-                place += self.strides[dimension];
+                start += self.strides[dimension];
                 if index[dimension] < self.dimensions[dimension] {
                     break;
                 }
-                place -= index[dimension] * self.strides[dimension];
+                start -= index[dimension] * self.strides[dimension];
                 index[dimension] = 0;
             }
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn strides_are_honoured() {
+    fn strided_views_are_copied_in_c_order() {
         let values: Vec<f32> = (0..12).map(|v| v as f32).collect();
         assert_eq!(view(0, &[3, 4], &[4, 1]).copy(&values), values);
         // The transpose of 3 × 4: columns 0, 4, 8 | 1, 5, 9 | ...
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(view(5, &[2, 2], &[4, 1]).copy(&values), [5., 6., 9., 10.]);
         assert_eq!(view(3, &[2, 2], &[0, 1]).copy(&values), [3., 4., 3., 4.]);
         assert_eq!(view(7, &[], &[]).copy(&values), [7.]);
-        // 2 × 3 × 2 in Fortran order: (i, j, k) lies at i + 2 j + 6 k.
+        // 2 × 3 × 2 in Fortran order: (i, j, k) is at i + 2 j + 6 k.
         let cube = View::fortran(&[2, 3, 2]).copy(&values);
         assert_eq!(cube, [0., 6., 2., 8., 4., 10., 1., 7., 3., 9., 5., 11.]);
         assert_eq!(view(0, &[3, 0], &[1, 1]).copy(&values), [0f32; 0]);

@@ -1,13 +1,10 @@
-//! The named tensors of a checkpoint, whatever file they came in.
+//! The named tensors of a checkpoint, independent of the file format.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use super::format::Format;
-use super::shape::written;
-use super::{npz, safetensors, torch};
+use super::shape::format_shape;
 use crate::context::{Budget, Reservation};
-use crate::error::{InFile, InputError, Result};
+use crate::error::{InputError, Result};
 
 /// An array of any number of dimensions, in C order.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,22 +18,7 @@ pub struct Tensor {
 /// Tensors by name.
 pub type Tensors = BTreeMap<String, Tensor>;
 
-/// Reads the tensors of a `.safetensors`, `.npz` or torch (`.pt`, `.pth`, `.bin`) file. Nothing in it is executed.
-pub fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
-    let format = Format::of(path)?;
-    let tensors = match format {
-        Format::Npz => npz::read_tensors(path, budget),
-        Format::Safetensors => safetensors::read_tensors(path, budget),
-        Format::Torch => torch::read_tensors(path, budget),
-        _ => Err(InputError::new("this is not a checkpoint of named tensors")
-            .expected("a .safetensors, .npz, .pt, .pth or .bin file")
-            .found(format.name())
-            .into()),
-    };
-    tensors.in_file(path)
-}
-
-/// Collects tensors while their memory is asked for and their values are checked.
+/// Collects tensors: reserves their memory and checks their values.
 pub(super) struct Collector<'a> {
     budget: &'a Budget,
     memory: Vec<Reservation>,
@@ -48,7 +30,7 @@ impl<'a> Collector<'a> {
         Collector { budget, memory: Vec::new(), tensors: Tensors::new() }
     }
 
-    /// Asks for the memory of so many values, before they are allocated.
+    /// Reserves memory for `length` values. Call it before they are allocated.
     pub fn reserve(&mut self, name: &str, length: usize) -> Result<()> {
         self.memory.push(self.budget.reserve((length as u64).saturating_mul(4), format!("the tensor `{name}`"))?);
         Ok(())
@@ -61,12 +43,16 @@ impl<'a> Collector<'a> {
             return Err(InputError::new(format!("{bad} values of a tensor are NaN or infinite"))
                 .expected("finite numbers")
                 .found(tensor.values[first])
-                .at(format!("tensor `{name}` of {}, first at value {first}", written(&tensor.shape)))
-                .advice("the training diverged, or the file is damaged")
+                .at(format!("tensor `{name}` of {}, first at value {first}", format_shape(&tensor.shape)))
+                .advice("check whether the training diverged, or copy the file again")
                 .into());
         }
         if self.tensors.contains_key(&name) {
-            return Err(InputError::new("two tensors have the same name").found(name).into());
+            return Err(InputError::new("two tensors have the same name")
+                .expected("unique names")
+                .found(name)
+                .advice("rename one of them and save the file again")
+                .into());
         }
         self.tensors.insert(name, tensor);
         Ok(())

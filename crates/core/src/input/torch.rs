@@ -1,4 +1,4 @@
-//! Torch checkpoints: a zip archive with a pickle that describes tensors, and a file of numbers per storage.
+//! Torch checkpoints: a zip archive with a pickle that describes the tensors, and one entry of numbers per storage.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,20 +7,20 @@ use super::archive::Archive;
 use super::file::Regular;
 use super::number::{Number, NumberFormat};
 use super::pickle::{Id, Node, Tree};
-use super::source::which_key;
+use super::source::key_error;
 use super::strided::View;
 use super::tensors::{Collector, Tensor, Tensors};
 use super::{RowReader, Shape, Source};
 use crate::context::{Budget, Reservation};
 use crate::error::{InputError, Result};
 
-/// Descriptions longer than this are no list of tensors.
+/// Maximum length of the description in bytes.
 const LONGEST_PICKLE: u64 = 1 << 24;
 
-/// What a byte of a pickle can cost as a node, with the lists that refer to it.
+/// Memory per byte of a pickle: a node and the references to it.
 const NODE_BYTES: u64 = 96;
 
-/// A pickle can refer to itself, so the walk through it has to end somewhere.
+/// Limits of the walk through a pickle, which may contain itself.
 const DEEPEST: usize = 32;
 const MOST_NODES: usize = 1 << 20;
 const LONGEST_NAME: usize = 4096;
@@ -35,7 +35,7 @@ pub(super) fn is_pickle(name: &str) -> bool {
 struct ReadPlan {
     storage: String,
     number: Number,
-    /// How many numbers the storage holds.
+    /// Numbers in the storage.
     available: usize,
     view: View,
 }
@@ -48,16 +48,17 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
     let [pickle] = &pickles[..] else {
         return Err(InputError::new("the archive is not a torch checkpoint")
             .expected("one entry data.pkl")
-            .found(format!("{} of them", pickles.len()))
-            .advice("TorchScript archives and plain zip files are not read; save model.state_dict() with torch.save")
+            .found(format!("{} such entries", pickles.len()))
+            .advice("save model.state_dict() with torch.save; TorchScript and other zip files are not supported")
             .into());
     };
     let size = archive.find(pickle).map_or(0, |entry| entry.size);
     if size > LONGEST_PICKLE {
         return Err(InputError::new("the description of the tensors is too long")
             .expected(format!("at most {LONGEST_PICKLE} bytes"))
-            .found(size)
+            .found(format!("{size} bytes"))
             .at(format!("entry `{pickle}`"))
+            .advice("save only model.state_dict()")
             .into());
     }
     let _nodes = budget.reserve(size * NODE_BYTES, "the description of the tensors")?;
@@ -78,7 +79,7 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
         for (name, plan) in plans {
             let layout = NumberFormat { number: plan.number, big_endian };
             if plan.available.checked_mul(layout.size()) != Some(bytes.len()) {
-                return Err(InputError::new("a storage has not the size that the tensor says")
+                return Err(InputError::new("the size of a storage does not agree with its tensor")
                     .expected(format!("{} numbers of {} bytes", plan.available, layout.size()))
                     .found(format!("{} bytes", bytes.len()))
                     .at(format!("tensor `{name}`, entry `{entry}`"))
@@ -96,7 +97,7 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
     Ok(tensors.finish())
 }
 
-/// Tells the old format, which is one long pickle, from anything else that is not an archive.
+/// Refuses files that are no archive; the old torch format, a single pickle, gets its own message.
 fn check_magic(path: &Path) -> Result<()> {
     let mut file = Regular::open(path)?;
     let mut start = [0; 4];
@@ -104,11 +105,11 @@ fn check_magic(path: &Path) -> Result<()> {
     file.read_at(0, &mut start[..known])?;
     match start {
         [b'P', b'K', 3, 4] => Ok(()),
-        [0x80, 1..=5, ..] => Err(InputError::new("this is an old torch file, or a plain pickle")
-            .expected("the zip format that torch writes since version 1.6")
-            .advice("load it in torch and save it again with torch.save(..), or use safetensors")
+        [0x80, 1..=5, ..] => Err(InputError::new("the file is in the old torch format, or a plain pickle")
+            .expected("the zip format of torch 1.6 and later")
+            .advice("load it in torch and save it again with torch.save, or use safetensors")
             .into()),
-        _ => Err(InputError::new("this is not a torch checkpoint")
+        _ => Err(InputError::new("the file is not a torch checkpoint")
             .expected("a zip archive")
             .found(format!("\"{}\" at the start", start[..known].escape_ascii()))
             .advice("save it with torch.save")
@@ -124,14 +125,16 @@ fn big_endian(archive: &mut Archive, root: &str, budget: &Budget) -> Result<bool
     match &archive.bytes(&name, budget)?.0[..] {
         b"little" => Ok(false),
         b"big" => Ok(true),
-        other => Err(InputError::new("the byte order of the checkpoint is not known")
+        other => Err(InputError::new("unknown byte order of the checkpoint")
             .expected("little or big")
             .found(other.escape_ascii())
+            .at(format!("entry `{name}`"))
+            .advice("the file is damaged; save it again with torch.save")
             .into()),
     }
 }
 
-/// A walk through what a pickle says, collecting tensors under the names that lead to them.
+/// Walks through the tree of a pickle and collects tensors; their names are the keys on the path, joined by dots.
 struct Walk<'a> {
     tree: &'a Tree<'a>,
     plans: BTreeMap<String, ReadPlan>,
@@ -151,6 +154,7 @@ impl Walk<'_> {
             return Err(InputError::new("the checkpoint is nested too deeply")
                 .expected(format!("at most {DEEPEST} levels, {MOST_NODES} values and names of {LONGEST_NAME} bytes"))
                 .at(format!("`{}`", name.chars().take(200).collect::<String>()))
+                .advice("save only model.state_dict()")
                 .into());
         }
         let below = |part: &str| if name.is_empty() { part.to_string() } else { format!("{name}.{part}") };
@@ -161,14 +165,14 @@ impl Walk<'_> {
                     match tree.node(key) {
                         Node::Text(part) => self.visit(value, &below(part), depth + 1)?,
                         Node::Int(number) => self.visit(value, &below(&number.to_string()), depth + 1)?,
-                        // Other keys cannot be a part of a name, and nobody writes tensors under them.
+                        // Other keys cannot be part of a name; checkpoints have no tensors under them.
                         _ => {}
                     }
                 }
             }
             Node::List(items) | Node::Tuple(items) => {
-                for (place, &item) in items.iter().enumerate() {
-                    self.visit(item, &below(&place.to_string()), depth + 1)?;
+                for (index, &item) in items.iter().enumerate() {
+                    self.visit(item, &below(&index.to_string()), depth + 1)?;
                 }
             }
             Node::Call("_rebuild_parameter", arguments) => {
@@ -181,12 +185,18 @@ impl Walk<'_> {
             Node::Call("_rebuild_tensor_v2", arguments) => {
                 let name = if name.is_empty() { "tensor" } else { name };
                 let plan = self.plan(*arguments).ok_or_else(|| {
-                    InputError::new("a tensor is described in a way that torch does not write")
+                    InputError::new("the description of a tensor is invalid")
+                        .expected("a dense tensor of bool, integers, float16, bfloat16, float32 or float64")
                         .at(format!("tensor `{name}`"))
+                        .advice("convert the tensor, for example with .float().cpu(), and save it again")
                 })?;
                 plan.view.check(plan.available)?;
                 if self.plans.insert(name.to_string(), plan).is_some() {
-                    return Err(InputError::new("two tensors have the same name").found(name).into());
+                    return Err(InputError::new("two tensors have the same name")
+                        .expected("unique names")
+                        .found(name)
+                        .advice("rename one of them and save the file again")
+                        .into());
                 }
             }
             _ => {}
@@ -194,7 +204,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The arguments of `_rebuild_tensor_v2`: storage, offset, size, stride, and more that does not matter here.
+    /// The arguments of `_rebuild_tensor_v2`: storage, offset, size, stride, and others that are not needed.
     fn plan(&self, arguments: Id) -> Option<ReadPlan> {
         let Node::Tuple(arguments) = self.tree.node(arguments) else { return None };
         let [storage, offset, size, stride, ..] = arguments[..] else { return None };
@@ -246,7 +256,7 @@ impl Walk<'_> {
     }
 }
 
-/// Opens a tensor of a checkpoint as rows. Checkpoints are small, so that all of it is read.
+/// Opens a tensor of a checkpoint as rows. Reads the whole checkpoint, which is small.
 pub(super) fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowReader>> {
     let mut tensors = read_tensors(&source.path, budget)?;
     let rows = |tensor: &Tensor| (2..=3).contains(&tensor.shape.len());
@@ -259,22 +269,23 @@ pub(super) fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowR
         }
     };
     let Some(tensor) = key.and_then(|key| tensors.remove(&key)) else {
-        return Err(which_key(source.key.as_deref(), tensors.into_keys().collect()).into());
+        return Err(key_error(source.key.as_deref(), tensors.into_keys().collect()).into());
     };
     let shape = Shape::of(&tensor.shape)?;
     let memory = budget.reserve(tensor.values.len() as u64 * 4, "a tensor of a checkpoint")?;
-    Ok(Box::new(InMemory { values: tensor.values, place: 0, shape, _memory: memory }))
+    Ok(Box::new(TensorRows { values: tensor.values, used: 0, shape, _memory: memory }))
 }
 
-/// Rows that are in memory already.
-struct InMemory {
+/// The rows of a tensor in memory.
+struct TensorRows {
     values: Vec<f32>,
-    place: usize,
+    /// Values that were read.
+    used: usize,
     shape: Shape,
     _memory: Reservation,
 }
 
-impl RowReader for InMemory {
+impl RowReader for TensorRows {
     fn shape(&self) -> Shape {
         self.shape
     }
@@ -284,10 +295,10 @@ impl RowReader for InMemory {
     }
 
     fn read(&mut self, out: &mut [f32]) -> Result<usize> {
-        let rows = out.len().min(self.values.len() - self.place) / self.shape.width;
+        let rows = out.len().min(self.values.len() - self.used) / self.shape.width;
         let length = rows * self.shape.width;
-        out[..length].copy_from_slice(&self.values[self.place..self.place + length]);
-        self.place += length;
+        out[..length].copy_from_slice(&self.values[self.used..self.used + length]);
+        self.used += length;
         Ok(rows)
     }
 }

@@ -1,17 +1,17 @@
-//! Concept annotations with three values: yes, no, not annotated.
+//! Concept annotations with three values: yes, no, unknown.
 
 use super::Concept;
 use crate::error::{Error, InputError, Result};
 use etalon_kernel::bits::Bits;
 
-/// What the annotator said of one concept in one row.
+/// The annotation of one concept in one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// The concept is there.
+    /// The concept is present.
     Yes,
-    /// The concept is not there.
+    /// The concept is absent.
     No,
-    /// Nobody looked.
+    /// Not annotated.
     Unknown,
 }
 
@@ -25,7 +25,7 @@ pub struct Annotations {
 }
 
 impl Annotations {
-    /// Reads every cell from a function of row and concept. Names must be unique.
+    /// Annotations from a function of row and concept. Names must be unique.
     pub fn new(names: Vec<String>, rows: usize, mut label: impl FnMut(usize, usize) -> Label) -> Result<Annotations> {
         check_names(&names)?;
         let (mut yes, mut known) = (vec![Bits::empty(rows); names.len()], vec![Bits::empty(rows); names.len()]);
@@ -44,7 +44,7 @@ impl Annotations {
         Ok(Annotations { rows, names, yes, known })
     }
 
-    /// Takes the rows where each concept is; every cell is known. Names must be unique.
+    /// Annotations from the rows where each concept is present; every cell is known. Names must be unique.
     pub fn from_yes(names: Vec<String>, rows: usize, yes: Vec<Bits>) -> Result<Annotations> {
         check_names(&names)?;
         if yes.len() != names.len() || yes.iter().any(|bits| bits.len() != rows) {
@@ -54,12 +54,12 @@ impl Annotations {
         Ok(Annotations { rows, names, yes, known })
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many concepts there are.
+    /// Number of concepts.
     pub fn concepts(&self) -> usize {
         self.names.len()
     }
@@ -76,15 +76,15 @@ impl Annotations {
 
     /// The concept with a name.
     pub fn find(&self, name: &str) -> Option<Concept> {
-        self.names.iter().position(|other| other == name).map(|place| Concept(place as u32))
+        self.names.iter().position(|other| other == name).map(|index| Concept(index as u32))
     }
 
-    /// The rows where the concept is.
+    /// The rows where the concept is present.
     pub fn yes(&self, concept: Concept) -> &Bits {
         &self.yes[concept.0 as usize]
     }
 
-    /// The rows where somebody looked for the concept.
+    /// The rows where the concept is annotated.
     pub fn known(&self, concept: Concept) -> &Bits {
         &self.known[concept.0 as usize]
     }
@@ -103,7 +103,7 @@ impl Annotations {
         let pick = |bits: &Bits| {
             Bits::of(
                 rows.len(),
-                rows.iter().enumerate().filter(|&(_, &row)| bits.contains(row)).map(|(place, _)| place),
+                rows.iter().enumerate().filter(|&(_, &row)| bits.contains(row)).map(|(index, _)| index),
             )
         };
         Annotations {
@@ -131,13 +131,14 @@ impl Annotations {
     }
 }
 
-/// Concepts are found by name, so two may not share one.
+/// Refuses names that occur twice.
 fn check_names(names: &[String]) -> Result<()> {
     let mut sorted: Vec<&String> = names.iter().collect();
     sorted.sort();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         None => Ok(()),
         Some(pair) => Err(InputError::new("two concepts have the same name")
+            .expected("unique names")
             .found(format!("`{}`", pair[0]))
             .advice("rename one of them")
             .into()),
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_values_and_selection() {
+    fn labels_have_three_values() {
         let cells = [Label::Yes, Label::No, Label::Unknown];
         let labels =
             Annotations::new(vec!["a".into(), "b".into()], 3, |row, concept| cells[(row + concept) % 3]).unwrap();

@@ -17,43 +17,51 @@ use etalon_kernel::bits::Bits;
 
 /// Reads an instances file: images with at least one annotation, by ascending id; categories by ascending id.
 ///
-/// Crowds count. Boxes without width or height and objects with an empty outline do not (an image that has nothing else
-/// stays, without concepts). The outlines, nearly all of the file, are passed over and never held in memory.
+/// Crowd annotations count. Annotations with a box of no width or height, or with an empty outline, are skipped (an image
+/// that has no others stays, without concepts). Outlines, nearly all of the file, are never kept in memory.
 pub fn read_coco(instances: &Path, budget: &Budget) -> Result<DataSet> {
     let (file, length) = open_regular(instances)?;
-    // Every kept image and annotation is longer as text than in memory.
-    let _taken = budget.reserve(length.saturating_mul(2).min(2 << 30), "the instances of COCO")?;
+    // An image or annotation takes less memory than its text.
+    let _memory = budget.reserve(length.saturating_mul(2).min(2 << 30), "the instances of COCO")?;
     let parsed: Instances = serde_json::from_reader(BufReader::with_capacity(1 << 18, file)).map_err(|error| {
-        InputError::new("this is not an instances file of COCO")
+        InputError::new("the file is not an instances file of COCO")
             .expected("JSON with `images`, `annotations` and `categories`")
             .found(error)
+            .advice("use a file such as instances_val2017.json")
             .file(instances)
     })?;
     build(parsed).in_file(instances)
 }
 
 fn build(parsed: Instances) -> Result<DataSet> {
-    let twice = |what: &str, id: u64| InputError::new(format!("two {what} have the same id")).found(id);
+    let repeated = |what: &str, id: u64| {
+        InputError::new(format!("two {what} have the same id"))
+            .expected("unique ids")
+            .found(id)
+            .advice("download the file again")
+    };
     let mut categories: BTreeMap<u64, String> = BTreeMap::new();
     for category in parsed.categories {
         if categories.insert(category.id, category.name).is_some() {
-            return Err(twice("categories", category.id).into());
+            return Err(repeated("categories", category.id).into());
         }
     }
     let mut files: BTreeMap<u64, String> = BTreeMap::new();
     for image in parsed.images {
         check_inside(&image.file_name, &format!("image {}", image.id))?;
         if files.insert(image.id, image.file_name).is_some() {
-            return Err(twice("images", image.id).into());
+            return Err(repeated("images", image.id).into());
         }
     }
-    let concept_of: BTreeMap<u64, usize> = categories.keys().enumerate().map(|(place, &id)| (id, place)).collect();
+    let concept_of: BTreeMap<u64, usize> = categories.keys().enumerate().map(|(index, &id)| (id, index)).collect();
     let mut row_of: BTreeMap<u64, usize> = BTreeMap::new();
-    for (place, annotation) in parsed.annotations.iter().enumerate() {
+    for (index, annotation) in parsed.annotations.iter().enumerate() {
         let missing = |what: &str, id: u64| {
-            InputError::new(format!("an annotation names {what} that is not in the file"))
+            InputError::new(format!("an annotation refers to {what} that is not in the file"))
+                .expected(format!("the id of {what} in the file"))
                 .found(id)
-                .at(format!("annotation {place}, counted from 0"))
+                .at(format!("annotation {index}, counted from 0"))
+                .advice("download the file again")
         };
         if !files.contains_key(&annotation.image_id) {
             return Err(missing("an image", annotation.image_id).into());
@@ -63,22 +71,22 @@ fn build(parsed: Instances) -> Result<DataSet> {
         }
         row_of.insert(annotation.image_id, 0);
     }
-    row_of.values_mut().enumerate().for_each(|(row, place)| *place = row);
+    row_of.values_mut().enumerate().for_each(|(row, slot)| *slot = row);
     let mut yes = vec![Bits::empty(row_of.len()); categories.len()];
     let mut skipped = 0usize;
     for annotation in &parsed.annotations {
         match (concept_of.get(&annotation.category_id), row_of.get(&annotation.image_id)) {
-            (Some(&concept), Some(&row)) if annotation.is_there() => yes[concept].insert(row),
+            (Some(&concept), Some(&row)) if annotation.is_valid() => yes[concept].insert(row),
             _ => skipped += 1,
         }
     }
     let mut notes = Vec::new();
     if skipped > 0 {
-        notes.push(format!("{skipped} annotations have an empty box or outline and were left out"));
+        notes.push(format!("{skipped} annotations have an empty box or outline and were skipped"));
     }
     let bare = files.len() - row_of.len();
     if bare > 0 {
-        notes.push(format!("{bare} images have no annotation and were left out"));
+        notes.push(format!("{bare} images have no annotation and were skipped"));
     }
     let labels = Annotations::from_yes(categories.into_values().collect(), row_of.len(), yes)?;
     let images = files.into_iter().filter(|(id, _)| row_of.contains_key(id)).map(|(_, file)| file).collect();
@@ -114,12 +122,12 @@ struct Annotation {
 }
 
 impl Annotation {
-    fn is_there(&self) -> bool {
+    fn is_valid(&self) -> bool {
         self.bbox[2] > 0.0 && self.bbox[3] > 0.0 && self.segmentation.0
     }
 }
 
-/// Is there an outline? Its points are read and forgotten. A file without outlines says nothing against its boxes.
+/// True unless the outline is empty. Its points are not kept. In a file without outlines all are true.
 struct Outline(bool);
 
 impl Default for Outline {
@@ -161,7 +169,7 @@ impl<'de> Visitor<'de> for OutlineVisitor {
     }
 }
 
-/// Has the polygon any points?
+/// True if the polygon has points.
 struct Polygon(bool);
 
 impl<'de> Deserialize<'de> for Polygon {
@@ -213,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_is_there() {
+    fn images_and_categories_are_read() {
         let data = read(GOOD).unwrap();
         // Image 7 has no annotation; image 5 has only an empty outline; the box of annotation 4 has no width.
         assert_eq!(data.images, ["a.jpg", "d.jpg", "b.jpg"]);
@@ -225,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_files_are_refused() {
+    fn invalid_files_are_refused() {
         for (from, to, part) in [
             ("\"image_id\": 5", "\"image_id\": 6", "annotation 4"),
             ("\"category_id\": 18, \"bbox\": [0, 0, 2.5", "\"category_id\": 1, \"bbox\": [0, 0, 2.5", "a category"),

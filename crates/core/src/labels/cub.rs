@@ -9,16 +9,15 @@ use crate::error::{Error, InFile, InputError, Result};
 
 /// Reads the directory that holds `images.txt` and `attributes/`.
 ///
-/// `image_attribute_labels.txt` has lines "image attribute present certainty time". Lines of another length are left
-/// out, the last of several lines about one cell counts, and cells without a line are *no*; the notes say how many there
-/// were. With `certainty` above 1, cells whose annotator was less certain (1 not visible, 2 guessing, 3 probably,
-/// 4 definitely) are *unknown*. Images keep their official order and need not be there.
+/// `image_attribute_labels.txt` has lines "image attribute present certainty time". Lines of another length are skipped,
+/// the last of several lines for one cell counts, and cells without a line are *no*; the notes give the numbers. With `certainty` above 1, cells whose annotator was less certain (1 not visible, 2 guessing, 3 probably,
+/// 4 definitely) are *unknown*. Images keep their official order; their files need not exist.
 pub fn read_cub(root: &Path, certainty: u8, budget: &Budget) -> Result<DataSet> {
     let list = root.join("images.txt");
     let images = numbered_names(&list)?;
     let images: Vec<String> = images.into_iter().map(|name| format!("images/{name}")).collect();
-    for (place, image) in images.iter().enumerate() {
-        check_inside(image, &format!("image {}", place + 1)).in_file(&list)?;
+    for (index, image) in images.iter().enumerate() {
+        check_inside(image, &format!("image {}", index + 1)).in_file(&list)?;
     }
     let attributes_list = find_attributes(root)?;
     let attributes = numbered_names(&attributes_list)?;
@@ -37,14 +36,15 @@ pub fn read_cub(root: &Path, certainty: u8, budget: &Budget) -> Result<DataSet> 
     Ok(DataSet { images, labels, classes, splits: Some(splits), pairs: None, notes })
 }
 
-/// Releases keep the names of the attributes in different places.
+/// The file with the names of the attributes, whose location differs between releases.
 fn find_attributes(root: &Path) -> Result<PathBuf> {
     let inside = root.join("attributes/attributes.txt");
     let beside = root.parent().map(|parent| parent.join("attributes.txt"));
-    let places = [Some(inside.clone()), Some(root.join("attributes.txt")), beside];
-    places.into_iter().flatten().find(|place| place.is_file()).ok_or_else(|| {
+    let candidates = [Some(inside.clone()), Some(root.join("attributes.txt")), beside];
+    candidates.into_iter().flatten().find(|path| path.is_file()).ok_or_else(|| {
         InputError::new("the names of the attributes are missing")
-            .expected("attributes/attributes.txt, or attributes.txt in or beside the data set")
+            .expected("attributes/attributes.txt, or attributes.txt in the data set or its parent directory")
+            .advice("copy the file from the download of CUB-200-2011")
             .file(&inside)
             .into()
     })
@@ -62,6 +62,7 @@ fn one_per_image(path: &Path, images: usize, low: usize, high: usize) -> Result<
                 .expected(format!("an image from 1 to {images} and a number from {low} to {high}"))
                 .found(format!("`{text}`"))
                 .at(format!("line {line}"))
+                .advice("download the data set again")
                 .file(path)
         };
         let numbers: Vec<usize> = text.split_whitespace().filter_map(|part| part.parse().ok()).collect();
@@ -72,13 +73,16 @@ fn one_per_image(path: &Path, images: usize, low: usize, high: usize) -> Result<
                     Some(_) => Err(wrong("an image is listed twice").into()),
                 }
             }
-            _ => Err(wrong("a line of the list cannot be read").into()),
+            _ => Err(wrong("a line of the list is invalid").into()),
         }
     })?;
-    let missing = |place: usize| {
-        InputError::new("an image is not in the list").expected(format!("a line for image {}", place + 1)).file(path)
+    let missing = |index: usize| {
+        InputError::new("an image is not in the list")
+            .expected(format!("a line for image {}", index + 1))
+            .advice("download the data set again")
+            .file(path)
     };
-    values.into_iter().enumerate().map(|(place, value)| value.ok_or_else(|| missing(place).into())).collect()
+    values.into_iter().enumerate().map(|(index, value)| value.ok_or_else(|| missing(index).into())).collect()
 }
 
 fn read_labels(
@@ -93,15 +97,15 @@ fn read_labels(
     let width = attributes.len();
     let cells =
         images.checked_mul(width).ok_or_else(|| Error::Bug(format!("{images} images of {width} attributes")))?;
-    let _taken = budget.reserve(cells as u64, "the attributes of the images")?;
+    let _memory = budget.reserve(cells as u64, "the attributes of the images")?;
     let mut read: Vec<Option<Label>> = vec![None; cells];
-    let (mut odd, mut repeated) = (0usize, 0usize);
+    let (mut skipped, mut repeated) = (0usize, 0usize);
     each_line(&path, |line, text| {
         let mut words = text.split_ascii_whitespace();
         let fields = [(); 5].map(|()| words.next());
         let ([Some(image), Some(attribute), Some(present), Some(certain), Some(_)], None) = (fields, words.next())
         else {
-            odd += usize::from(!text.is_empty());
+            skipped += usize::from(!text.is_empty());
             return Ok(());
         };
         let number = |text: &str, low: usize, high: usize| {
@@ -110,12 +114,13 @@ fn read_labels(
         let parsed =
             (number(image, 1, images), number(attribute, 1, width), number(present, 0, 1), number(certain, 1, 4));
         let (Some(image), Some(attribute), Some(present), Some(certain)) = parsed else {
-            return Err(InputError::new("an attribute label cannot be read")
+            return Err(InputError::new("an attribute label is invalid")
                 .expected(format!(
                     "image 1 to {images}, attribute 1 to {width}, present 0 or 1, certainty 1 to 4, and a time"
                 ))
                 .found(format!("`{text}`"))
                 .at(format!("line {line}"))
+                .advice("download the data set again")
                 .file(&path)
                 .into());
         };
@@ -129,7 +134,7 @@ fn read_labels(
     })?;
     let missing = read.iter().filter(|cell| cell.is_none()).count();
     for (count, what) in [
-        (odd, "lines of attribute labels do not have five fields and were left out"),
+        (skipped, "lines of attribute labels do not have five fields and were skipped"),
         (repeated, "attribute labels are given more than once; the last counts"),
         (missing, "attribute labels are not given and count as absent"),
     ] {
@@ -167,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_is_there() {
+    fn images_attributes_and_splits_are_read() {
         let data = read(&make(), 1).unwrap();
         assert_eq!(data.images[2], "images/002.Wren/c.jpg");
         assert_eq!(data.labels.name(Concept(1)), "has_wing_color::blue");
-        // Image 3 has two lines for attribute 1: the last says yes.
+        // Image 3 has two lines for attribute 1: the last one is yes.
         assert_eq!(data.labels.yes(Concept(0)).rows().collect::<Vec<_>>(), [0, 2]);
-        // The only line of image 2 and attribute 2 has seven fields: left out, so absent.
+        // The only line of image 2 and attribute 2 has seven fields: it is skipped, so the attribute is absent.
         assert_eq!(data.labels.yes(Concept(1)).rows().collect::<Vec<_>>(), [2]);
         assert_eq!(data.labels.known(Concept(1)).count(), 3);
         assert_eq!(data.notes.len(), 3);
@@ -182,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn doubtful_labels_can_be_unknown() {
+    fn uncertain_labels_can_be_unknown() {
         let labels = read(&make(), 3).unwrap().labels;
         assert_eq!(labels.label(1, Concept(0)), Label::Unknown);
         assert_eq!(labels.label(2, Concept(0)), Label::Unknown);
@@ -190,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_files_say_where() {
+    fn errors_state_the_position() {
         for (name, text, part) in [
             ("images.txt", "1 a.jpg\n3 c.jpg\n", "number 2"),
             ("images.txt", "1 ../a.jpg\n2 b.jpg\n3 c.jpg\n", "leads out"),

@@ -1,7 +1,8 @@
-//! What people say is in the data: concept annotations, pairs that differ in one thing, splits; data sets that come
-//! with them, and worlds where they are true by construction.
+//! What is known about the data: concept annotations, pairs that differ in one concept, splits; public data sets, and
+//! worlds: synthetic data with known truth.
 
 mod annotations;
+mod cells;
 mod coco;
 mod cub;
 mod dataset;

@@ -1,8 +1,8 @@
-//! Which rows are for training, which for testing.
+//! Partitions of the rows, such as training and test.
 
 use std::collections::BTreeMap;
 
-use super::read::{cell, column, word};
+use super::cells::{cell, column, text};
 use crate::error::{Error, InputError, Result};
 use crate::input::TextTable;
 use crate::store::csv_text;
@@ -26,45 +26,47 @@ impl Partition {
 
     /// Random parts of the given shares. With `classes`, every part has its share of every class.
     ///
-    /// Rows are shuffled within each class and then dealt out one by one, each to the part that is furthest behind its
-    /// share, so sizes are exact to one row in all and to two rows within a class.
+    /// Rows are shuffled within each class and then assigned one by one, each to the part that is furthest below its
+    /// share. So sizes are exact to one row overall and to two rows within a class.
     pub fn random(rows: usize, parts: &[(&str, f64)], classes: Option<&[u32]>, seed: u64) -> Result<Partition> {
         let total: f64 = parts.iter().map(|(_, share)| share).sum();
         if parts.iter().any(|(_, share)| share.is_nan() || *share < 0.0) || !total.is_finite() || total <= 0.0 {
             let shares: Vec<String> = parts.iter().map(|(name, share)| format!("{name} {share}")).collect();
-            return Err(InputError::new("the shares of a split make no sense")
+            return Err(InputError::new("invalid shares of a split")
                 .expected("numbers from 0, not all of them 0")
                 .found(shares.join(", "))
+                .advice("use shares such as 0.8 and 0.2")
                 .into());
         }
         if let Some(classes) = classes.filter(|classes| classes.len() != rows) {
-            return Err(InputError::new("class labels do not cover the rows")
+            return Err(InputError::new("there is not one class label per row")
                 .expected(format!("{rows} labels, one per row"))
-                .found(classes.len())
+                .found(format!("{} labels", classes.len()))
+                .advice("use labels and rows of the same data")
                 .into());
         }
         let mut strata: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         (0..rows).for_each(|row| strata.entry(classes.map_or(0, |classes| classes[row])).or_default().push(row));
         let mut of_row = vec![None; rows];
-        let (mut dealt, mut given) = (0usize, vec![0usize; parts.len()]);
+        let (mut assigned, mut sizes) = (0usize, vec![0usize; parts.len()]);
         for (&class, members) in &strata {
-            for place in permutation(members.len(), &mut stream(seed, "labels/splits", u64::from(class))) {
-                dealt += 1;
-                let behind = |part: usize| parts[part].1 / total * dealt as f64 - given[part] as f64;
+            for member in permutation(members.len(), &mut stream(seed, "labels/splits", u64::from(class))) {
+                assigned += 1;
+                let behind = |part: usize| parts[part].1 / total * assigned as f64 - sizes[part] as f64;
                 let mut next = 0;
                 for part in 1..parts.len() {
                     if behind(part) > behind(next) {
                         next = part;
                     }
                 }
-                given[next] += 1;
-                of_row[members[place]] = Some(next as u32);
+                sizes[next] += 1;
+                of_row[members[member]] = Some(next as u32);
             }
         }
         Ok(Partition { names: parts.iter().map(|(name, _)| name.to_string()).collect(), of_row })
     }
 
-    /// As many random folds of equal size: `fold_0`, `fold_1` and so on.
+    /// Random folds of equal size: `fold_0`, `fold_1` and so on.
     pub fn folds(rows: usize, folds: usize, classes: Option<&[u32]>, seed: u64) -> Result<Partition> {
         let names: Vec<String> = (0..folds).map(|fold| format!("fold_{fold}")).collect();
         let parts: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 1.0)).collect();
@@ -78,8 +80,8 @@ impl Partition {
 
     /// Reads a table with columns `sample` and `split`.
     ///
-    /// With ids, every sample of the table must be one of them, and those that it lacks are in no split; without, its
-    /// rows are the rows of the data in order. Parts are numbered in the order of their first row.
+    /// With ids, every sample of the table must be one of them, and samples that are not in the table are in no split.
+    /// Without ids, the rows of the table are the rows of the data in order. Parts are numbered by their first row.
     pub fn from_table(table: &TextTable, ids: Option<&[String]>) -> Result<Partition> {
         let (sample, split) = (column(table, "sample")?, column(table, "split")?);
         let row_of: Option<BTreeMap<&str, usize>> =
@@ -88,21 +90,23 @@ impl Partition {
         let mut of_row = vec![None; ids.map_or(table.cells.len(), <[String]>::len)];
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         for line in 0..table.cells.len() {
-            let (id, name) = (word(table, line, sample)?, word(table, line, split)?);
+            let (id, name) = (text(table, line, sample)?, text(table, line, split)?);
             if let Some(earlier) = seen.insert(id, line) {
                 return Err(InputError::new("a sample is listed twice")
                     .expected("every sample once")
                     .found(format!("`{id}`, as in row {earlier}"))
-                    .at(cell(line, "sample"))
+                    .at(cell(table, line, "sample"))
+                    .advice("remove one of the two rows")
                     .into());
             }
             let row = match &row_of {
                 None => line,
                 Some(row_of) => *row_of.get(id).ok_or_else(|| {
-                    InputError::new("a split names a sample that the data do not have")
+                    InputError::new("a split contains a sample that the data do not have")
                         .expected(format!("one of the {} samples", of_row.len()))
                         .found(format!("`{id}`"))
-                        .at(cell(line, "sample"))
+                        .at(cell(table, line, "sample"))
+                        .advice("use splits and labels of the same data")
                 })?,
             };
             if !name.is_empty() {
@@ -116,7 +120,7 @@ impl Partition {
         Ok(Partition { names, of_row })
     }
 
-    /// The table that [`Partition::from_table`] reads back.
+    /// The CSV table that [`Partition::from_table`] reads.
     pub fn to_csv(&self, ids: &[String]) -> Result<String> {
         if ids.len() != self.of_row.len() {
             return Err(Error::Bug(format!("{} ids for {} rows of splits", ids.len(), self.of_row.len())));
@@ -128,7 +132,7 @@ impl Partition {
         csv_text(lines)
     }
 
-    /// How many rows there are, in a part or not.
+    /// Number of rows, in a part or not.
     pub fn rows(&self) -> usize {
         self.of_row.len()
     }
@@ -147,11 +151,11 @@ impl Partition {
     /// The rows of a part, ascending.
     pub fn part(&self, name: &str) -> Result<Vec<usize>> {
         let part = self.names.iter().position(|other| other == name).ok_or_else(|| {
-            InputError::new(format!("there is no split `{name}`")).expected(if self.names.is_empty() {
-                "data with splits".into()
-            } else {
-                self.names.join(", ")
-            })
+            let known = if self.names.is_empty() { "data with splits".into() } else { self.names.join(", ") };
+            InputError::new(format!("there is no split `{name}`"))
+                .expected(known)
+                .found(format!("`{name}`"))
+                .advice("check the name of the split")
         })?;
         Ok((0..self.of_row.len()).filter(|&row| self.of_row[row] == Some(part as u32)).collect())
     }
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn folds_cover_every_row_once_and_are_level() {
+    fn folds_cover_every_row_once_and_have_equal_sizes() {
         for (rows, folds) in [(0, 3), (1, 3), (10, 3), (1000, 7)] {
             let splits = Partition::folds(rows, folds, None, 4).unwrap();
             let sizes: Vec<usize> = splits.names().iter().map(|name| splits.part(name).unwrap().len()).collect();
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_shared_out() {
+    fn every_part_has_its_share_of_every_class() {
         // 40 classes of 25 rows, 85 % : 15 % leaves 21.25 and 3.75 of each.
         let classes: Vec<u32> = (0..1000).map(|row| row % 40).collect();
         let splits = Partition::random(1000, &[("train", 0.85), ("val", 0.15)], Some(&classes), 1).unwrap();
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides() {
+    fn partitions_depend_on_the_seed() {
         let halves = |seed| Partition::halves(100, None, seed).unwrap();
         assert_eq!(halves(1), halves(1));
         assert_ne!(halves(1), halves(2));
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_shares_are_refused() {
         assert!(Partition::folds(3, 0, None, 0).is_err());
         assert!(Partition::random(3, &[("a", -1.0), ("b", 2.0)], None, 0).is_err());
         assert!(Partition::random(3, &[("a", f64::NAN)], None, 0).is_err());
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_come_and_go() {
+    fn tables_are_read_and_written() {
         let ids: Vec<String> = ["a", "b", "c"].map(String::from).to_vec();
         let splits = Partition::from_table(&table(&[("c", "test"), ("a", "train")]), Some(&ids)).unwrap();
         assert_eq!(splits.name_of(0), Some("train"));

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::dataset::{DataSet, check_pair_images, places, whole};
-use super::read::{cell, column, word};
+use super::cells::{cell, column, text};
+use super::dataset::{DataSet, check_pair_images, indices, whole};
 use super::{Annotations, Concept, Label, Pair, PairSet};
 use crate::context::Budget;
 use crate::error::{InFile, InputError, Result};
 use crate::input::{TextTable, read_table};
 
-/// The object categories of COCO by ascending id: the export gives only their places.
+/// The object categories of COCO by ascending id. The export refers to them by index.
 pub const CATEGORIES: [&str; 80] = [
     "person",
     "bicycle",
@@ -94,14 +94,14 @@ pub const CATEGORIES: [&str; 80] = [
     "toothbrush",
 ];
 
-/// Reads the directory that holds `metadata.csv` and `images/`, and checks everything it promises.
+/// Reads the directory that holds `metadata.csv` and `images/`, and checks that its files agree.
 ///
 /// Image 2·i is the original of pair i and image 2·i + 1 the copy without the removed category.
 pub fn read_syncoco(root: &Path, budget: &Budget) -> Result<DataSet> {
     let metadata = root.join("metadata.csv");
     let table = read_table(&metadata, budget)?;
     let (images, concepts, pairs) = read_pairs(&table).in_file(&metadata)?;
-    check_pair_images(root, &images, &metadata)?;
+    check_pair_images(root, &images, &table, &metadata)?;
     let names = CATEGORIES.map(String::from).to_vec();
     let labels =
         Annotations::new(
@@ -114,21 +114,26 @@ pub fn read_syncoco(root: &Path, budget: &Budget) -> Result<DataSet> {
     Ok(DataSet { images, labels, classes: None, splits: None, pairs: Some(PairSet { pairs }), notes: Vec::new() })
 }
 
-/// Images, what is in each, and the pairs of them.
+/// Images, the concepts of each, and the pairs.
 type Read = (Vec<String>, Vec<BTreeSet<usize>>, Vec<Pair>);
 
 fn read_pairs(table: &TextTable) -> Result<Read> {
     let columns = ["pair_id", "orig_image", "syn_image", "coco_idx", "removed_cls_idx", "removed_class"];
     let columns = columns.iter().chain(&["orig_labels", "syn_labels"]);
-    let places_of: Vec<(&str, usize)> = columns.map(|&name| Ok((name, column(table, name)?))).collect::<Result<_>>()?;
+    let columns: Vec<(&str, usize)> = columns.map(|&name| Ok((name, column(table, name)?))).collect::<Result<_>>()?;
     let (mut images, mut concepts, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
     let mut ids = BTreeSet::new();
     for row in 0..table.cells.len() {
-        let words: Vec<&str> = places_of.iter().map(|&(_, place)| word(table, row, place)).collect::<Result<_>>()?;
-        let at = |place: usize| cell(row, places_of[place].0);
-        let &[id, original, edited, source, removed, removed_name, before, after] = &words[..] else { continue };
+        let cells: Vec<&str> = columns.iter().map(|&(_, column)| text(table, row, column)).collect::<Result<_>>()?;
+        let at = |index: usize| cell(table, row, columns[index].0);
+        let &[id, original, edited, source, removed, removed_name, before, after] = &cells[..] else { continue };
         if !ids.insert(id) {
-            return Err(InputError::new("two pairs have the same id").found(format!("`{id}`")).at(at(0)).into());
+            return Err(InputError::new("two pairs have the same id")
+                .expected("unique ids")
+                .found(format!("`{id}`"))
+                .at(at(0))
+                .advice("download the data set again")
+                .into());
         }
         whole(source, 0, usize::MAX, &at(3))?;
         let removed = whole(removed, 0, CATEGORIES.len() - 1, &at(4))?;
@@ -137,15 +142,17 @@ fn read_pairs(table: &TextTable) -> Result<Read> {
                 .expected(format!("`{}`, category {removed} counted from 0", CATEGORIES[removed]))
                 .found(format!("`{removed_name}`"))
                 .at(at(5))
+                .advice("download the data set again")
                 .into());
         }
-        let (before, after) = (places(before, CATEGORIES.len(), &at(6))?, places(after, CATEGORIES.len(), &at(7))?);
+        let (before, after) = (indices(before, CATEGORIES.len(), &at(6))?, indices(after, CATEGORIES.len(), &at(7))?);
         let differ: Vec<usize> = before.symmetric_difference(&after).copied().collect();
         if differ != [removed] || !before.contains(&removed) {
             return Err(InputError::new("a pair does not differ in exactly the category it removes")
                 .expected(format!("category {removed} only before the edit, everything else on both sides"))
                 .found(format!("categories that differ: {differ:?}"))
                 .at(at(6))
+                .advice("download the data set again")
                 .into());
         }
         let (first, second) = (images.len(), images.len() + 1);
@@ -190,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_broken_promise_is_found() {
+    fn contradictions_are_refused() {
         for (from, to, part) in [
             ("\n1,images", "\n0,images", "same id"),
             ("139,16,dog", "x,16,dog", "out of range"),

@@ -3,33 +3,33 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::dataset::{Classes, DataSet, check_pair_images, numbered_names, places, whole};
-use super::read::{cell, column, word};
+use super::cells::{cell, column, text};
+use super::dataset::{Classes, DataSet, check_pair_images, indices, numbered_names, whole};
 use super::{Annotations, Concept, Label, Pair, PairSet};
 use crate::context::Budget;
 use crate::error::{InFile, InputError, Result};
 use crate::input::{TextTable, read_table};
 
-/// How many classes of birds there are; a pair names one of them, from 1.
+/// Number of classes of birds; pairs refer to them from 1.
 const CLASSES: usize = 200;
 
-/// Reads the directory that holds `metadata.csv`, `attributes.txt` and `images/`, and checks everything it promises.
+/// Reads the directory that holds `metadata.csv`, `attributes.txt` and `images/`, and checks that its files agree.
 ///
 /// Image 2·i is the original of pair i and image 2·i + 1 its edited copy, which has the new attribute in place of the
-/// old. Classes that no pair names are called by their number.
+/// old. Classes without pairs are named by their number.
 pub fn read_syncub(root: &Path, budget: &Budget) -> Result<DataSet> {
     let metadata = root.join("metadata.csv");
     let attributes_list = root.join("attributes.txt");
     let attributes = numbered_names(&attributes_list)?;
     let table = read_table(&metadata, budget)?;
     let pairs = read_pairs(&table, &attributes).in_file(&metadata)?;
-    check_pair_images(root, &pairs.images, &metadata)?;
+    check_pair_images(root, &pairs.images, &table, &metadata)?;
     let labels = Annotations::new(attributes, pairs.images.len(), |row, concept| {
         if pairs.concepts[row].contains(&concept) { Label::Yes } else { Label::No }
     })
     .in_file(&attributes_list)?;
     let names = pairs.class_names.into_iter().enumerate();
-    let names = names.map(|(place, name)| name.unwrap_or_else(|| format!("class_{}", place + 1))).collect();
+    let names = names.map(|(index, name)| name.unwrap_or_else(|| format!("class_{}", index + 1))).collect();
     Ok(DataSet {
         images: pairs.images,
         labels,
@@ -52,17 +52,22 @@ struct Pairs {
 fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
     let columns = ["pair_id", "orig_image", "syn_image", "class_id", "class_name", "old_attr", "new_attr"];
     let columns = columns.iter().chain(&["old_attr_idx", "new_attr_idx", "orig_attr_idx", "syn_attr_idx"]);
-    let places_of: Vec<(&str, usize)> = columns.map(|&name| Ok((name, column(table, name)?))).collect::<Result<_>>()?;
+    let columns: Vec<(&str, usize)> = columns.map(|&name| Ok((name, column(table, name)?))).collect::<Result<_>>()?;
     let mut read = Pairs { class_names: vec![None; CLASSES], ..Pairs::default() };
     let mut ids = BTreeSet::new();
     for row in 0..table.cells.len() {
-        let words: Vec<&str> = places_of.iter().map(|&(_, place)| word(table, row, place)).collect::<Result<_>>()?;
-        let at = |place: usize| cell(row, places_of[place].0);
-        let &[id, original, edited, class, class_name, old_name, new_name, old, new, before, after] = &words[..] else {
+        let cells: Vec<&str> = columns.iter().map(|&(_, column)| text(table, row, column)).collect::<Result<_>>()?;
+        let at = |index: usize| cell(table, row, columns[index].0);
+        let &[id, original, edited, class, class_name, old_name, new_name, old, new, before, after] = &cells[..] else {
             continue;
         };
         if !ids.insert(id) {
-            return Err(InputError::new("two pairs have the same id").found(format!("`{id}`")).at(at(0)).into());
+            return Err(InputError::new("two pairs have the same id")
+                .expected("unique ids")
+                .found(format!("`{id}`"))
+                .at(at(0))
+                .advice("download the data set again")
+                .into());
         }
         let class = whole(class, 1, CLASSES, &at(3))?;
         let known = read.class_names[class - 1].get_or_insert_with(|| class_name.to_string());
@@ -71,6 +76,7 @@ fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
                 .expected(format!("`{known}`, as for class {class} before"))
                 .found(format!("`{class_name}`"))
                 .at(at(4))
+                .advice("download the data set again")
                 .into());
         }
         let mut changed = [0; 2];
@@ -82,19 +88,21 @@ fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
                     .expected(format!("`{expected}`, attribute {} counted from 0", changed[side]))
                     .found(format!("`{name}`"))
                     .at(at(5 + side))
+                    .advice("download the data set again")
                     .into());
             }
         }
         let [old, new] = changed;
-        let before = places(before, attributes.len(), &at(9))?;
-        let after = places(after, attributes.len(), &at(10))?;
+        let before = indices(before, attributes.len(), &at(9))?;
+        let after = indices(after, attributes.len(), &at(10))?;
         let differ: Vec<usize> = before.symmetric_difference(&after).copied().collect();
-        let promised = BTreeSet::from([old, new]);
-        if old == new || !differ.iter().eq(&promised) || !before.contains(&old) || !after.contains(&new) {
+        let stated = BTreeSet::from([old, new]);
+        if old == new || !differ.iter().eq(&stated) || !before.contains(&old) || !after.contains(&new) {
             return Err(InputError::new("a pair does not differ in exactly the two attributes it names")
                 .expected(format!("attribute {old} only before the edit, attribute {new} only after it"))
                 .found(format!("attributes that differ: {differ:?}"))
                 .at(at(9))
+                .advice("download the data set again")
                 .into());
         }
         read.pairs.push(Pair {
@@ -148,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_broken_promise_is_found() {
+    fn contradictions_are_refused() {
         for (from, to, part) in [
             ("000001,images", "000000,images", "same id"),
             (",14,Bunting,hooked", ",201,Bunting,hooked", "1 to 200"),

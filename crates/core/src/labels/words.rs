@@ -1,4 +1,4 @@
-//! The words of a tokenizer with their first letters, and prompts that make a model think of them.
+//! The words of a tokenizer with their first letters as concepts, and prompts that ask for the first letter.
 
 use std::io::Read;
 use std::path::Path;
@@ -25,7 +25,7 @@ struct Model {
     vocab: Vocabulary,
 }
 
-/// Tokens with their numbers, or in the order of their numbers with a score.
+/// Tokens with their ids, or with scores in the order of their ids.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Vocabulary {
@@ -33,17 +33,18 @@ enum Vocabulary {
     Listed(Vec<(String, f64)>),
 }
 
-/// The tokens of a `tokenizer.json` that are words: letters of English only, after at most one space. Their concepts are
-/// the 26 letters that they may begin with, in either case. The text of a word keeps its space.
+/// The tokens of a `tokenizer.json` that are words: letters from a to z only, after at most one space. The concepts are
+/// the 26 first letters, upper or lower case. The text of a word keeps its space.
 pub fn read_words(path: &Path, budget: &Budget) -> Result<DataSet> {
     let (mut file, length) = open_regular(path)?;
     let _memory = budget.reserve(length.saturating_mul(8), "a vocabulary")?;
     let mut text = Vec::new();
     file.read_to_end(&mut text).map_err(Error::io("read the tokenizer", path))?;
     let tokenizer: Tokenizer = serde_json::from_slice(&text).map_err(|error| {
-        InputError::new("this is not a tokenizer that can be understood")
+        InputError::new("the file is not a supported tokenizer")
             .expected("a file tokenizer.json with `model.vocab`")
             .found(error)
+            .advice("save the tokenizer with tokenizer.save_pretrained of transformers")
             .file(path)
     })?;
     let mut tokens: Vec<(u64, String)> = match tokenizer.model.vocab {
@@ -56,8 +57,9 @@ pub fn read_words(path: &Path, budget: &Budget) -> Result<DataSet> {
     let words: Vec<String> = tokens.iter().filter_map(|(_, token)| word(token)).collect();
     if words.is_empty() {
         return Err(InputError::new("the vocabulary has no words")
-            .expected("tokens of English letters")
-            .found(format!("{} tokens, none of them", tokens.len()))
+            .expected("tokens of the letters a to z")
+            .found(format!("{} tokens, none of them a word", tokens.len()))
+            .advice("use a tokenizer with English words")
             .file(path)
             .into());
     }
@@ -81,17 +83,17 @@ fn word(token: &str) -> Option<String> {
     is_word.then(|| format!("{space}{letters}"))
 }
 
-/// For every word a prompt with ten other words and their first letters, drawn by the seed. The activation to take is that
-/// of the last word's token.
+/// A prompt for every word, after ten examples of other words and their first letters, drawn by the seed. Use the
+/// activation of the token of the last word.
 pub fn first_letter_prompts(words: &[String], seed: u64) -> Vec<String> {
     let line = |word: &str| format!("{word} has the first letter:");
     let answer = |word: &str| word.trim_start().chars().next().unwrap_or(' ').to_ascii_uppercase();
-    let prompt = |(place, word): (usize, &String)| {
-        let mut random = stream(seed, "first letter prompts", place as u64);
+    let prompt = |(row, word): (usize, &String)| {
+        let mut random = stream(seed, "first letter prompts", row as u64);
         let mut text = String::from("\n");
         for _ in 0..EXAMPLES.min(words.len() - 1) {
             // Any word but this one.
-            let other = (place + 1 + index(words.len() - 1, &mut random)) % words.len();
+            let other = (row + 1 + index(words.len() - 1, &mut random)) % words.len();
             text += &format!("{} {}\n", line(&words[other]), answer(&words[other]));
         }
         text + &line(word)
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_vocabulary() {
+    fn both_forms_of_vocabulary_are_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tokenizer.json");
         let budget = Budget::new(1 << 20);
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_ask_for_the_word_and_never_show_it_before() {
+    fn prompts_end_with_the_word_and_do_not_contain_it_before() {
         let words: Vec<String> = ["ant", " bee", "Cat"].map(String::from).into();
         let prompts = first_letter_prompts(&words, 1);
         assert!(prompts[1].ends_with("\n bee has the first letter:"));

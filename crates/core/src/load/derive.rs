@@ -1,10 +1,11 @@
-//! Inputs that are made from others: rows that are dropped, codes by a dictionary, one row per sample.
+//! Derived inputs: inputs without dropped rows, codes from a dictionary, one row per sample.
 
 use std::sync::Arc;
 
 use super::tokens::{Tokens, TokensOfSets};
+use crate::codes::Pool;
 use crate::context::Context;
-use crate::error::{InFile, InputError, Result};
+use crate::error::{InFile, InputError, Key, Result};
 use crate::run::{
     CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, OTHERS, PAIR_CODES,
     PAIR_EMBEDDINGS, PAIRS, POOLING, SAE, SAMPLES, TRAINING,
@@ -12,23 +13,26 @@ use crate::run::{
 use crate::sae::encode_store;
 use crate::store::ActivationStore;
 
-/// What a checkpoint turned out to be.
+/// The detected format of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recognised {
     /// Such as "SAELens 6, jumprelu, 24 → 64".
     pub text: String,
-    /// What the user should know.
+    /// Warnings for the user.
     pub notes: Vec<String>,
 }
 
-/// Drops rows from everything that has rows under test, except the embeddings, which lost them already.
+/// Drops rows from all inputs with rows under test, except from the embeddings, whose reader has dropped them already.
 pub fn drop_rows(inputs: &mut Inputs, dropped: &[usize]) -> Result<()> {
     if dropped.is_empty() {
         return Ok(());
     }
     if inputs.has(&PAIRS) && !inputs.has(&PAIR_CODES) && !inputs.has(&PAIR_EMBEDDINGS) {
         return Err(InputError::new("rows cannot be dropped while pairs point at them")
-            .expected("pairs with codes of their own (`pair-codes`), or embeddings without NaN and infinity")
+            .expected(format!(
+                "separate codes of the pairs ({}), or embeddings without NaN and infinity",
+                Key("pair-codes")
+            ))
             .found(format!("{} rows to drop", dropped.len()))
             .into());
     }
@@ -36,20 +40,21 @@ pub fn drop_rows(inputs: &mut Inputs, dropped: &[usize]) -> Result<()> {
     inputs.keep_rows(kept, &EMBEDDINGS)
 }
 
-/// If a dictionary is given: encodes the embeddings, and those of the pairs, and takes its directions where none are
-/// given. Without embeddings it can only be compared with others.
+/// Encodes the embeddings and the pair embeddings with the dictionary, if there is one, and fills the roles that follow
+/// from it: its directions (unless given), the dictionary and its training record. Embeddings may be missing only if
+/// the dictionary is compared with others.
 pub fn encode(inputs: &mut Inputs, context: &Context) -> Result<Option<Recognised>> {
     let Some(sae) = inputs.share(&SAE) else { return Ok(None) };
     let file = inputs.file(&SAE).map(std::path::Path::to_path_buf).unwrap_or_default();
     if inputs.has(&CODES) || inputs.has(&PAIR_CODES) {
-        return Err(InputError::new("both codes and a dictionary that would make them are given")
-            .expected("either `sae`, or `codes` and `pair-codes`")
+        return Err(InputError::new("both codes and a dictionary to encode them are given")
+            .expected(format!("either {}, or {} and {}", Key("sae"), Key("codes"), Key("pair-codes")))
             .file(&file)
             .into());
     }
     if !inputs.has(&EMBEDDINGS) && !inputs.has(&OTHERS) {
         return Err(InputError::new("the dictionary has nothing to encode")
-            .expected("the activations of the rows, as `store` or `embeddings`")
+            .expected("the activations of the rows")
             .needs(EMBEDDINGS.card().key)
             .file(&file)
             .into());
@@ -72,25 +77,30 @@ pub fn encode(inputs: &mut Inputs, context: &Context) -> Result<Option<Recognise
     Ok(Some(Recognised { text: sae.recognised.clone(), notes: sae.notes.clone() }))
 }
 
-/// If pooling is asked for: one row per sample of codes, nulls, generated rows and true codes; embeddings become their mean,
-/// or the first. Gives the codes as they were before, if they are to be kept.
+/// Pools tokens to one row per sample, if a pooling method is given: codes, nulls, generated rows and true codes by
+/// that method; embeddings by their mean, or their first row. With `keep`, returns the codes before pooling.
 pub fn pool(inputs: &mut Inputs, keep: bool) -> Result<TokensOfSets> {
     let mut tokens = TokensOfSets::default();
     let given = inputs.share(&SAMPLES);
     let Some(pool) = inputs.find(&POOLING).copied() else {
         return match given {
-            Some(_) => Err(InputError::new("samples are given without a way to pool them").needs("pool").into()),
+            Some(_) => {
+                Err(InputError::new(format!("{} requires {}", Key("samples"), Key("pool"))).needs("pool").into())
+            }
             None => Ok(tokens),
         };
     };
     let of_store = inputs.find(&EMBEDDINGS).and_then(|store| store.samples().map(<[u32]>::to_vec));
     let samples = given.map(|samples| samples.0.clone()).or(of_store).ok_or_else(|| {
-        InputError::new("nothing says which rows belong to one sample")
-            .expected("a store or a three-dimensional array of embeddings, or `samples` with a number per row")
-            .advice("leave out `pool` if every row is a sample")
+        InputError::new("the sample of each row is unknown")
+            .expected(format!(
+                "a store or a three-dimensional array of embeddings, or {} with a number per row",
+                Key("samples")
+            ))
+            .advice(format!("leave out {} if every row is a sample", Key("pool")))
     })?;
     let largest = samples.iter().max().map_or(0, |&sample| sample as usize + 1);
-    // Labels are per sample and may speak of samples that have no row.
+    // Labels are per sample, and samples may have no row.
     let count = inputs.find(&LABELS).map_or(largest, |labels| labels.rows().max(largest));
     let samples: Arc<[u32]> = samples.into();
     let generated = inputs.share_all(&GENERATED);
@@ -98,26 +108,24 @@ pub fn pool(inputs: &mut Inputs, keep: bool) -> Result<TokensOfSets> {
     let real = inputs.share(&CODES).filter(|_| keep);
     inputs.pool(&samples, count, pool)?;
     tokens.real = real.map(|codes| Tokens { codes, samples: samples.clone() });
-    // Pooled codes are codes of no row, so nothing can be decoded from them.
+    // Pooled codes cannot be decoded.
     inputs.remove(&DICTIONARY);
-    for (name, made) in generated {
-        // A generator may make more or fewer tokens of a sample; if it does not say so, they are as the real ones.
-        let of_store = made.embeddings.as_ref().and_then(|store| store.samples().map(Arc::from));
-        let mine: Arc<[u32]> = of_store.unwrap_or_else(|| samples.clone());
-        if mine.len() != made.codes.rows() || mine.iter().any(|&sample| sample as usize >= count) {
-            return Err(InputError::new(format!("the tokens of the generator `{name}` cannot be pooled"))
-                .expected(format!(
-                    "rows of {count} samples, {} rows in all or a store that names the samples",
-                    samples.len()
-                ))
-                .found(format!("{} rows", made.codes.rows()))
+    for (name, output) in generated {
+        // A generator may produce more or fewer tokens per sample. Without sample numbers, its tokens match the real
+        // ones.
+        let of_store = output.embeddings.as_ref().and_then(|store| store.samples().map(Arc::from));
+        let own_samples: Arc<[u32]> = of_store.unwrap_or_else(|| samples.clone());
+        if own_samples.len() != output.codes.rows() || own_samples.iter().any(|&sample| sample as usize >= count) {
+            return Err(InputError::new(format!("cannot pool the tokens of the generator `{name}`"))
+                .expected(format!("rows of {count} samples: {} rows, or a store with sample numbers", samples.len()))
+                .found(format!("{} rows", output.codes.rows()))
                 .into());
         }
-        let pooled = |store: &Arc<ActivationStore>| store.pooled(&mine, count, pool == crate::codes::Pool::First);
-        let embeddings = made.embeddings.as_ref().map(pooled).transpose()?.map(Arc::new);
-        let codes = Arc::new(made.codes.pooled(&mine, count, pool)?);
+        let pooled = |store: &Arc<ActivationStore>| store.pooled(&own_samples, count, pool == Pool::First);
+        let embeddings = output.embeddings.as_ref().map(pooled).transpose()?.map(Arc::new);
+        let codes = Arc::new(output.codes.pooled(&own_samples, count, pool)?);
         inputs.add(&GENERATED, &name, Generated { codes, embeddings });
-        tokens.models.extend(keep.then(|| Tokens { codes: made.codes.clone(), samples: mine }));
+        tokens.models.extend(keep.then(|| Tokens { codes: output.codes.clone(), samples: own_samples }));
     }
     Ok(tokens)
 }

@@ -1,4 +1,4 @@
-//! What a user gave: values by the keys of roles, from options, a study file or Python.
+//! The values that a user gave for roles: from options, a study file or Python.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, de};
 
 use crate::run::{CODES, Many, ROLES, RoleCard, SAE, find_role};
 
-/// Values by the keys of roles.
+/// Values by key of the role, unread. [`Given::open`] loads them.
 ///
 /// ```
 /// use etalon::load::Given;
@@ -19,14 +19,14 @@ use crate::run::{CODES, Many, ROLES, RoleCard, SAE, find_role};
 pub struct Given(Vec<(&'static str, String)>);
 
 impl Given {
-    /// The same and one more value. A key that no role has is ignored: use [`find_role`] to check it.
+    /// Adds a value; see [`Given::add`]. Ignores unknown keys: check them with [`find_role`].
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<String>) -> Given {
         self.add(key, value);
         self
     }
 
-    /// Adds a value; false if no role has this key.
+    /// Adds a value; returns false if the key is unknown.
     pub fn add(&mut self, key: &str, value: impl Into<String>) -> bool {
         let role = find_role(key);
         if let Some(role) = role {
@@ -35,7 +35,7 @@ impl Given {
         role.is_some()
     }
 
-    /// Replaces the values of a key.
+    /// Sets the value of a key and drops those it had.
     pub fn set(&mut self, key: &str, value: impl Into<String>) {
         self.0.retain(|(other, _)| *other != key);
         self.add(key, value);
@@ -56,10 +56,10 @@ impl Given {
         self.first(key).is_some()
     }
 
-    /// These values, and for keys without one those of `other`.
+    /// Fills keys without a value from `other`.
     #[must_use]
     pub fn or(mut self, other: &Given) -> Given {
-        // Codes here come before a dictionary there, and the other way round: both say where codes come from.
+        // Codes and a dictionary exclude each other, so a value of either one here overrides both there.
         let codes = [CODES.card().key, SAE.card().key];
         let has_codes = codes.iter().any(|key| self.has(key));
         let missing: Vec<&'static str> = ROLES
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Given {
 
 struct GivenVisitor;
 
-/// One value, or a list where a role can be given several times.
+/// One value, or a list for roles that take several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -98,7 +98,7 @@ impl<'de> Visitor<'de> for GivenVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given, A::Error> {
         let mut given = Given::default();
-        while let Some(Key(card)) = map.next_key()? {
+        while let Some(RoleKey(card)) = map.next_key()? {
             let values = map.next_value_seed(Values(card))?;
             given.0.extend(values.into_iter().map(|value| (card.key, value)));
         }
@@ -106,13 +106,13 @@ impl<'de> Visitor<'de> for GivenVisitor {
     }
 }
 
-/// A key of a role. Errors are made while it is read, so that the file format knows the line.
-struct Key(&'static RoleCard);
+/// A key of a role. An unknown key is an error of the parser, which adds the line.
+struct RoleKey(&'static RoleCard);
 
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
+impl<'de> Deserialize<'de> for RoleKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RoleKey, D::Error> {
         let key = String::deserialize(deserializer)?;
-        find_role(&key).map(|role| Key(role.card())).ok_or_else(|| {
+        find_role(&key).map(|role| RoleKey(role.card())).ok_or_else(|| {
             let known: Vec<&str> = ROLES.iter().filter(|role| role.is_given()).map(|role| role.card().key).collect();
             de::Error::custom(format!("unknown field `{key}`, expected one of {}", known.join(", ")))
         })
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearer_of_codes_and_dictionary_wins() {
+    fn codes_override_a_dictionary_and_vice_versa() {
         let sae = Given::default().with("sae", "a").with("labels", "l");
         let codes = Given::default().with("codes", "b");
         assert_eq!(codes.clone().or(&sae), codes.clone().with("labels", "l"));

@@ -1,5 +1,7 @@
-//! From what a user wrote to inputs: every role is read by its own loader; what is made from others is a derivation.
+//! Loads inputs from the values that a user gave: calls the loader of every role, then derives inputs from others
+//! (codes from a dictionary, one row per sample), then checks that all of them fit together.
 
+mod data_set;
 mod derive;
 mod given;
 #[cfg(test)]
@@ -7,57 +9,59 @@ mod tests;
 mod tokens;
 mod world;
 
+pub use data_set::{Converted, convert_data_set};
 pub use derive::Recognised;
 #[cfg(test)]
 pub(crate) use derive::pool;
 pub use given::Given;
 pub use tokens::{Tokens, TokensOfSets};
-pub use world::{Converted, GENERATED_PART, convert_data_set, save_world, verify_tables};
+pub use world::{GENERATED_PART, save_world, verify_tables};
 
 pub use crate::run::{load_activations, load_codes, load_directions, load_labels};
 
 use std::path::Path;
 
 use crate::context::Context;
-use crate::error::{InFile, InputError, Result};
+use crate::error::{InFile, InputError, Key, Result};
 use crate::input::Finite;
-use crate::run::{EMBEDDINGS, Inputs, Loading, Many, ROLES};
+use crate::labels::Annotations;
+use crate::run::{EMBEDDINGS, Inputs, LABELS, Loading, Many, PAIR_LABELS, POOLING, ROLES, SAE};
 
-/// How inputs are opened.
+/// Options of [`Given::open`].
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// Paths are relative to this directory.
     pub base: &'a Path,
-    /// What to do with rows of embeddings that are not finite.
+    /// How to treat rows of embeddings that are not finite.
     pub finite: Finite,
-    /// Keep the codes of tokens that are pooled: what a sample is, token by token. They are the larger part of the memory.
+    /// Keep the codes of the tokens after pooling, for [`crate::samples`]. They need more memory than the pooled codes.
     pub keep_tokens: bool,
 }
 
 impl<'a> Opening<'a> {
-    /// Refuses rows that are not finite and keeps no tokens.
+    /// Paths below `base`; refuses rows that are not finite and keeps no tokens.
     pub fn at(base: &'a Path) -> Opening<'a> {
         Opening { base, finite: Finite::Refuse, keep_tokens: false }
     }
 }
 
-/// Inputs with what was learnt while they were opened.
+/// The inputs, and what [`Given::open`] learnt about them.
 #[derive(Debug)]
 pub struct Opened {
-    /// The inputs, checked.
+    /// The inputs, derived ones included, checked.
     pub inputs: Inputs,
-    /// What the dictionary turned out to be.
+    /// The detected format of the dictionary.
     pub recognised: Option<Recognised>,
-    /// The tokens that were pooled, if they were to be kept.
+    /// The codes before pooling, with [`Opening::keep_tokens`].
     pub tokens: TokensOfSets,
 }
 
 impl Given {
-    /// Reads everything that is given, derives what is made from it, and checks that all of it fits together.
+    /// Loads all inputs, derives inputs from them, and checks that they fit together.
     pub fn open(&self, opening: &Opening<'_>, context: &Context) -> Result<Opened> {
         let mut inputs = self.load(opening, context)?;
-        let pools = inputs.has(&crate::run::POOLING);
-        if !pools {
+        // With pooling, labels have one row per sample while the other inputs still have one per token.
+        if !inputs.has(&POOLING) {
             inputs.check_axes()?;
         }
         inputs.check_pairs()?;
@@ -67,7 +71,7 @@ impl Given {
         Ok(Opened { inputs, recognised, tokens })
     }
 
-    /// Reads everything that is given, as it is.
+    /// Loads the given inputs and drops rows that are not finite, if [`Opening::finite`] allows it.
     fn load(&self, opening: &Opening<'_>, context: &Context) -> Result<Inputs> {
         let given = world::complete(self, opening.base)?;
         let mut inputs = Inputs::default();
@@ -79,14 +83,21 @@ impl Given {
                     Many::Named => name_and_path(text, card.key)?,
                     _ => ("", text.as_str()),
                 };
-                // Before anything is read or encoded twice.
+                // Checked here, before the second one is read and encoded.
                 if card.many == Many::Named && names.contains(&name) {
-                    return Err(InputError::new(format!("two of `{}` are called `{name}`", card.key))
-                        .expected("a name of its own for each")
+                    return Err(InputError::new(format!("two of {} are called `{name}`", Key(card.key)))
+                        .expected("a different name for each")
                         .into());
                 }
                 names.push(name);
-                let loading = Loading { base: opening.base, finite: opening.finite, inputs: &inputs, context };
+                let labels = inputs.find(&LABELS).or(inputs.find(&PAIR_LABELS));
+                let loading = Loading {
+                    base: opening.base,
+                    finite: opening.finite,
+                    concepts: labels.map(Annotations::names),
+                    dictionary: inputs.find(&SAE).map(|sae| &*sae.dictionary),
+                    context,
+                };
                 let item = role.load(name, path, &loading)?;
                 inputs.push(item);
             }
@@ -101,7 +112,7 @@ impl Given {
 fn name_and_path<'t>(text: &'t str, key: &str) -> Result<(&'t str, &'t str)> {
     let parts = text.split_once('=').filter(|(name, path)| !name.trim().is_empty() && !path.is_empty());
     parts.ok_or_else(|| {
-        InputError::new(format!("`{key}` takes a name and a path"))
+        InputError::new(format!("{} takes a name and a path", Key(key)))
             .expected("NAME=PATH")
             .found(format!("`{text}`"))
             .into()

@@ -32,7 +32,7 @@ fn write(directory: &Path, name: &str, rows: usize) {
 }
 
 #[test]
-fn a_dictionary_brings_codes_and_directions() {
+fn a_dictionary_provides_codes_and_directions() {
     let scratch = tempfile::tempdir().unwrap();
     write(scratch.path(), "x.npy", 20);
     write(scratch.path(), "pairs.npy", 6);
@@ -51,21 +51,21 @@ fn a_dictionary_brings_codes_and_directions() {
     let (codes, pair_codes) = (inputs.find(&CODES).unwrap(), inputs.find(&PAIR_CODES).unwrap());
     assert_eq!((codes.rows(), codes.latents(), pair_codes.rows()), (20, 9, 6));
     assert_eq!(codes.view(0..6).unwrap().row(3), pair_codes.all().unwrap().row(3));
-    // A generator that made the very rows has their codes.
-    let (name, made) = inputs.all(&GENERATED).next().unwrap();
-    assert_eq!((name, made.codes.id().unwrap()), ("a", codes.id().unwrap()));
-    assert_eq!(made.embeddings.as_ref().unwrap().rows(), 20);
+    // A generator whose output equals the real rows has their codes.
+    let (name, output) = inputs.all(&GENERATED).next().unwrap();
+    assert_eq!((name, output.codes.id().unwrap()), ("a", codes.id().unwrap()));
+    assert_eq!(output.embeddings.as_ref().unwrap().rows(), 20);
     let directions = inputs.find(&DIRECTIONS).unwrap();
     assert_eq!(directions.tile(8..9).unwrap().values[..], *dictionary.direction(Latent(8)));
     assert_eq!(inputs.find(&DICTIONARY).unwrap().id(), dictionary.id());
 
-    // To be compared with another, a dictionary needs no rows; the other may be an array.
+    // A dictionary that is only compared with others needs no rows; the others may be arrays.
     let compared = Given::default().with("sae", "sae").with("other", "sae").with("other", "x.npy");
     let alone = compared.open(&opening, &context).unwrap().inputs;
     assert_eq!(alone.all(&OTHERS).map(|(_, other)| other.rows()).collect::<Vec<_>>(), [9, 20]);
     assert!(!alone.has(&CODES) && alone.has(&DIRECTIONS));
 
-    // Twice is too much, and nothing to encode is too little.
+    // Codes besides a dictionary are refused, and so is a dictionary without rows.
     let error = given.with("codes", "x.npy").open(&opening, &context).unwrap_err().to_string();
     assert!(error.contains("differ in latents") || error.contains("both codes and a dictionary"), "{error}");
     let error = Given::default().with("sae", "sae").open(&opening, &context).unwrap_err().to_string();
@@ -92,7 +92,7 @@ fn a_generator_has_a_name_and_a_path() {
         let given = texts.iter().fold(Given::default(), |given, text| given.with("generated", *text));
         given.open(&Opening::at(scratch.path()), &context())
     };
-    // Only the first sign of equality divides.
+    // The first equals sign separates name and path.
     assert_eq!(open(&["a=x=y.npy"]).unwrap().inputs.all(&GENERATED).next().unwrap().0, "a");
     for wrong in ["x.npy", "=x.npy", "a="] {
         let error = open(&[wrong]).unwrap_err().to_string();
@@ -113,7 +113,7 @@ fn tokens() -> Inputs {
 }
 
 #[test]
-fn all_inputs_lose_the_same_rows() {
+fn rows_are_dropped_from_all_inputs() {
     let mut inputs = tokens();
     drop_rows(&mut inputs, &[0]).unwrap();
     assert_eq!(inputs.find(&CODES).unwrap().all().unwrap().row(0), (&[0u32][..], &[2.0f32][..]));
@@ -122,13 +122,13 @@ fn all_inputs_lose_the_same_rows() {
 }
 
 #[test]
-fn tokens_become_samples() {
+fn tokens_are_pooled_to_samples() {
     // Rows 0 and 2 are sample 0; sample 1 is row 1; sample 2 has a label and no row.
     let given = |how: Pool| tokens().with(&POOLING, how).with(&SAMPLES, Samples(vec![0, 1, 0]));
     let mut inputs = given(Pool::Max);
-    let kept = pool(&mut inputs, true).unwrap();
-    let real = kept.real.unwrap();
-    assert_eq!((real.codes.rows(), &*real.samples, kept.models.len()), (3, &[0u32, 1, 0][..], 1));
+    let before = pool(&mut inputs, true).unwrap();
+    let real = before.real.unwrap();
+    assert_eq!((real.codes.rows(), &*real.samples, before.models.len()), (3, &[0u32, 1, 0][..], 1));
     let codes = inputs.find(&CODES).unwrap();
     assert_eq!((codes.rows(), codes.all().unwrap().row(0)), (3, (&[0u32, 1][..], &[1.0f32, 3.0][..])));
     assert_eq!(&*inputs.find(&EMBEDDINGS).unwrap().tile(0..3).unwrap().values, &[3.0, 3.0, 0.0]);

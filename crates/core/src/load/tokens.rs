@@ -1,4 +1,4 @@
-//! Codes of tokens, before the tokens of a sample became one row.
+//! Codes of tokens before pooling.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use crate::codes::Codes;
 use crate::error::Result;
 
-/// The tokens of the real rows and of what every model made, in the order of the models; none where rows are samples.
+/// The tokens of the real rows and of every generator; none where every row is a sample.
 #[derive(Debug, Default)]
 pub struct TokensOfSets {
-    /// Of the rows of the codes.
+    /// Of the real rows.
     pub real: Option<Tokens>,
-    /// Of what each generator made.
+    /// Of the generators, in their order.
     pub models: Vec<Tokens>,
 }
 
-/// Codes of tokens, before the tokens of a sample became one row.
+/// Codes of tokens before pooling.
 #[derive(Debug)]
 pub struct Tokens {
     /// One row per token.
@@ -25,32 +25,32 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The rows of the tokens of some samples, in their order.
+    /// The token rows of each of some samples, ascending.
     pub(crate) fn of(&self, samples: &[usize]) -> Vec<Vec<usize>> {
-        let places: BTreeMap<usize, usize> =
-            samples.iter().enumerate().map(|(place, &sample)| (sample, place)).collect();
-        let mut found = vec![Vec::new(); samples.len()];
+        let index_of: BTreeMap<usize, usize> =
+            samples.iter().enumerate().map(|(index, &sample)| (sample, index)).collect();
+        let mut rows = vec![Vec::new(); samples.len()];
         for (row, sample) in self.samples.iter().enumerate() {
-            if let Some(&place) = places.get(&(*sample as usize)) {
-                found[place].push(row);
+            if let Some(&index) = index_of.get(&(*sample as usize)) {
+                rows[index].push(row);
             }
         }
-        found
+        rows
     }
 
-    /// The values of some latents (ascending) on some tokens, with three digits; a latent that is silent on all of them
-    /// has none.
+    /// The values of some latents (ascending) on some tokens, rounded to three digits. Latents that fire on none of the
+    /// tokens are left out.
     pub(crate) fn values(&self, tokens: &[usize], latents: &[u32]) -> Result<BTreeMap<u32, Vec<f32>>> {
-        let mut found: BTreeMap<u32, Vec<f32>> = BTreeMap::new();
-        for (place, &row) in tokens.iter().enumerate() {
+        let mut by_latent: BTreeMap<u32, Vec<f32>> = BTreeMap::new();
+        for (index, &row) in tokens.iter().enumerate() {
             let (active, values) = self.codes.view(row..row + 1)?.row(0);
             for (latent, &value) in
                 active.iter().zip(values).filter(|(latent, _)| latents.binary_search(latent).is_ok())
             {
-                found.entry(*latent).or_insert_with(|| vec![0.0; tokens.len()])[place] = three_digits(value);
+                by_latent.entry(*latent).or_insert_with(|| vec![0.0; tokens.len()])[index] = three_digits(value);
             }
         }
-        Ok(found)
+        Ok(by_latent)
     }
 }
 

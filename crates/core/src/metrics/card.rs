@@ -1,4 +1,4 @@
-//! A metric's card: everything that help, documentation, checks and figures are made from.
+//! The card of a metric: help, documentation, checks and figures are generated from it.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use crate::error::{InputError, Key, Result};
 use crate::results::Profile;
 use crate::run::{AnyRole, Inputs};
 
-/// What a metric is.
+/// The description of a metric.
 pub struct Card {
-    /// The name on the command line.
+    /// The name on the command line and in result files.
     pub name: &'static str,
     /// The name in figures.
     pub title: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// Raised whenever results change, or the units that a study keeps of them.
+    /// Increases whenever results change, or the units that a study stores of them.
     pub version: u32,
-    /// What it measures: for somebody who has not read the paper.
+    /// What it measures, for readers who do not know the paper.
     pub measures: &'static str,
     /// Formula, symbols, tie-breaks, and what happens at 0/0.
     pub definition: &'static str,
     /// Passes, time and memory.
     pub cost: &'static str,
-    /// Paper, equation, reference program, and every known difference.
+    /// Paper, equation, released code, and every known difference.
     pub source: &'static str,
-    /// How the 95 % interval is made.
+    /// How the 95 % interval is computed.
     pub interval: &'static str,
-    /// What it must be given.
+    /// Required inputs.
     pub needs: &'static [&'static dyn AnyRole],
-    /// What it uses if it is there.
+    /// Optional inputs.
     pub uses: &'static [&'static dyn AnyRole],
-    /// Its headline numbers.
+    /// Headline numbers.
     pub headline: &'static [Output],
-    /// Its parameters.
+    /// Parameters.
     pub params: &'static [Param],
 }
 
@@ -42,34 +42,41 @@ pub struct Card {
 pub struct Output {
     /// Its key in result files.
     pub key: &'static str,
-    /// What it is, in one sentence.
+    /// One sentence.
     pub doc: &'static str,
-    /// The values it can take.
+    /// Lower and upper bound; infinite if there is none.
     pub range: (f64, f64),
-    /// Which end is good.
+    /// Whether high or low values are good.
     pub better: Better,
 }
 
-/// Which end of the range is good.
+impl Output {
+    /// A headline number.
+    pub const fn new(key: &'static str, doc: &'static str, range: (f64, f64), better: Better) -> Output {
+        Output { key, doc, range, better }
+    }
+}
+
+/// Whether high or low values are good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// The upper.
+    /// Higher is better.
     Higher,
-    /// The lower.
+    /// Lower is better.
     Lower,
-    /// Neither.
+    /// Descriptive: neither is better.
     Neither,
 }
 
 /// A parameter.
 pub struct Param {
-    /// Its name; on the command line with `--` and dashes.
+    /// Its name in study files and recipes; the command line writes it with dashes.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// One sentence.
     pub doc: &'static str,
-    /// What it can be.
+    /// The allowed values.
     pub kind: Kind,
-    /// May several values be given, separated by commas?
+    /// Whether a list of values, separated by commas, is allowed.
     pub several: bool,
     /// The default.
     pub default: &'static str,
@@ -77,20 +84,21 @@ pub struct Param {
     pub reference: Option<&'static str>,
 }
 
-/// What a parameter can be.
+/// The allowed values of a parameter.
+#[non_exhaustive]
 pub enum Kind {
     /// A whole number within bounds.
     Whole(u64, u64),
     /// A number within bounds.
     Number(f64, f64),
-    /// One of some words.
+    /// One of a fixed list of words.
     Word(&'static [&'static str]),
-    /// Words of the user's own, described.
+    /// Free text, with a description of it.
     Text(&'static str),
 }
 
 impl Kind {
-    /// The allowed values, for people.
+    /// Describes the allowed values.
     pub fn describe(&self) -> String {
         match self {
             Kind::Whole(low, u64::MAX) => format!("a whole number from {low}"),
@@ -104,10 +112,8 @@ impl Kind {
 
     fn parse(&self, text: &str) -> Option<Value> {
         match self {
-            Kind::Whole(low, high) => text.parse::<u64>().ok().filter(|v| (*low..=*high).contains(v)).map(|v| json!(v)),
-            Kind::Number(low, high) => {
-                text.parse::<f64>().ok().filter(|v| (*low..=*high).contains(v)).map(|v| json!(v))
-            }
+            Kind::Whole(low, high) => text.parse::<u64>().ok().filter(|v| (low..=high).contains(&v)).map(|v| json!(v)),
+            Kind::Number(low, high) => text.parse::<f64>().ok().filter(|v| (low..=high).contains(&v)).map(|v| json!(v)),
             Kind::Word(words) => words.contains(&text).then(|| json!(text)),
             Kind::Text(_) => Some(json!(text)),
         }
@@ -115,7 +121,24 @@ impl Kind {
 }
 
 impl Param {
-    /// Reads a value as it is written on the command line.
+    /// A parameter with one value and the same default in both profiles.
+    pub const fn new(name: &'static str, doc: &'static str, kind: Kind, default: &'static str) -> Param {
+        Param { name, doc, kind, several: false, default, reference: None }
+    }
+
+    /// Allows a list of values, separated by commas.
+    pub const fn several(mut self) -> Param {
+        self.several = true;
+        self
+    }
+
+    /// Sets another default for the profile `reference`.
+    pub const fn reference(mut self, default: &'static str) -> Param {
+        self.reference = Some(default);
+        self
+    }
+
+    /// Parses a value as written on the command line.
     pub fn parse(&self, text: &str) -> Result<Value> {
         let one = |part: &str| {
             self.kind.parse(part.trim()).ok_or_else(|| {
@@ -134,7 +157,7 @@ impl Param {
 }
 
 impl Card {
-    /// All parameters: those given, and the defaults of the profile for the rest. Unknown names are refused.
+    /// All parameters: the given values, and the defaults of the profile for the rest. An unknown name is an error.
     pub fn params(&self, profile: Profile, given: &BTreeMap<String, String>) -> Result<BTreeMap<String, Value>> {
         if let Some(name) = given.keys().find(|name| !self.params.iter().any(|param| param.name == name.as_str())) {
             let known: Vec<&str> = self.params.iter().map(|param| param.name).collect();
@@ -153,33 +176,33 @@ impl Card {
         self.params.iter().map(|param| Ok((param.name.to_string(), value(param)?))).collect()
     }
 
-    /// Everything that it may look at.
+    /// Required and optional inputs.
     pub fn roles(&self) -> Vec<&'static dyn AnyRole> {
         self.needs.iter().chain(self.uses).copied().collect()
     }
 
-    /// An error that lists everything that is missing.
+    /// Returns an error that lists all missing inputs.
     pub fn check_needs(&self, inputs: &Inputs) -> Result<()> {
         let inputs = inputs.completed();
-        let missing: Vec<&str> =
-            self.needs.iter().filter(|role| !inputs.has(**role)).map(|role| role.card().key).collect();
+        let missing = distinct(self.needs.iter().filter(|role| !inputs.has(**role)).map(|role| role.card().key));
         if missing.is_empty() {
             return Ok(());
         }
-        let complaint = InputError::new(format!("`{}` lacks an input", self.name))
-            .expected(keys(self.needs))
+        let needed = distinct(self.needs.iter().map(|role| role.card().key));
+        let error = InputError::new(format!("`{}` lacks an input", self.name))
+            .expected(needed.join(", "))
             .found(format!("no {}", missing.join(", no ")));
-        Err(missing.into_iter().fold(complaint, InputError::needs).into())
+        Err(missing.into_iter().fold(error, InputError::needs).into())
     }
 }
 
-/// The keys of some inputs, each once.
-pub(super) fn keys(roles: &[&'static dyn AnyRole]) -> String {
-    let mut keys: Vec<&str> = Vec::new();
-    for role in roles {
-        if !keys.contains(&role.card().key) {
-            keys.push(role.card().key);
+/// The items in order, each once.
+pub(super) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
         }
     }
-    keys.join(", ")
+    distinct
 }

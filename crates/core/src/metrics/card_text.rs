@@ -1,15 +1,15 @@
-//! Cards as text and as JSON: the documentation is made of these.
+//! Cards as text and as JSON, from which the documentation is generated.
 
 use serde_json::{Value, json};
 
-use super::card::{Better, Card, Output, Param};
+use super::card::{Better, Card, Output, Param, distinct};
 use crate::run::AnyRole;
 
-/// How wide a card is on a terminal, without its indent.
+/// The line length on a terminal, without the indent.
 const COLUMNS: usize = 98;
 
 impl Card {
-    /// The card for people: five headings, always in this order.
+    /// The card as text under five fixed headings.
     pub fn to_text(&self) -> String {
         let mut text = format!("{} ({}), version {}\n{}\n", self.title, self.name, self.version, self.summary);
         let inputs = self.inputs_text();
@@ -27,7 +27,7 @@ impl Card {
         text.trim_end().to_string()
     }
 
-    /// The part under "Inputs": what is needed, what is used, parameters and headline numbers.
+    /// The section "Inputs": required and optional inputs, parameters and headline numbers.
     fn inputs_text(&self) -> String {
         let options = |roles| options(roles).join(", ");
         let mut text = format!("Needs: {}\n", options(self.needs));
@@ -39,7 +39,7 @@ impl Card {
         text
     }
 
-    /// The card for programs.
+    /// The card as JSON.
     pub fn to_json(&self) -> Value {
         json!({
             "name": self.name, "title": self.title, "summary": self.summary, "version": self.version,
@@ -57,26 +57,24 @@ impl Card {
     }
 }
 
-/// The options that give some inputs, each once.
+/// The command-line options of some inputs, each once.
 fn options(roles: &[&'static dyn AnyRole]) -> Vec<String> {
-    let mut options: Vec<String> = roles.iter().map(|role| role.card().option()).collect();
-    options.dedup();
-    options
+    distinct(roles.iter().map(|role| role.card().option()))
 }
 
-/// A line of a card, indented and broken between words.
+/// Indents a line and breaks it between words.
 fn wrapped(line: &str) -> String {
     let mut text = String::new();
     let mut length = 0;
     for word in line.split(' ') {
-        let letters = word.chars().count();
-        if length > 0 && length + 1 + letters > COLUMNS {
+        let width = word.chars().count();
+        if length > 0 && length + 1 + width > COLUMNS {
             text.push('\n');
             length = 0;
         }
         text.push_str(if length == 0 { "  " } else { " " });
         text.push_str(word);
-        length += 1 + letters;
+        length += 1 + width;
     }
     text.push('\n');
     text

@@ -1,4 +1,4 @@
-//! One metric on one set of inputs: the recipe, then the result.
+//! Evaluates a metric on a set of inputs: first the recipe, then the result.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::results::{Profile, Recipe, ResultFile};
 use crate::run::{Inputs, Job, Kept, Member, Mode, Outcome, Scanner, Work};
 
-/// What an evaluation will be, before it is done: its id names the result.
+/// Checks inputs and parameters and returns the recipe of an evaluation. Its id names the result.
 pub fn recipe(
     metric: &dyn Metric,
     inputs: &Inputs,
@@ -31,38 +31,38 @@ pub fn recipe(
     })
 }
 
-/// How an evaluation is run.
+/// How to run an evaluation.
 #[derive(Clone, Default)]
 pub struct Evaluation<'a> {
-    /// Keeps finished units below this directory, and takes up those that are there.
+    /// Store finished units in this directory, and reuse those that are stored there.
     pub units: Option<&'a Path>,
-    /// Everything here, or a part.
+    /// Run everything, or only some units of a stage.
     pub mode: Mode,
-    /// Leaves per unit of passes, a power of two; `None`: a good number.
+    /// Leaves per unit of a pass, a power of two; `None` chooses a default.
     pub unit_leaves: Option<usize>,
 }
 
-/// What came of an evaluation.
+/// The outcome of an evaluation.
 #[derive(Debug)]
 pub enum Evaluated {
     /// The result.
     Done(Box<ResultFile>),
-    /// The units that were asked for are stored.
+    /// The requested units are stored.
     Stored,
-    /// Units of a stage have to be run first.
+    /// Some units of a stage must run first.
     Waiting {
-        /// The stage, as [`Mode::Units`] wants it.
+        /// The key of the stage, for [`Mode::Units`].
         stage: String,
-        /// Its units that are not there.
+        /// The units that are not stored yet.
         missing: Vec<usize>,
     },
 }
 
 impl Evaluation<'_> {
-    /// Does what a recipe says, or a part of it, in the pool of the context.
+    /// Runs a recipe, or a part of it, in the thread pool of the context.
     pub fn run(&self, metric: &dyn Metric, inputs: &Inputs, recipe: &Recipe, context: &Context) -> Result<Evaluated> {
         let inputs = inputs.completed();
-        // In the pool, so that short parallel loops between stages use the right threads too.
+        // Inside the pool, so that short parallel loops between stages use its threads too.
         context.install(|| self.call(metric, &inputs, recipe, context, None))
     }
 
@@ -75,7 +75,7 @@ impl Evaluation<'_> {
         context: &Context,
         member: Option<&Member<'_>>,
     ) -> Result<Evaluated> {
-        // A metric without stages would not notice.
+        // A metric without stages does not check for cancellation itself.
         context.check()?;
         let began = Instant::now();
         let kept = match self.units {
@@ -85,10 +85,7 @@ impl Evaluation<'_> {
         let job = Job { inputs, params: &recipe.params, profile: recipe.profile, seed: recipe.seed, context };
         let title = metric.card().title;
         let work = Work::new(title, inputs, context, kept.as_ref(), self.mode.clone(), self.unit_leaves);
-        let mut work = match member {
-            Some(member) => work.in_step(member),
-            None => work,
-        };
+        let mut work = if let Some(member) = member { work.in_step(member) } else { work };
         let scores = metric.run(&job, &mut work);
         Ok(match work.conclude(scores)? {
             Outcome::Stored => Evaluated::Stored,
@@ -103,7 +100,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Does what a recipe says, here and without keeping anything.
+/// Runs a recipe in this process, without storing units.
 pub fn evaluate(metric: &dyn Metric, inputs: &Inputs, recipe: &Recipe, context: &Context) -> Result<ResultFile> {
     done(Evaluation::default().run(metric, inputs, recipe, context))
 }
@@ -115,8 +112,10 @@ fn done(evaluated: Result<Evaluated>) -> Result<ResultFile> {
     }
 }
 
-/// Does what several recipes say about the same inputs, in step: passes over the same rows share one reading of them. Results
-/// are the same as one by one, and so is their order; `each` gets every result as soon as it is there.
+/// Runs several recipes on the same inputs. Passes over the same rows share one scan.
+///
+/// Returns the same results, in the same order, as running them one by one. Calls `each` with every result as soon as it
+/// is complete.
 pub fn evaluate_together<T: Send>(
     work: &[(&'static dyn Metric, Recipe)],
     inputs: &Inputs,
@@ -133,10 +132,10 @@ pub fn evaluate_together<T: Send>(
     let scanner = Scanner::new(work.len());
     let run = |index: usize, (metric, recipe): &(&'static dyn Metric, Recipe)| {
         let member = scanner.member(index);
-        // A pool of one thread: parallel loops between stages stay on it, and it may wait without holding up others.
-        let home = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-        let home = home.map_err(|error| Error::Bug(format!("no threads: {error}")))?;
-        let result = home.install(|| evaluation.call(*metric, &inputs, recipe, context, Some(&member)));
+        // A pool of one thread: it can block at a pass without blocking the other metrics.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        let pool = pool.map_err(|error| Error::Bug(format!("no threads: {error}")))?;
+        let result = pool.install(|| evaluation.call(*metric, &inputs, recipe, context, Some(&member)));
         done(result).and_then(|result| each(index, result))
     };
     std::thread::scope(|scope| {

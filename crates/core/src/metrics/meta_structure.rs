@@ -1,4 +1,4 @@
-//! `meta_structure`: can the directions of a dictionary be put together from a few directions of a smaller one?
+//! `meta_structure`: whether a smaller dictionary explains the directions of a dictionary.
 
 use etalon_kernel::product::dot;
 use etalon_kernel::random::{index, stream};
@@ -18,84 +18,41 @@ use crate::sae::train::{Preset, Trainer, TrainingSettings};
 use crate::sae::{Dictionary, encode_store};
 use crate::store::ActivationStore;
 
-/// Whether the directions of a dictionary are made of a few others.
+/// The metric.
 pub struct MetaStructure;
+
+const UP_TO_ONE: (f64, f64) = (f64::NEG_INFINITY, 1.0);
 
 static CARD: Card = Card {
     name: "meta_structure",
     title: "Meta structure",
-    summary: "How much of the directions of a dictionary a smaller dictionary of directions explains.",
+    summary: "Share of the variance of a dictionary's directions that a smaller dictionary of directions explains.",
     version: 1,
-    measures: "If latents are atoms, their directions have nothing in common. If many of them are compounds, such as \"red \
-        square\" and \"blue square\", a small dictionary trained on the directions themselves finds the parts, and a few of \
-        them explain each direction well. A low value speaks for atoms; a value near that of random directions says that \
-        there is no structure.",
-    definition: "Directions are divided by their lengths; those of length 0 are left out. A BatchTopK dictionary of \
+    measures: "If latents are atomic, their directions have nothing in common. If many are compounds, such as \"red square\" and \
+        \"blue square\", a small dictionary trained on the directions finds the parts, and a few parts explain each direction well. \
+        A low value suggests atomic latents; a value near that of random directions means no structure.",
+    definition: "Directions are scaled to length 1; those of length 0 are left out. A BatchTopK dictionary of \
         ⌈`ratio` · latents⌉ latents is trained on them: `k_meta` active on average, `meta_steps` steps of `meta_batch` directions \
-        drawn with replacement, Adam with rate 0.0005. `meta_explained` = 1 − Σ‖w − ŵ‖² / Σ‖w − mean‖², ŵ by the trained \
-        dictionary as it is used afterwards (a threshold instead of the batch's largest); `meta_error` = mean ‖w − ŵ‖². \
-        `meta_null` is the same with as many random directions of length 1. With fewer than 2 directions, or directions that are \
-        all the same, undefined.",
+        drawn with replacement, Adam with rate 0.0005. `meta_explained` = 1 − Σ‖w − ŵ‖² / Σ‖w − mean‖², ŵ by the trained dictionary \
+        in inference mode (a threshold instead of the top k of a batch); `meta_error` = mean ‖w − ŵ‖². `meta_null` is the same for \
+        as many random directions of length 1. Undefined: fewer than 2 directions, or directions that are all equal.",
     cost: "Two trainings of `meta_steps` steps: 16,384 latents of width 768 take a few minutes.",
     source: "SAEBench's extra `meta_structure_decoder_variance`, after Leask et al., Sparse Autoencoders Do Not Find Canonical \
-        Units of Analysis. There the top k of a whole batch of 4,096 directions are kept when it is tested, the arithmetic is \
-        bf16 in part, and the null is not computed. Both profiles are the same.",
-    interval: "Bootstrap over directions, 1000 resamples; the training happens once.",
+        Units of Analysis. There the test keeps the top k of a whole batch of 4,096 directions, the arithmetic is partly bf16, and \
+        the null is not computed. Both profiles are the same.",
+    interval: "Bootstrap over directions, 1000 resamples, with one training.",
     needs: &[&DIRECTIONS],
     uses: &[],
     headline: &[
-        Output {
-            key: "meta_explained",
-            doc: "Share of the variance of directions that is explained.",
-            range: (f64::NEG_INFINITY, 1.0),
-            better: Better::Lower,
-        },
-        Output {
-            key: "meta_null",
-            doc: "The same for random directions.",
-            range: (f64::NEG_INFINITY, 1.0),
-            better: Better::Neither,
-        },
-        Output {
-            key: "meta_error",
-            doc: "Mean squared error of a direction of length 1.",
-            range: (0.0, f64::INFINITY),
-            better: Better::Neither,
-        },
+        Output::new("meta_explained", "Explained share of the variance of directions.", UP_TO_ONE, Better::Lower),
+        Output::new("meta_null", "The same for random directions.", UP_TO_ONE, Better::Neither),
+        Output::new("meta_error", "Mean squared error per direction.", (0.0, f64::INFINITY), Better::Neither),
     ],
     params: &[
-        Param {
-            name: "ratio",
-            doc: "Latents of the small dictionary, as a share of the directions.",
-            kind: Kind::Number(0.001, 1.0),
-            several: false,
-            default: "0.25",
-            reference: None,
-        },
-        Param {
-            name: "k_meta",
-            doc: "Active latents of the small dictionary per direction, on average.",
-            kind: Kind::Whole(1, 100_000),
-            several: false,
-            default: "4",
-            reference: None,
-        },
-        Param {
-            name: "meta_steps",
-            doc: "Steps of its training.",
-            kind: Kind::Whole(1, u64::MAX),
-            several: false,
-            default: "1500",
-            reference: None,
-        },
-        Param {
-            name: "meta_batch",
-            doc: "Directions per step.",
-            kind: Kind::Whole(1, 1_000_000),
-            several: false,
-            default: "1024",
-            reference: None,
-        },
+        Param::new("ratio", "Latents of the small dictionary per direction.", Kind::Number(0.001, 1.0), "0.25"),
+        Param::new("k_meta", "Average number of active latents per direction.", Kind::Whole(1, 100_000), "4"),
+        Param::new("meta_steps", "Number of training steps.", Kind::Whole(1, u64::MAX), "1500"),
+        Param::new("meta_batch", "Directions per step.", Kind::Whole(1, 1_000_000), "1024"),
     ],
 };
 
@@ -109,32 +66,32 @@ impl Metric for MetaStructure {
         let width = store.width();
         let bytes = (store.rows() as u64).saturating_mul(4 * width as u64);
         let what = format!("{} directions of length 1", store.rows());
-        let found = work.once("dictionaries of directions", || {
+        let result = work.once("training", || {
             let _memory = job.budget().reserve(bytes, what.clone())?;
             let (rows, kept) = unit_rows(&store.tile(0..store.rows())?.values, width);
             Ok(MetaResult { explained: explain(rows, width, job)?, kept })
         })?;
-        let null = match &found.explained {
+        let null = match &result.explained {
             None => None,
-            Some(_) => work.once("dictionaries of random directions", || {
+            Some(_) => work.once("training on random directions", || {
                 let _memory = job.budget().reserve(2 * bytes, what.clone())?;
-                Ok(explain(random_rows(found.kept.len(), width, job.seed), width, job)?.map(|null| null.share()))
+                Ok(explain(random_rows(result.kept.len(), width, job.seed), width, job)?.map(|null| null.share()))
             })?,
         };
-        let interval = match &found.explained {
+        let interval = match &result.explained {
             None => None,
             Some(explained) => explained.interval(job, work)?,
         };
-        Ok(found.scores(store.rows(), null, interval))
+        Ok(result.scores(store.rows(), null, interval))
     }
 }
 
-/// What one training gives.
+/// The result of the training on the directions.
 #[derive(Serialize, Deserialize)]
 struct MetaResult {
-    /// The directions that have a length.
+    /// The indices of directions with a length above 0.
     kept: Vec<usize>,
-    /// Nothing where no two of them differ.
+    /// `None` if no two directions differ.
     explained: Option<Explained>,
 }
 
@@ -143,10 +100,10 @@ impl MetaResult {
         let (kept, explained) = (self.kept.len(), self.explained.as_ref());
         let mut scores = Scores::default();
         if kept < directions {
-            scores.note(format!("{} directions have no length: left out", directions - kept));
+            scores.note(format!("{} directions have no length and are left out", directions - kept));
         }
         if explained.is_none() {
-            scores.note("there are not two different directions: undefined");
+            scores.note("everything is undefined: there are no two different directions");
         }
         scores.headline("meta_explained", explained.map(Explained::share), interval, kept);
         scores.headline("meta_null", null, None, kept);
@@ -160,7 +117,7 @@ impl MetaResult {
     }
 }
 
-/// The rows that have a length, divided by it, and their indices.
+/// The rows with a length above 0, scaled to length 1, and their indices.
 fn unit_rows(values: &[f32], width: usize) -> (Vec<f32>, Vec<usize>) {
     let (mut rows, mut kept) = (Vec::with_capacity(values.len()), Vec::new());
     for (index, row) in values.chunks_exact(width).enumerate() {
@@ -179,15 +136,16 @@ fn random_rows(count: usize, width: usize, seed: u64) -> Vec<f32> {
     unit_rows(&draws, width).0
 }
 
-/// How well each direction is explained.
+/// The reconstruction of every direction.
 #[derive(Serialize, Deserialize)]
 struct Explained {
+    /// Squared errors.
     errors: Vec<f64>,
     /// Squared distances to the mean.
     distances: Vec<f64>,
 }
 
-/// Trains a small dictionary on some rows and reconstructs them; nothing where no two of them differ.
+/// Trains a small dictionary on some rows and reconstructs them; `None` if no two rows differ.
 fn explain(rows: Vec<f32>, width: usize, job: &Job<'_>) -> Result<Option<Explained>> {
     let count = rows.len() / width.max(1);
     let distances = distances(&rows, width);
@@ -209,15 +167,15 @@ fn explain(rows: Vec<f32>, width: usize, job: &Job<'_>) -> Result<Option<Explain
     let _memory = job.budget().reserve(bytes, "the training of a small dictionary")?;
     let steps = settings.steps;
     let mut trainer = Trainer::new(settings)?;
-    let mut chosen = vec![0.0; batch * width];
+    let mut drawn = vec![0.0; batch * width];
     job.context.start(CARD.title, steps, "steps");
     for step in 0..steps {
         job.check()?;
         let mut random = stream(job.seed, "meta_structure/batch", step);
-        for into in chosen.chunks_exact_mut(width) {
+        for into in drawn.chunks_exact_mut(width) {
             into.copy_from_slice(&rows[index(count, &mut random) * width..][..width]);
         }
-        trainer.step(&chosen)?;
+        trainer.step(&drawn)?;
         job.context.advance(1);
     }
     job.context.finish();
@@ -302,15 +260,15 @@ mod tests {
     }
 
     #[test]
-    fn shares_by_hand() {
+    fn the_explained_share_matches_the_worked_example() {
         // Around their mean (0.5, 0.5) both rows have distance 0.5; errors 0.1 and 0.3: 1 − 0.4 / 1.
-        let found = Explained { errors: vec![0.1, 0.3], distances: distances(&[1.0, 0.0, 0.0, 1.0], 2) };
-        assert_eq!(found.distances, [0.5, 0.5]);
-        assert!((found.share() - 0.6).abs() < 1e-12);
+        let explained = Explained { errors: vec![0.1, 0.3], distances: distances(&[1.0, 0.0, 0.0, 1.0], 2) };
+        assert_eq!(explained.distances, [0.5, 0.5]);
+        assert!((explained.share() - 0.6).abs() < 1e-12);
     }
 
     #[test]
-    fn one_direction_or_equal_ones_are_undefined() {
+    fn one_direction_or_equal_directions_are_undefined() {
         for directions in [vec![1.0, 2.0], vec![1.0, 2.0, 2.0, 4.0], vec![0.0, 0.0]] {
             let scores = run(directions, 2, &[("meta_steps", "1")]);
             assert!(scores.headline.iter().all(|headline| headline.value.is_none()), "{scores:?}");

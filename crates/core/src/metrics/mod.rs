@@ -1,18 +1,19 @@
-//! The metrics: one file each, one list.
+//! The metrics: one file or folder each, and one list.
 //!
-//! To add one: write its file, its `mod` line and its entry in [`METRICS`]. The command line, its help, the
-//! documentation and the test battery follow from its [`Card`].
+//! To add a metric, write its file, its `mod` line and its entry in [`METRICS`]. Command line, help, documentation and
+//! test battery are generated from its [`Card`].
 
 mod absorption;
 mod blindspots;
 mod card;
 mod card_text;
 mod cknna;
-pub mod cooccurrence;
+mod cooccurrence;
+mod estimate;
 mod evaluate;
 mod fid;
 mod fms;
-pub mod matching;
+mod matching;
 mod mdl;
 mod meta_structure;
 mod monosemanticity;
@@ -30,6 +31,7 @@ mod tapa;
 #[cfg(test)]
 pub(crate) mod testing;
 mod training;
+mod unit_rows;
 
 pub use card::{Better, Card, Kind, Output, Param};
 pub use evaluate::{Evaluated, Evaluation, evaluate, evaluate_together, recipe};
@@ -38,15 +40,15 @@ use crate::error::Result;
 use crate::results::Scores;
 use crate::run::{Job, Work};
 
-/// A way to measure.
+/// A metric.
 pub trait Metric: Sync {
-    /// What it is, what it needs, what it gives.
+    /// Its description: inputs, parameters, headline numbers, documentation.
     fn card(&self) -> &'static Card;
-    /// Computes the scores. Everything long goes through `work`; loops outside of it must be short.
+    /// Computes the scores. Long computations are stages of `work`; loops outside of a stage must be short.
     fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores>;
 }
 
-/// All metrics, in the order in which people read them.
+/// All metrics, in the order of the documentation.
 pub static METRICS: &[&dyn Metric] = &[
     &matching::Match,
     &tapa::Tapa,
@@ -74,10 +76,10 @@ pub static METRICS: &[&dyn Metric] = &[
     &blindspots::Frequency,
 ];
 
-/// Metrics that train probes or dictionaries by the hundred and may take minutes: computed where they are named.
+/// Metrics that train hundreds of probes or dictionaries and may take minutes: only computed if requested by name.
 pub const SLOW: &[&str] = &["sparse_probing", "sae_probes", "scr", "tpp", "absorption", "meta_structure"];
 
-/// A metric by name.
+/// Finds a metric by name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {
     METRICS.iter().copied().find(|metric| metric.card().name == name)
 }

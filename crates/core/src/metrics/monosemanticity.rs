@@ -1,14 +1,14 @@
-//! Monosemanticity: are the rows in which a latent is active alike in the space of the embeddings?
+//! Monosemanticity: are the embeddings of the rows in which a latent is active similar?
 
 use std::ops::Range;
 
-use etalon_kernel::statistics::mean;
 use serde::{Deserialize, Serialize};
 
+use super::estimate::Estimate;
 use super::{Better, Card, Metric, Output};
 use crate::codes::CodesView;
 use crate::error::Result;
-use crate::results::{Scores, Table, bootstrap_mean};
+use crate::results::{Scores, Table};
 use crate::run::{CODES, Count, EMBEDDINGS, Job, Max, Min, Over, RowBatch, Sum, Work};
 use crate::state;
 
@@ -18,45 +18,45 @@ pub struct Monosemanticity;
 static CARD: Card = Card {
     name: "monosemanticity",
     title: "Monosemanticity",
-    summary: "How alike the rows are in which a latent is active, as the mean cosine of their embeddings.",
+    summary: "How similar the rows are in which a latent is active: the mean cosine of their embeddings.",
     version: 1,
-    measures: "A latent that stands for one thing is active in rows that look alike to the encoder. For every latent this \
-        is the mean cosine of the embeddings over all pairs of rows, where a pair counts as much as the latent is active \
-        in both. 1 means that all rows where the latent is active have the same direction; a latent that is active \
-        everywhere scores the mean cosine of the data, which is far above 0 for encoders whose embeddings share a mean. \
-        Read a score against that floor.",
-    definition: "a_i = (z_i − min z) / (max z − min z) over all rows, zeros included, so min z is 0 for a latent of \
-        non-negative codes that is ever off. e_i = embedding of row i divided by its length; neither is centred. \
-        score = Σ_{i<j} a_i a_j e_i·e_j / Σ_{i<j} a_i a_j, computed exactly from one look at the rows as \
-        (|Σ a_i e_i|² − Σ a_i² |e_i|²) / ((Σ a_i)² − Σ a_i²). A constant latent (dead ones among them) has no score, \
-        nor has one where a single row carries all the weight, that is where the denominator is at most 1e-10 · (Σ a_i)². \
-        An embedding of length 0 has cosine 0 with everything. The table `latent` counts as `fired` the rows where the \
-        latent is not 0. The headline is the mean over latents with a score.",
-    cost: "One pass, O(entries · width) time, 8 · latents · width bytes for each of about threads + log2(units) sums \
-        alive at a time. Above 64 MB per sum the latents are taken in ranges, with one pass per range.",
-    source: "Pach et al. (2025), as used in \"Evaluating the Interpretability of SAEs with Concept Annotations\" \
-        (arXiv 2606.24716). The released program walks over all pairs; the numbers are the same. It also misplaces the \
-        rows of its last, shorter batch, so that codes and embeddings of about a tenth of the rows do not belong \
-        together: that slip is in its file handling, not in the measure, and no profile repeats it. The profiles do not \
-        differ. Differences of squares lose digits when min z is far from 0 compared with max z − min z: about twice the \
-        digits of that ratio, out of 16.",
-    interval: "percentile bootstrap over latents, 1000 resamples",
+    measures: "A latent that represents one concept is active in rows that are similar to the encoder. For every latent, \
+        this is the mean cosine of the embeddings over all pairs of rows, weighted by how active the latent is in both. 1 \
+        means that all rows in which the latent is active have the same direction. A latent that is active everywhere \
+        scores the mean cosine of the data, which is far above 0 if the embeddings share a mean: compare scores with that \
+        baseline.",
+    definition: "a_i = (z_i − min z) / (max z − min z) over all rows, zeros included; min z is 0 for a latent of \
+        non-negative codes that is ever off. e_i: the embedding of row i divided by its length. Neither is centred.\n\
+        score = Σ_{i<j} a_i a_j e_i·e_j / Σ_{i<j} a_i a_j, computed exactly in one pass as \
+        (|Σ a_i e_i|² − Σ a_i² |e_i|²) / ((Σ a_i)² − Σ a_i²). The headline is the mean over latents with a score.\n\
+        Undefined for a constant latent (dead ones included), and for a latent with all its weight in one row, that is if \
+        the denominator is at most 1e-10 · (Σ a_i)². An embedding of length 0 has cosine 0 with everything. `fired` in the \
+        table `latent` counts the rows where the latent is not 0.",
+    cost: "One pass, O(entries · width) time, and 8 · latents · width bytes for each of about threads + log2(units) sums \
+        held at a time. Above 64 MB per sum, latents are processed in ranges with one pass each.",
+    source: "Pach et al. (2025), as used in \"Evaluating the Interpretability of SAEs with Concept Annotations\" (arXiv \
+        2606.24716). Both profiles are the same. The released code loops over all pairs and gives the same numbers. It also \
+        misplaces the rows of its last, shorter batch, so that codes and embeddings of about a tenth of the rows do not \
+        belong together; this is a bug of its file handling, not of the metric, and no profile reproduces it. Differences \
+        of squares lose digits if min z is far from 0 compared with max z − min z: about twice the digits of that ratio, \
+        out of 16.",
+    interval: "Percentile bootstrap over latents, 1000 resamples.",
     needs: &[&CODES, &EMBEDDINGS],
     uses: &[],
-    headline: &[Output {
-        key: "monosemanticity",
-        doc: "the mean over latents of the mean cosine of their rows",
-        range: (-1.0, 1.0),
-        better: Better::Higher,
-    }],
+    headline: &[Output::new(
+        "monosemanticity",
+        "Mean over latents of the activation-weighted mean cosine",
+        (-1.0, 1.0),
+        Better::Higher,
+    )],
     params: &[],
 };
 
-/// Cells of one sum of latents × width; fixed, because stages must not depend on the memory of a run.
+/// Maximum latents × width of one sum. Fixed, because stages must not depend on the memory of a run.
 const CELLS: usize = 8 << 20;
 
-/// The least part of (Σ a)² that pairs of different rows must have for the difference to mean anything.
-const LEAST_SHARE: f64 = 1e-10;
+/// The smallest share of pairs of different rows in (Σ a)² for which a score is defined.
+const SMALLEST_SHARE: f64 = 1e-10;
 
 impl Metric for Monosemanticity {
     fn card(&self) -> &'static Card {
@@ -65,34 +65,35 @@ impl Metric for Monosemanticity {
 
     fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
         let width = job.get(&EMBEDDINGS)?.width();
-        Ok(found(job, work, CELLS / width)?.scores(job.seed))
+        Ok(latent_scores(job, work, CELLS / width)?.scores(job.seed))
     }
 }
 
 /// The scores of all latents, `step` of them at a time.
-fn found(job: &Job<'_>, work: &mut Work<'_>, step: usize) -> Result<LatentScore> {
+fn latent_scores(job: &Job<'_>, work: &mut Work<'_>, step: usize) -> Result<LatentScores> {
     let (latents, width) = (job.get(&CODES)?.latents(), job.get(&EMBEDDINGS)?.width());
-    let mut found = LatentScore::default();
+    let mut result = LatentScores::default();
     for first in (0..latents.max(1)).step_by(step.max(1)) {
         let range = first..(first + step.max(1)).min(latents);
         let empty = || Sums::new(range.len(), width);
         let sums = work.pass("sums of rows by latent", Over::ROWS, empty, |sums, rows| sums.add(rows, &range))?;
-        found.blank = sums.seen[1] as usize;
-        found.scores.extend((0..range.len()).map(|latent| sums.latent(latent).score()));
-        found.fired.extend(sums.fired.iter().map(|&fired| fired as usize));
+        result.blank = sums.seen[1] as usize;
+        result.scores.extend((0..range.len()).map(|latent| sums.latent(latent).score()));
+        result.fired.extend(sums.fired.iter().map(|&fired| fired as usize));
     }
-    Ok(found)
+    Ok(result)
 }
 
-/// What is known of the latents so far.
+/// Scores and firing counts of all latents.
 #[derive(Default)]
-struct LatentScore {
+struct LatentScores {
     scores: Vec<Option<f64>>,
     fired: Vec<usize>,
+    /// Rows whose embedding has length 0.
     blank: usize,
 }
 
-/// Sums of the rows for a range of latents.
+/// Sums over rows for a range of latents.
 #[derive(Serialize, Deserialize)]
 struct Sums {
     /// By latent, Σ a e.
@@ -102,7 +103,7 @@ struct Sums {
     /// By latent, [`MOMENTS`] sums.
     moments: Sum,
     fired: Count,
-    /// Rows, and rows whose embedding has no direction.
+    /// Rows, and rows whose embedding has length 0.
     seen: Count,
     smallest: Min,
     largest: Max,
@@ -110,7 +111,7 @@ struct Sums {
 
 state!(Sums { weighted, total, moments, fired, seen, smallest, largest });
 
-/// Sums of one latent: Σ a, Σ a², and the same over rows whose embedding has no direction.
+/// Sums per latent: Σ a, Σ a², and the same over rows whose embedding has length 0.
 const MOMENTS: usize = 4;
 
 impl Sums {
@@ -139,7 +140,7 @@ impl Sums {
             self.seen[1] += u64::from(length == 0.0);
             scales.push(scale);
         }
-        // Latent by latent, so that its sum stays in the cache while the rows of the batch stream by.
+        // Latent by latent, so that its sum stays in the cache.
         let entries = Entries::of(codes, latents);
         for latent in 0..latents.len() {
             let sum = &mut self.weighted[latent * width..][..width];
@@ -178,19 +179,19 @@ impl Sums {
     }
 }
 
-/// Everything that the score of one latent is made from.
+/// The sums of one latent.
 struct LatentSums<'a> {
     weighted: &'a [f64],
     total: &'a [f64],
     moments: &'a [f64],
     rows: f64,
     blank: f64,
-    /// The smallest and the largest value, if there are rows.
+    /// The smallest and the largest value; `None` without rows.
     extremes: Option<(f64, f64)>,
 }
 
 impl LatentSums<'_> {
-    /// Everything is linear in the sums, so the scaling to 0..1 is applied here, when the extremes are known.
+    /// Applies the scaling to 0..1, which is linear in the sums, now that the extremes are known.
     fn score(&self) -> Option<f64> {
         let (low, high) = self.extremes?;
         let range = high - low;
@@ -203,27 +204,27 @@ impl LatentSums<'_> {
         let blank = squares(self.moments[2], self.moments[3], self.blank);
         let pairs = sum * sum - all;
         let length = self.weighted.iter().zip(self.total).map(|(&a, &e)| (a - low * e) / range).map(|s| s * s);
-        (pairs > LEAST_SHARE * sum * sum).then(|| ((length.sum::<f64>() - (all - blank)) / pairs).clamp(-1.0, 1.0))
+        (pairs > SMALLEST_SHARE * sum * sum).then(|| ((length.sum::<f64>() - (all - blank)) / pairs).clamp(-1.0, 1.0))
     }
 }
 
-impl LatentScore {
+impl LatentScores {
     fn scores(self, seed: u64) -> Scores {
         let defined: Vec<f64> = self.scores.iter().copied().flatten().collect();
         let mut scores = Scores::default();
-        let interval = bootstrap_mean(&defined, seed, "monosemanticity/latents");
-        scores.headline("monosemanticity", mean(&defined), interval, defined.len());
+        Estimate::mean(&defined, seed, "monosemanticity/latents").headline("monosemanticity", &mut scores);
         let undefined = self.scores.len() - defined.len();
         if undefined > 0 {
             let dead = self.fired.iter().filter(|&&fired| fired == 0).count();
             scores.note(format!(
-                "{undefined} of {} latents have no score and are left out of the mean: {dead} never fire, {} are constant or active in one row only",
+                "{undefined} of {} latents have no score and are left out of the mean: {dead} never fire, {} are constant or \
+                 active in one row only",
                 self.scores.len(),
                 undefined - dead
             ));
         }
         if self.blank > 0 {
-            scores.note(format!("{} rows have an embedding of length 0: their cosine is taken as 0", self.blank));
+            scores.note(format!("{} rows have an embedding of length 0: their cosine counts as 0", self.blank));
         }
         scores.tables.push(Table::new("latent").numbers("score", self.scores).counts("fired", self.fired));
         scores
@@ -235,7 +236,7 @@ fn add(sum: &mut [f64], weight: f64, row: &[f32]) {
     sum.iter_mut().zip(row).for_each(|(sum, &value)| *sum += weight * f64::from(value));
 }
 
-/// The entries of a few rows by latent: place of the row and value, places ascending.
+/// The entries of a batch by latent: row index within the batch and value, rows ascending.
 struct Entries {
     offsets: Vec<usize>,
     entries: Vec<(u32, f32)>,
@@ -243,23 +244,23 @@ struct Entries {
 
 impl Entries {
     fn of(codes: CodesView<'_>, latents: &Range<usize>) -> Entries {
-        let inside = |place: usize| {
-            let (indices, values) = codes.row(place);
+        let inside = |row: usize| {
+            let (indices, values) = codes.row(row);
             let bound = |end: usize| indices.partition_point(|&latent| (latent as usize) < end);
             let (from, to) = (bound(latents.start), bound(latents.end));
             indices[from..to].iter().map(|&latent| latent as usize - latents.start).zip(&values[from..to])
         };
         let mut offsets = vec![0; latents.len() + 1];
-        for place in 0..codes.rows() {
-            inside(place).for_each(|(latent, _)| offsets[latent + 1] += 1);
+        for row in 0..codes.rows() {
+            inside(row).for_each(|(latent, _)| offsets[latent + 1] += 1);
         }
         for latent in 0..latents.len() {
             offsets[latent + 1] += offsets[latent];
         }
         let (mut next, mut entries) = (offsets.clone(), vec![(0, 0.0); offsets[latents.len()]]);
-        for place in 0..codes.rows() {
-            for (latent, &value) in inside(place) {
-                entries[next[latent]] = (place as u32, value);
+        for row in 0..codes.rows() {
+            for (latent, &value) in inside(row) {
+                entries[next[latent]] = (row as u32, value);
                 next[latent] += 1;
             }
         }
@@ -274,9 +275,8 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codes::Codes;
     use crate::context::Context;
-    use crate::metrics::testing::{scores as run_metric, with_work};
+    use crate::metrics::testing::{codes as dense, column, scores as run_metric, scores_with_any_threads, with_work};
     use crate::results::Profile;
     use crate::run::Inputs;
     use crate::store::ActivationStore;
@@ -284,7 +284,7 @@ mod tests {
 
     fn inputs(codes: &[f32], latents: usize, embeddings: &[f32], width: usize) -> Inputs {
         Inputs::default()
-            .with(&CODES, Codes::from_dense(codes, latents).unwrap())
+            .with(&CODES, dense(codes, latents))
             .with(&EMBEDDINGS, ActivationStore::from_rows(embeddings.to_vec(), width).unwrap())
     }
 
@@ -293,7 +293,7 @@ mod tests {
     }
 
     fn score(scores: &Scores, latent: usize) -> Option<f64> {
-        scores.table("latent").unwrap().column("score").unwrap().number(latent)
+        column(scores, "latent", "score")[latent]
     }
 
     /// The definition, pair by pair.
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_worked_example() {
+    fn worked_example() {
         // Embeddings (3, 4), (5, 0), (0, 2) have the directions (.6, .8), (1, 0), (0, 1): cosines .6, .8 and 0.
         // Latent 0 is 2, 1, 0 -> a = 1, .5, 0: only rows 0 and 1 meet, .5 · .6 / .5 = .6.
         // Latent 1 is 4, 4, 2 -> a = 1, 1, 0: .6. Latent 2 is -1, 0, 0 -> a = 0, 1, 1: cosine of rows 1 and 2, 0.
@@ -335,7 +335,8 @@ mod tests {
         assert_eq!(
             scores.notes,
             [
-                "3 of 6 latents have no score and are left out of the mean: 1 never fire, 2 are constant or active in one row only"
+                "3 of 6 latents have no score and are left out of the mean: 1 never fire, 2 are constant or active in one row \
+              only"
             ]
         );
     }
@@ -361,37 +362,35 @@ mod tests {
     }
 
     #[test]
-    fn the_sums_equal_the_double_loop() {
+    fn the_sums_equal_the_loop_over_pairs() {
         let (codes, embeddings) = random_case(200, 7, 5, 1);
         let scores = run(&inputs(&codes, 7, &embeddings, 5), 2);
         for latent in 0..7 {
             let expected = oracle(&codes, 7, &embeddings, 5, latent).unwrap();
             assert!((score(&scores, latent).unwrap() - expected).abs() < 1e-12, "latent {latent}");
         }
-        assert_eq!(scores.notes, ["4 rows have an embedding of length 0: their cosine is taken as 0"]);
+        assert_eq!(scores.notes, ["4 rows have an embedding of length 0: their cosine counts as 0"]);
     }
 
     #[test]
-    fn threads_do_not_change_a_bit() {
+    fn threads_do_not_change_the_scores() {
         let (codes, embeddings) = random_case(5000, 6, 3, 2);
-        let inputs = inputs(&codes, 6, &embeddings, 3);
-        let one = run(&inputs, 1);
-        assert_eq!(run(&inputs, 2), one);
-        assert_eq!(run(&inputs, 7), one);
+        scores_with_any_threads(&Monosemanticity, &inputs(&codes, 6, &embeddings, 3), &[], Profile::Paper);
     }
 
     #[test]
-    fn ranges_of_latents_do_not_change_a_bit() {
+    fn ranges_of_latents_do_not_change_the_scores() {
         let (codes, embeddings) = random_case(3000, 8, 3, 4);
         let inputs = inputs(&codes, 8, &embeddings, 3);
         let context = Context::silent(2, 1 << 20).unwrap();
-        let scores = with_work(&Monosemanticity, &inputs, &context, |job, work| Ok(found(job, work, 3)?.scores(3)));
+        let scores =
+            with_work(&Monosemanticity, &inputs, &context, |job, work| Ok(latent_scores(job, work, 3)?.scores(3)));
         assert_eq!(scores.unwrap(), run(&inputs, 2));
         assert_eq!(context.budget().left(), 1 << 20);
     }
 
     #[test]
-    fn no_rows_and_one_row_have_no_score() {
+    fn zero_or_one_row_has_no_score() {
         for rows in [0, 1] {
             let scores = run(&inputs(&[1.0, 2.0][..2 * rows], 2, &[1.0, 2.0][..2 * rows], 2), 1);
             assert_eq!(scores.value("monosemanticity"), None);
@@ -400,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_is_said_before_work_begins() {
+    fn too_little_memory_is_reported_before_work_begins() {
         let inputs = inputs(&[1.0, 2.0], 2, &[1.0, 2.0], 2);
         let context = Context::silent(1, 16).unwrap();
         let recipe = crate::metrics::recipe(&Monosemanticity, &inputs, &Default::default(), Profile::Paper, 0).unwrap();

@@ -1,4 +1,6 @@
-//! Bootstraps that may take long: many resamples of many things are a stage of their own.
+//! The bootstrap: statistics on resamples, computed in a separate stage if there are many values.
+
+use std::ops::Range;
 
 use etalon_kernel::random::{ChaCha8Rng, index, stream};
 
@@ -6,13 +8,13 @@ use crate::error::Result;
 use crate::results::{Interval, RESAMPLES, percentile_interval};
 use crate::run::{Job, Output, Work};
 
-/// Things from which on the resamples are a stage: drawing fewer takes less than a tenth of a second.
-const MANY: usize = 1 << 13;
+/// From this many values on, the resamples are a stage. Fewer take less than a tenth of a second.
+const STAGE_VALUES: usize = 1 << 13;
 
-/// Resamples of a block.
+/// Resamples per block of the stage.
 const BLOCK: usize = 20;
 
-/// One resample: as many indices as there are things, drawn with replacement.
+/// One resample: the indices of `count` values, drawn with replacement.
 pub(super) struct Draws<'a> {
     random: &'a mut ChaCha8Rng,
     count: usize,
@@ -29,8 +31,8 @@ impl Iterator for Draws<'_> {
     }
 }
 
-/// A statistic on [`RESAMPLES`] resamples of `count` things, in order. The same numbers as from one stream for `purpose`,
-/// whether they are a stage or not.
+/// Computes a statistic on [`RESAMPLES`] resamples of `count` values, in order. The random stream is that of `purpose`,
+/// whether the resamples are a stage or not.
 pub(super) fn resamples<T: Output>(
     job: &Job<'_>,
     work: &mut Work<'_>,
@@ -38,22 +40,40 @@ pub(super) fn resamples<T: Output>(
     count: usize,
     statistic: impl Fn(Draws<'_>) -> T + Sync,
 ) -> Result<Vec<T>> {
-    let some = |first: usize, resamples: usize| -> Result<Vec<T>> {
-        let mut random = stream(job.seed, purpose, 0);
-        let one = |resample: usize| {
-            job.check()?;
-            // An index takes two words of the stream.
-            random.set_word_pos(2 * (resample as u128) * (count as u128));
-            Ok(statistic(Draws { random: &mut random, count, left: count }))
-        };
-        (first..first + resamples).map(one).collect()
-    };
-    if count < MANY {
-        return some(0, RESAMPLES);
+    if count < STAGE_VALUES {
+        return resamples_in_block(job, purpose, count, statistic);
     }
-    let (blocks, _memory) =
-        work.blocks("resamples", RESAMPLES / BLOCK, |block| some(block * BLOCK, BLOCK))?.into_parts();
+    let block = |block: usize| numbered(job, purpose, count, block * BLOCK..(block + 1) * BLOCK, &statistic);
+    let (blocks, _memory) = work.blocks("resamples", RESAMPLES / BLOCK, block)?.into_parts();
     Ok(blocks.into_iter().flatten().collect())
+}
+
+/// The same numbers as [`resamples`], without a stage: for use inside of a block, or with few values.
+pub(super) fn resamples_in_block<T>(
+    job: &Job<'_>,
+    purpose: &str,
+    count: usize,
+    statistic: impl Fn(Draws<'_>) -> T,
+) -> Result<Vec<T>> {
+    numbered(job, purpose, count, 0..RESAMPLES, &statistic)
+}
+
+/// The resamples with some numbers.
+fn numbered<T>(
+    job: &Job<'_>,
+    purpose: &str,
+    count: usize,
+    numbers: Range<usize>,
+    statistic: &impl Fn(Draws<'_>) -> T,
+) -> Result<Vec<T>> {
+    let mut random = stream(job.seed, purpose, 0);
+    let resample = |number: usize| {
+        job.check()?;
+        // An index takes two words of the stream.
+        random.set_word_pos(2 * (number as u128) * (count as u128));
+        Ok(statistic(Draws { random: &mut random, count, left: count }))
+    };
+    numbers.map(resample).collect()
 }
 
 /// The bootstrap interval of a mean; `None` below two values.
@@ -83,13 +103,13 @@ mod tests {
     #[test]
     fn few_and_many_values_have_the_interval_of_one_stream() {
         let context = Context::silent(2, 1 << 20).unwrap();
-        for count in [0, 1, 2, 17, MANY + 1] {
+        for count in [0, 1, 2, 17, STAGE_VALUES + 1] {
             let mut random = stream(9, "resamples/test", 0);
             let values: Vec<f64> = (0..count).map(|_| unit(&mut random)).collect();
-            let found = with_work(&Monosemanticity, &Inputs::default(), &context, |job, work| {
+            let interval = with_work(&Monosemanticity, &Inputs::default(), &context, |job, work| {
                 mean_interval(job, work, "resamples/mean", &values)
             });
-            assert_eq!(found.unwrap(), bootstrap_mean(&values, 3, "resamples/mean"), "{count} values");
+            assert_eq!(interval.unwrap(), bootstrap_mean(&values, 3, "resamples/mean"), "{count} values");
         }
     }
 }

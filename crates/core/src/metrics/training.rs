@@ -1,4 +1,4 @@
-//! `training`: how a dictionary's training went, as it recorded it itself.
+//! `training`: the training curves that a dictionary recorded.
 
 use super::{Better, Card, Metric, Output};
 use crate::error::Result;
@@ -11,38 +11,28 @@ pub struct Training;
 static CARD: Card = Card {
     name: "training",
     title: "Training",
-    summary: "How a dictionary's training went: loss, explained variance, active and dead latents by step.",
+    summary: "Training curves of a dictionary: loss, explained variance, active and dead latents by step.",
     version: 1,
-    measures: "A dictionary that was not trained to the end, or one of which many latents died on the way, scores worse \
-        than its architecture can. The curves show it: they should be flat at the end, and few latents should be dead.",
-    definition: "Dictionaries that `etalon train` wrote keep about a hundred steps of their training: the whole loss, the \
-        explained variance 1 − Σ‖x − x̂‖² / Σ‖x − mean‖², the active latents per row, and the share of latents that have \
-        been silent for too long, all on the batch of that step and before its update. The headline numbers are those \
-        of the last step. A batch without variance has no explained variance (undefined).",
-    cost: "None: the record is read.",
-    source: "Etalon's own; both profiles are the same.",
-    interval: "None: a training happened once. Train several seeds to see how much it depends on chance.",
+    measures: "A dictionary that was not trained to convergence, or that has many dead latents, scores below what its \
+        architecture can reach. The curves should be flat at the end, and few latents should be dead.",
+    definition: "`etalon train` records about a hundred steps: the total loss, the explained variance \
+        1 − Σ‖x − x̂‖² / Σ‖x − mean‖², the active latents per row, and the share of latents that have not fired for too \
+        long, all on the mini-batch of that step and before its update. The headline numbers are those of the last recorded \
+        step. The explained variance of a mini-batch without variance is undefined.",
+    cost: "None: reads the record.",
+    source: "Defined by Etalon; both profiles are the same.",
+    interval: "None: there is one training run. Train several seeds to estimate the variation.",
     needs: &[&TRAINING],
     uses: &[],
     headline: &[
-        Output {
-            key: "explained_variance_end",
-            doc: "Explained variance of the last batch.",
-            range: (f64::NEG_INFINITY, 1.0),
-            better: Better::Higher,
-        },
-        Output {
-            key: "l0_end",
-            doc: "Active latents per row in the last batch.",
-            range: (0.0, f64::INFINITY),
-            better: Better::Neither,
-        },
-        Output {
-            key: "dead_end",
-            doc: "Share of latents that were dead at the end.",
-            range: (0.0, 1.0),
-            better: Better::Lower,
-        },
+        Output::new(
+            "explained_variance_end",
+            "Explained variance of the last mini-batch",
+            (f64::NEG_INFINITY, 1.0),
+            Better::Higher,
+        ),
+        Output::new("l0_end", "Active latents per row in the last mini-batch", (0.0, f64::INFINITY), Better::Neither),
+        Output::new("dead_end", "Share of dead latents at the end", (0.0, 1.0), Better::Lower),
     ],
     params: &[],
 };
@@ -60,7 +50,7 @@ impl Metric for Training {
         scores.headline("l0_end", last.map(|last| last.l0), None, 1);
         scores.headline("dead_end", last.map(|last| last.dead), None, 1);
         if last.is_some_and(|last| last.explained_variance.is_none()) {
-            scores.note("the last batch had no variance: explained variance is undefined");
+            scores.note("the last mini-batch has no variance: explained variance is undefined");
         }
         scores.tables.push(
             Table::new("step")

@@ -1,20 +1,23 @@
-//! The rows that a linear probe sees, dense or sparse, and the three products that its training is made of.
+//! The design matrix of a linear probe, dense or sparse, and the three products that training needs.
 //!
-//! Several probes go through the rows together: whatever belongs to a probe is a row of a `probes × …` matrix. All
-//! products run on one thread and walk the rows in order; callers give groups of probes to threads.
+//! Every product serves several probes at once: values that belong to a probe are a row of a `probes × …` matrix. A
+//! product runs on one thread and visits the rows in order; callers distribute groups of probes over threads.
 
 use crate::codes::CodesView;
 use etalon_kernel::product::{rows_by_columns, rows_by_rows};
 
-/// Rows that a product takes at a time.
+/// Rows per tile of a product.
 const TILE: usize = 256;
 
-/// Rows × width.
+/// Probes that share one product with the rows. With fewer, preparing the rows costs as much as the product.
+pub const TOGETHER: usize = 64;
+
+/// A `rows × width` matrix.
 #[derive(Clone, Copy, Debug)]
 pub enum Design<'a> {
-    /// Every value, row by row.
+    /// Embeddings, row by row.
     Dense {
-        /// The rows, one after the other.
+        /// All values, row by row.
         values: &'a [f32],
         /// Values per row.
         width: usize,
@@ -23,13 +26,13 @@ pub enum Design<'a> {
     Sparse {
         /// The rows.
         codes: CodesView<'a>,
-        /// How many latents there are.
+        /// The number of latents.
         latents: usize,
     },
 }
 
 impl Design<'_> {
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         match self {
             Design::Dense { values, width } => values.len().checked_div(*width).unwrap_or(0),
@@ -37,7 +40,7 @@ impl Design<'_> {
         }
     }
 
-    /// How many values a row has, zeros included.
+    /// The number of columns.
     pub fn width(&self) -> usize {
         match self {
             Design::Dense { width, .. } => *width,
@@ -64,15 +67,15 @@ impl Design<'_> {
                 }
             }
             Design::Sparse { codes, .. } => {
-                for place in 0..codes.rows() {
-                    each_entry(codes, place, |latent, value| sums[latent] += value * value);
+                for row in 0..codes.rows() {
+                    each_entry(codes, row, |latent, value| sums[latent] += value * value);
                 }
             }
         }
         sums
     }
 
-    /// `probes × rows`: every row under every probe's weights (`probes × width`), in `f64`.
+    /// `probes × rows`: the product of every row with every probe's weights (`probes × width`), in `f64`.
     pub fn scores(&self, weights: &[f64], probes: usize) -> Vec<f64> {
         let rows = self.rows();
         let mut scores = vec![0.0; probes * rows];
@@ -89,19 +92,19 @@ impl Design<'_> {
                 }
             }
             Design::Sparse { codes, latents } => {
-                let turned = transposed(weights, probes, *latents);
+                let by_latent = transposed(weights, probes, *latents);
                 let mut row_scores = vec![0.0; probes];
-                for place in 0..rows {
+                for row in 0..rows {
                     row_scores.fill(0.0);
-                    each_entry(codes, place, |latent, value| add(&mut row_scores, value, &turned[latent * probes..]));
-                    row_scores.iter().enumerate().for_each(|(probe, score)| scores[probe * rows + place] = *score);
+                    each_entry(codes, row, |latent, value| add(&mut row_scores, value, &by_latent[latent * probes..]));
+                    row_scores.iter().enumerate().for_each(|(probe, score)| scores[probe * rows + row] = *score);
                 }
             }
         }
         scores
     }
 
-    /// `probes × width`: the rows summed with a factor for each (`probes × rows`), in `f64`.
+    /// `probes × width`: the sum of the rows, each times its factor (`probes × rows`), in `f64`.
     pub fn weighted_sums(&self, factors: &[f64], probes: usize) -> Vec<f64> {
         let (rows, width) = (self.rows(), self.width());
         let mut sums = vec![0.0; probes * width];
@@ -120,9 +123,9 @@ impl Design<'_> {
             }
             Design::Sparse { codes, .. } => {
                 let mut row_factors = vec![0.0; probes];
-                for place in 0..rows {
-                    row_factors.iter_mut().enumerate().for_each(|(probe, f)| *f = factors[probe * rows + place]);
-                    each_entry(codes, place, |latent, value| {
+                for row in 0..rows {
+                    row_factors.iter_mut().enumerate().for_each(|(probe, f)| *f = factors[probe * rows + row]);
+                    each_entry(codes, row, |latent, value| {
                         add(&mut sums[latent * probes..][..probes], value, &row_factors);
                     });
                 }
@@ -131,52 +134,52 @@ impl Design<'_> {
         }
     }
 
-    /// How the slopes of the loss change along a direction: for every probe `Σ_i s_i (x_i·v + c) x_i` and
+    /// The product of the Hessian of the loss with a direction: for every probe `Σ_i s_i (x_i·v + c) x_i` and
     /// `Σ_i s_i (x_i·v + c)`, with `v` from `directions` (`probes × width`), `c` from `shifts` and `s` from `curves`
     /// (`probes × rows`).
     ///
-    /// Dense rows are multiplied in `f32` and summed in `f64`: a direction of search needs no more, while the slope that
-    /// decides when to stop is computed in `f64` throughout.
-    pub fn curvature(&self, directions: &[f64], shifts: &[f64], curves: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    /// Dense rows are multiplied in `f32` and summed in `f64`, which is enough for a search direction. The gradient that
+    /// decides about convergence is computed in `f64` throughout.
+    pub fn hessian_product(&self, directions: &[f64], shifts: &[f64], curves: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let (rows, probes) = (self.rows(), shifts.len());
         let Design::Dense { values, width } = self else {
-            let mut bent = self.scores(directions, probes);
-            for (probe, bent) in bent.chunks_exact_mut(rows.max(1)).enumerate() {
+            let mut products = self.scores(directions, probes);
+            for (probe, products) in products.chunks_exact_mut(rows.max(1)).enumerate() {
                 let curves = &curves[probe * rows..][..rows];
-                bent.iter_mut().zip(curves).for_each(|(score, curve)| *score = curve * (*score + shifts[probe]));
+                products.iter_mut().zip(curves).for_each(|(score, curve)| *score = curve * (*score + shifts[probe]));
             }
-            let totals = (0..probes).map(|probe| bent[probe * rows..][..rows].iter().sum()).collect();
-            return (self.weighted_sums(&bent, probes), totals);
+            let totals = (0..probes).map(|probe| products[probe * rows..][..rows].iter().sum()).collect();
+            return (self.weighted_sums(&products, probes), totals);
         };
         let directions: Vec<f32> = directions.iter().map(|&value| value as f32).collect();
         let (mut sums, mut totals) = (vec![0.0; probes * width], vec![0.0; probes]);
-        let (mut bent, mut part) = (vec![0f32; probes * TILE], vec![0f32; probes * width]);
+        let (mut products, mut part) = (vec![0f32; probes * TILE], vec![0f32; probes * width]);
         for (first, tile) in tiles(values, *width) {
             let count = tile.len() / width;
-            let bent = &mut bent[..probes * count];
-            rows_by_rows(&directions, tile, *width, bent);
-            for (probe, bent) in bent.chunks_exact_mut(count).enumerate() {
+            let products = &mut products[..probes * count];
+            rows_by_rows(&directions, tile, *width, products);
+            for (probe, products) in products.chunks_exact_mut(count).enumerate() {
                 let curves = &curves[probe * rows + first..][..count];
-                for (score, curve) in bent.iter_mut().zip(curves) {
+                for (score, curve) in products.iter_mut().zip(curves) {
                     let value = curve * (f64::from(*score) + shifts[probe]);
                     totals[probe] += value;
                     *score = value as f32;
                 }
             }
-            rows_by_columns(bent, tile, count, *width, &mut part);
+            rows_by_columns(products, tile, count, *width, &mut part);
             sums.iter_mut().zip(&part).for_each(|(sum, &part)| *sum += f64::from(part));
         }
         (sums, totals)
     }
 }
 
-/// Runs of rows with the number of the first.
+/// Tiles of rows, each with the index of its first row.
 fn tiles(values: &[f32], width: usize) -> impl Iterator<Item = (usize, &[f32])> {
-    values.chunks((TILE * width).max(1)).enumerate().map(|(number, tile)| (number * TILE, tile))
+    values.chunks((TILE * width).max(1)).enumerate().map(|(index, tile)| (index * TILE, tile))
 }
 
-fn each_entry(codes: &CodesView<'_>, place: usize, mut visit: impl FnMut(usize, f64)) {
-    let (latents, values) = codes.row(place);
+fn each_entry(codes: &CodesView<'_>, row: usize, mut visit: impl FnMut(usize, f64)) {
+    let (latents, values) = codes.row(row);
     latents.iter().zip(values).for_each(|(&latent, &value)| visit(latent as usize, f64::from(value)));
 }
 
@@ -185,13 +188,13 @@ fn add(sum: &mut [f64], factor: f64, values: &[f64]) {
 }
 
 fn transposed(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
-    let mut turned = vec![0.0; values.len()];
+    let mut transposed = vec![0.0; values.len()];
     for row in 0..rows {
         for column in 0..columns {
-            turned[column * rows + row] = values[row * columns + column];
+            transposed[column * rows + row] = values[row * columns + column];
         }
     }
-    turned
+    transposed
 }
 
 #[cfg(test)]
@@ -217,7 +220,7 @@ mod tests {
             assert_eq!((design.rows(), design.width()), (rows, width));
             let scores = design.scores(&weights, probes);
             let sums = design.weighted_sums(&curves, probes);
-            let (bent, totals) = design.curvature(&weights, &shifts, &curves);
+            let (products, totals) = design.hessian_product(&weights, &shifts, &curves);
             let squares = design.column_squares();
             assert!((squares.iter().sum::<f64>() - design.sum_of_squares()).abs() < 1e-9);
             assert!((squares[2] - (0..rows).map(|row| x(row, 2).powi(2)).sum::<f64>()).abs() < 1e-9);
@@ -234,7 +237,7 @@ mod tests {
                     assert!((sums[probe * width + column] - sum).abs() < 1e-10);
                     let sum: f64 =
                         (0..rows).map(|row| curve(row) * (score(probe, row) + shifts[probe]) * x(row, column)).sum();
-                    assert!((bent[probe * width + column] - sum).abs() < 1e-4);
+                    assert!((products[probe * width + column] - sum).abs() < 1e-4);
                 }
             }
         }

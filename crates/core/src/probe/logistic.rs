@@ -1,28 +1,29 @@
 //! Logistic regression with an L2 penalty, to convergence, many targets on the same rows at once.
 //!
-//! scikit-learn's convention: minimise `c · Σ_i weight_i · loss_i + ½ ‖w‖²`, the intercept without penalty. The method
-//! is Newton's with conjugate gradients: the products with the rows are shared by all targets of a group, each target
-//! has its own step, and a target that is done drops out. A rough picture of how the rows spread, shared by all targets,
-//! keeps the number of products small. The step length is searched along scores that are already
-//! there (they are linear in the step), so that a trial costs no product.
+//! scikit-learn's convention: minimise `c · Σ_i weight_i · loss_i + ½ ‖w‖²`, the intercept without penalty. The solver is
+//! Newton's method with preconditioned conjugate gradients: all targets of a group share the products with the rows, each
+//! target has its own step, and a converged target drops out. Scores are linear in the step, so a line search needs no
+//! product.
 
 use etalon_kernel::bits::Bits;
 use etalon_kernel::monitor::{Cancelled, Monitor, Silent};
 use serde::{Deserialize, Serialize};
 
-use super::design::Design;
-use super::preconditioner::{Spectrum, dot};
+use super::conjugate_gradients::{NewtonSystem, solve};
+use super::design::{Design, TOGETHER};
+use super::preconditioner::{Preconditioner, dot};
 
-/// How a probe is fitted.
+/// Settings of a logistic regression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Logistic {
     /// The inverse strength of the penalty.
     pub c: f64,
-    /// Weighs the classes so that both count the same.
+    /// Weights the rows so that both classes have the same total weight.
     pub balanced: bool,
-    /// Stops when the slope of `Σ loss + ‖w‖²/2c` is below `tolerance / c`: the weights then are about that exact.
+    /// Stops when the norm of the gradient of `Σ loss + ‖w‖²/2c` is below `tolerance / c`, which is about the error of
+    /// the weights.
     pub tolerance: f64,
-    /// Gives up after so many steps.
+    /// Maximum number of Newton steps.
     pub steps: usize,
 }
 
@@ -32,7 +33,7 @@ impl Default for Logistic {
     }
 }
 
-/// What a probe shall tell: which rows are positive, and of which that is known. Other rows are left out.
+/// The labels of a probe: the positive rows among those with a known label. Other rows are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The positive rows.
@@ -48,40 +49,29 @@ pub struct Probe {
     pub weights: Vec<f64>,
     /// The intercept.
     pub intercept: f64,
-    /// False if the steps did not suffice.
+    /// False if the solver stopped before it reached the tolerance.
     pub converged: bool,
 }
-
-/// Targets that share the products with the rows: fewer, and preparing the rows for a product costs as much as it.
-pub const TOGETHER: usize = 64;
-
-/// Products with the rows that one step may take.
-const MOST_TURNS: usize = 200;
 
 impl Logistic {
     /// Fits one probe per target; `None` where a class is missing among the rows that count.
     pub fn fit(&self, design: &Design<'_>, targets: &[Target<'_>]) -> Vec<Option<Probe>> {
-        self.fit_with(design, &Spectrum::of(design), targets)
+        // `Silent` never cancels.
+        self.fit_monitored(design, &Preconditioner::of(design), targets, &Silent).unwrap_or_default()
     }
 
-    /// The same, for callers that fit on the same rows again and again.
-    pub fn fit_with(&self, design: &Design<'_>, spectrum: &Spectrum, targets: &[Target<'_>]) -> Vec<Option<Probe>> {
-        // Nobody can cancel it.
-        self.fit_monitored(design, spectrum, targets, &Silent).unwrap_or_default()
-    }
-
-    /// The same, for work that can be cancelled.
+    /// The same with a given preconditioner, for repeated fits on the same rows, and with cancellation.
     pub fn fit_monitored(
         &self,
         design: &Design<'_>,
-        spectrum: &Spectrum,
+        preconditioner: &Preconditioner,
         targets: &[Target<'_>],
         monitor: &dyn Monitor,
     ) -> Result<Vec<Option<Probe>>, Cancelled> {
         let mut probes = Vec::with_capacity(targets.len());
         for group in targets.chunks(TOGETHER) {
             let mut states: Vec<State> = group.iter().filter_map(|target| self.begin(design, target, None)).collect();
-            self.descend(design, spectrum, &mut states, monitor)?;
+            self.descend(design, preconditioner, &mut states, monitor)?;
             let mut states = states.into_iter();
             probes.extend(
                 group.iter().map(|target| has_both(target).then(|| states.next().map(State::finish)).flatten()),
@@ -90,18 +80,31 @@ impl Logistic {
         Ok(probes)
     }
 
-    /// One probe, from another one's weights if there are some; `None` where a class is missing.
+    /// Fits one probe, optionally from the weights of another; `None` where a class is missing.
     pub fn fit_from(
         &self,
         design: &Design<'_>,
-        spectrum: &Spectrum,
+        preconditioner: &Preconditioner,
         target: &Target<'_>,
         start: Option<&Probe>,
         monitor: &dyn Monitor,
     ) -> Result<Option<Probe>, Cancelled> {
         let mut states: Vec<State> = self.begin(design, target, start).into_iter().collect();
-        self.descend(design, spectrum, &mut states, monitor)?;
+        self.descend(design, preconditioner, &mut states, monitor)?;
         Ok(states.pop().map(State::finish))
+    }
+
+    /// The weights of a positive and of a negative row, for a number of rows and of positives among them.
+    pub fn class_weights(&self, rows: f64, positives: f64) -> (f64, f64) {
+        match self.balanced {
+            true => (rows / (2.0 * positives), rows / (2.0 * (rows - positives))),
+            false => (1.0, 1.0),
+        }
+    }
+
+    /// The best intercept while all weights are zero.
+    pub(super) fn first_intercept(&self, rows: f64, positives: f64) -> f64 {
+        if self.balanced { 0.0 } else { libm::log(positives / (rows - positives)) }
     }
 
     fn begin(&self, design: &Design<'_>, target: &Target<'_>, start: Option<&Probe>) -> Option<State> {
@@ -110,21 +113,19 @@ impl Logistic {
         }
         let rows = design.rows();
         let (known, yes) = (target.known.count() as f64, target.yes.count_and(target.known) as f64);
-        let (for_yes, for_no) =
-            if self.balanced { (known / (2.0 * yes), known / (2.0 * (known - yes))) } else { (1.0, 1.0) };
+        let (for_yes, for_no) = self.class_weights(known, yes);
         let weight = |row: usize| match (target.known.contains(row), target.yes.contains(row)) {
             (false, _) => 0.0,
             (true, true) => for_yes,
             (true, false) => for_no,
         };
-        // The best intercept without any weight: half the rows are positive when classes are balanced.
         let (weights, intercept, scores) = match start {
             Some(start) => {
                 let scores = design.scores(&start.weights, 1).iter().map(|score| score + start.intercept).collect();
                 (start.weights.clone(), start.intercept, scores)
             }
             None => {
-                let intercept = if self.balanced { 0.0 } else { libm::log(yes / (known - yes)) };
+                let intercept = self.first_intercept(known, yes);
                 (vec![0.0; design.width()], intercept, vec![intercept; rows])
             }
         };
@@ -134,7 +135,7 @@ impl Logistic {
             weights,
             intercept,
             scores,
-            first_slope: None,
+            first_gradient: None,
             outcome: None,
         })
     }
@@ -142,42 +143,41 @@ impl Logistic {
     fn descend(
         &self,
         design: &Design<'_>,
-        spectrum: &Spectrum,
+        preconditioner: &Preconditioner,
         states: &mut [State],
         monitor: &dyn Monitor,
     ) -> Result<(), Cancelled> {
-        let penalty = 1.0 / self.c;
+        let (rows, width, penalty) = (design.rows(), design.width(), 1.0 / self.c);
         for _ in 0..self.steps {
             let mut active: Vec<&mut State> = states.iter_mut().filter(|state| state.outcome.is_none()).collect();
             if active.is_empty() {
                 return Ok(());
             }
-            let mut looks: Vec<Look> = active.iter().map(|state| state.look()).collect();
-            let residuals: Vec<f64> = looks.iter_mut().flat_map(|look| std::mem::take(&mut look.residuals)).collect();
-            let slopes = design.weighted_sums(&residuals, active.len());
-            let width = design.width();
-            let mut solves = Vec::with_capacity(active.len());
-            for (place, state) in active.iter_mut().enumerate() {
-                let mut slope: Vec<f64> = slopes[place * width..][..width].to_vec();
-                slope.iter_mut().zip(&state.weights).for_each(|(slope, weight)| *slope += penalty * weight);
-                slope.push(looks[place].intercept_slope);
-                let size = norm(&slope);
-                let first = *state.first_slope.get_or_insert(size);
+            let mut derivatives: Vec<Derivatives> = active.iter().map(|state| state.derivatives()).collect();
+            let residuals: Vec<f64> =
+                derivatives.iter_mut().flat_map(|derivatives| std::mem::take(&mut derivatives.residuals)).collect();
+            let gradients = design.weighted_sums(&residuals, active.len());
+            let (mut systems, mut open) = (Vec::with_capacity(active.len()), Vec::with_capacity(active.len()));
+            for (index, (state, derivatives)) in active.iter_mut().zip(derivatives).enumerate() {
+                let mut gradient: Vec<f64> = gradients[index * width..][..width].to_vec();
+                gradient.iter_mut().zip(&state.weights).for_each(|(slope, weight)| *slope += penalty * weight);
+                gradient.push(derivatives.intercept_slope);
+                let size = dot(&gradient, &gradient).sqrt();
+                let first = *state.first_gradient.get_or_insert(size);
                 if size <= self.tolerance * penalty {
                     state.outcome = Some(true);
                     continue;
                 }
-                // A rough direction suffices far from the end; one part in a hundred is what f32 products give safely.
-                let wanted = (size / first.max(f64::MIN_POSITIVE)).sqrt().clamp(0.01, 0.3) * size;
-                solves.push(Solve::new(place, slope, wanted, &looks[place], spectrum, penalty));
+                // A rough direction suffices far from the optimum; f32 products are safe down to one part in a hundred.
+                let tolerance = (size / first.max(f64::MIN_POSITIVE)).sqrt().clamp(0.01, 0.3) * size;
+                systems.push(NewtonSystem::new(gradient, derivatives.curves, tolerance, preconditioner, penalty));
+                open.push(index);
             }
-            turn(design, &looks, (spectrum, penalty), &mut solves, monitor)?;
-            let directions: Vec<f64> = solves.iter().flat_map(|solve| &solve.direction[..width]).copied().collect();
-            let moves = design.scores(&directions, solves.len());
-            let rows = design.rows();
-            for (place, solve) in solves.iter().enumerate() {
-                let move_of_row = &moves[place * rows..][..rows];
-                active[solve.place].advance(&solve.direction, move_of_row, &solve.slope, penalty);
+            solve(design, (preconditioner, penalty), &mut systems, monitor)?;
+            let directions: Vec<f64> = systems.iter().flat_map(|system| &system.direction[..width]).copied().collect();
+            let moves = design.scores(&directions, systems.len());
+            for ((system, index), moves) in systems.iter().zip(open).zip(moves.chunks(rows.max(1))) {
+                active[index].advance(&system.direction, moves, &system.gradient, penalty);
             }
         }
         Ok(())
@@ -189,46 +189,48 @@ fn has_both(target: &Target<'_>) -> bool {
     yes > 0 && yes < known
 }
 
-/// Where a target stands.
+/// The fit of one target.
 struct State {
     truth: Vec<bool>,
+    /// The weight of every row in the loss.
     importance: Vec<f64>,
     weights: Vec<f64>,
     intercept: f64,
     scores: Vec<f64>,
-    first_slope: Option<f64>,
-    /// Whether it converged, once it has ended.
+    /// The norm of the gradient at the first step.
+    first_gradient: Option<f64>,
+    /// Whether the fit converged; `None` while it runs.
     outcome: Option<bool>,
 }
 
-/// What the loss looks like from there.
-struct Look {
+/// First and second derivatives of the loss by the scores.
+struct Derivatives {
     /// Probability minus truth, times importance.
     residuals: Vec<f64>,
-    /// The second derivative of the loss by the score.
+    /// The second derivatives.
     curves: Vec<f64>,
     intercept_slope: f64,
 }
 
 impl State {
-    fn look(&self) -> Look {
-        let mut look = Look { residuals: vec![], curves: vec![], intercept_slope: 0.0 };
+    fn derivatives(&self) -> Derivatives {
+        let mut derivatives = Derivatives { residuals: vec![], curves: vec![], intercept_slope: 0.0 };
         for ((&score, &yes), &importance) in self.scores.iter().zip(&self.truth).zip(&self.importance) {
             let probability = sigmoid(score);
             let residual = importance * (probability - f64::from(u8::from(yes)));
-            look.intercept_slope += residual;
-            look.residuals.push(residual);
-            look.curves.push(importance * probability * (1.0 - probability));
+            derivatives.intercept_slope += residual;
+            derivatives.residuals.push(residual);
+            derivatives.curves.push(importance * probability * (1.0 - probability));
         }
-        look
+        derivatives
     }
 
     /// The loss at a distance along a direction.
-    fn loss(&self, move_of_row: &[f64], distance: f64) -> f64 {
+    fn loss(&self, moves: &[f64], distance: f64) -> f64 {
         let mut loss = 0.0;
         for (row, &score) in self.scores.iter().enumerate() {
             if self.importance[row] > 0.0 {
-                let score = score + distance * move_of_row[row];
+                let score = score + distance * moves[row];
                 let wrong = if self.truth[row] { -score } else { score };
                 loss += self.importance[row] * (libm::log1p(libm::exp(-wrong.abs())) + wrong.max(0.0));
             }
@@ -236,27 +238,27 @@ impl State {
         loss
     }
 
-    /// Goes along a direction, as far as the loss falls by a fair part of what its slope promises.
-    fn advance(&mut self, direction: &[f64], move_of_row: &[f64], slope: &[f64], penalty: f64) {
+    /// Moves along a direction, with the step halved until the loss falls enough (Armijo's rule).
+    fn advance(&mut self, direction: &[f64], moves: &[f64], gradient: &[f64], penalty: f64) {
         let width = self.weights.len();
-        let (ahead, shift) = (&direction[..width], direction[width]);
-        let moves: Vec<f64> = move_of_row.iter().map(|score| score + shift).collect();
-        let (own, cross, square) = (dot(&self.weights, &self.weights), dot(&self.weights, ahead), dot(ahead, ahead));
-        let at = |distance: f64| {
+        let (step, shift) = (&direction[..width], direction[width]);
+        let moves: Vec<f64> = moves.iter().map(|score| score + shift).collect();
+        let (own, cross, square) = (dot(&self.weights, &self.weights), dot(&self.weights, step), dot(step, step));
+        let objective = |distance: f64| {
             self.loss(&moves, distance) + penalty / 2.0 * (own + 2.0 * distance * cross + distance * distance * square)
         };
-        let (start, fall) = (at(0.0), dot(slope, direction));
-        // Near the end the fall is below what the sum can resolve, and the full step is the right one.
+        let (start, fall) = (objective(0.0), dot(gradient, direction));
+        // Near the optimum the fall is below the resolution of the sum, and the full step is right.
         let slack = 1e-12 * (1.0 + start.abs());
         let mut distance = 1.0;
-        while at(distance) > start + 1e-4 * distance * fall + slack {
+        while objective(distance) > start + 1e-4 * distance * fall + slack {
             distance /= 2.0;
             if distance < 1e-9 {
                 self.outcome = Some(false);
                 return;
             }
         }
-        self.weights.iter_mut().zip(ahead).for_each(|(weight, ahead)| *weight += distance * ahead);
+        self.weights.iter_mut().zip(step).for_each(|(weight, step)| *weight += distance * step);
         self.intercept += distance * shift;
         self.scores.iter_mut().zip(&moves).for_each(|(score, by)| *score += distance * by);
     }
@@ -266,100 +268,10 @@ impl State {
     }
 }
 
-/// A search for the direction in which the slope vanishes, weights first and intercept last.
-struct Solve {
-    place: usize,
-    slope: Vec<f64>,
-    direction: Vec<f64>,
-    left: Vec<f64>,
-    along: Vec<f64>,
-    /// The sum of the curves, which is the curvature by the intercept, and their mean.
-    curve: (f64, f64),
-    /// `left` times `left` divided by the rough curvature.
-    size: f64,
-    wanted: f64,
-}
-
-impl Solve {
-    fn new(place: usize, slope: Vec<f64>, wanted: f64, look: &Look, spectrum: &Spectrum, penalty: f64) -> Solve {
-        let total: f64 = look.curves.iter().sum();
-        let curve = (total, total / look.curves.len().max(1) as f64);
-        let left: Vec<f64> = slope.iter().map(|slope| -slope).collect();
-        let direction = vec![0.0; slope.len()];
-        let mut solve = Solve { place, direction, along: vec![], left, slope, curve, size: 0.0, wanted };
-        solve.along = solve.divided(spectrum, penalty);
-        solve.size = dot(&solve.left, &solve.along);
-        solve
-    }
-
-    /// What is left, divided by the rough curvature.
-    fn divided(&self, spectrum: &Spectrum, penalty: f64) -> Vec<f64> {
-        let width = self.left.len() - 1;
-        let mut divided = spectrum.divide(&self.left[..width], self.curve.1, penalty);
-        divided.push(self.left[width] / self.curve.0.max(f64::MIN_POSITIVE));
-        divided
-    }
-
-    fn is_open(&self) -> bool {
-        norm(&self.left) > self.wanted
-    }
-
-    /// One step of conjugate gradients, given the curvature along `along`.
-    fn step(&mut self, bent: &[f64], spectrum: &Spectrum, penalty: f64) {
-        let curve = dot(&self.along, bent);
-        if curve <= 0.0 || !curve.is_finite() {
-            // Rounding only: the penalty makes every curve positive. What there is must do.
-            self.wanted = f64::INFINITY;
-            return;
-        }
-        let length = self.size / curve;
-        self.direction.iter_mut().zip(&self.along).for_each(|(value, along)| *value += length * along);
-        self.left.iter_mut().zip(bent).for_each(|(value, bent)| *value -= length * bent);
-        let divided = self.divided(spectrum, penalty);
-        let size = dot(&self.left, &divided);
-        let keep = size / self.size;
-        self.along.iter_mut().zip(&divided).for_each(|(along, divided)| *along = divided + keep * *along);
-        self.size = size;
-    }
-}
-
-/// Conjugate gradients for all targets that still need them, one product with the rows per turn.
-fn turn(
-    design: &Design<'_>,
-    looks: &[Look],
-    (spectrum, penalty): (&Spectrum, f64),
-    solves: &mut [Solve],
-    monitor: &dyn Monitor,
-) -> Result<(), Cancelled> {
-    let width = design.width();
-    for _ in 0..MOST_TURNS {
-        monitor.check()?;
-        let open: Vec<&mut Solve> = solves.iter_mut().filter(|solve| solve.is_open()).collect();
-        if open.is_empty() {
-            return Ok(());
-        }
-        let directions: Vec<f64> = open.iter().flat_map(|solve| &solve.along[..width]).copied().collect();
-        let shifts: Vec<f64> = open.iter().map(|solve| solve.along[width]).collect();
-        let curves: Vec<f64> = open.iter().flat_map(|solve| &looks[solve.place].curves).copied().collect();
-        let (sums, totals) = design.curvature(&directions, &shifts, &curves);
-        for (number, solve) in open.into_iter().enumerate() {
-            let mut bent: Vec<f64> = sums[number * width..][..width].to_vec();
-            bent.iter_mut().zip(&solve.along).for_each(|(bent, along)| *bent += penalty * along);
-            bent.push(totals[number]);
-            solve.step(&bent, spectrum, penalty);
-        }
-    }
-    Ok(())
-}
-
 /// `1 / (1 + e⁻ˣ)`.
 pub fn sigmoid(score: f64) -> f64 {
     let small = libm::exp(-score.abs());
     if score >= 0.0 { 1.0 / (1.0 + small) } else { small / (1.0 + small) }
-}
-
-fn norm(values: &[f64]) -> f64 {
-    dot(values, values).sqrt()
 }
 
 #[cfg(test)]
@@ -388,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn two_rows_by_hand() {
+    fn two_rows_have_a_closed_form() {
         // Rows +1 (yes) and -1 (no): by symmetry the intercept is 0 and the weight solves w = 2 c (1 - σ(w)).
         // For c = 1: w = 0.7723 gives 1 - σ(0.7723) = 0.31600, twice that 0.6320: too small; the root is 0.6750:
         // 1 - σ(0.6750) = 0.33740, twice 0.6748.
@@ -419,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn separable_rows_with_hardly_any_penalty_still_end() {
+    fn separable_rows_with_a_weak_penalty_terminate() {
         let values: Vec<f32> = (0..40).map(|row| row as f32 - 19.5).collect();
         let yes: Vec<usize> = (20..40).collect();
         let all: Vec<usize> = (0..40).collect();
@@ -428,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn company_does_not_matter() {
+    fn targets_of_a_group_do_not_influence_each_other() {
         let values: Vec<f32> = (0..60).map(|i| ((i * 7) % 11) as f32 - 5.0).collect();
         let sets: Vec<Bits> = (2..40).map(|step| Bits::of(30, (0..30).step_by(step))).collect();
         let known = Bits::full(30);

@@ -1,29 +1,29 @@
-//! Small networks by the thousand: one hidden layer of rectified units, trained with Adam, each by itself.
+//! Many small networks: one hidden layer of rectified linear units, each network trained separately with Adam.
 //!
-//! A network of 32 units on a few thousand rows is too small for a matrix product to pay and costs some milliseconds;
-//! what counts is that a thousand of them run on all threads, and that each depends on its own number only.
+//! A network of 32 units on a few thousand rows takes milliseconds and is too small to gain from matrix products. Networks
+//! are trained in parallel; each depends only on its own number.
 
 use rayon::prelude::*;
 
+use super::adam::{Layer, product};
 use super::logistic::sigmoid;
-use super::released_probe::{Layer, product};
 use etalon_kernel::random::{permutation, stream, unit};
 
-/// How networks are trained. The first weights are Glorot's, uniform in ±√(6 / (inputs + outputs)) of their layer, and
-/// the first intercepts zero.
+/// Training settings. Initial weights are Glorot's, uniform in ±√(6 / (inputs + outputs)) of their layer; initial
+/// intercepts are zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mlp {
     /// Units of the hidden layer.
     pub hidden: usize,
     /// The learning rate.
     pub learning_rate: f64,
-    /// How often every row is seen.
+    /// Number of epochs.
     pub epochs: usize,
-    /// Rows per step; the last step of an epoch takes what is left.
+    /// Rows per mini-batch; the last one of an epoch may be smaller.
     pub batch: usize,
-    /// Keeps the step finite; added to the root of the mean squared slope before that is corrected, as Keras does.
+    /// Added to the root of the second moment before bias correction, as in Keras.
     pub epsilon: f64,
-    /// The seed of first weights and orders.
+    /// The seed of the initial weights and of the shuffling.
     pub seed: u64,
 }
 
@@ -33,18 +33,18 @@ impl Default for Mlp {
     }
 }
 
-/// What one network shall learn.
+/// The data of one network.
 #[derive(Clone, Copy, Debug)]
-pub struct Lesson<'a> {
-    /// The rows, one after the other.
+pub struct TrainingSet<'a> {
+    /// All values, row by row.
     pub values: &'a [f32],
     /// Values per row.
     pub width: usize,
     /// The class of every row, below `classes`.
     pub truth: &'a [u32],
-    /// How many classes there are: two share one output, more have one each.
+    /// The number of classes: one output for two, otherwise one output each.
     pub classes: usize,
-    /// What tells this network's random choices from those of others.
+    /// The number of the random stream of this network.
     pub number: u64,
 }
 
@@ -64,12 +64,12 @@ pub struct Network {
 }
 
 impl Network {
-    /// How many outputs there are.
+    /// The number of outputs.
     pub fn outputs(&self) -> usize {
         self.intercepts.len()
     }
 
-    /// The scores of all rows, `rows × outputs`: above zero is yes, or the largest output is the class.
+    /// The scores of all rows, `rows × outputs`: one output above zero is class 1, otherwise the largest is the class.
     pub fn scores(&self, values: &[f32]) -> Vec<f32> {
         let mut hidden = vec![0.0; self.hidden_intercepts.len()];
         let mut scores = Vec::new();
@@ -83,7 +83,7 @@ impl Network {
     }
 }
 
-/// The hidden units of a row.
+/// The activations of the hidden units.
 fn forward(row: &[f32], first: &[f32], intercepts: &[f32], hidden: &mut [f32]) {
     hidden.copy_from_slice(intercepts);
     for (&value, weights) in row.iter().zip(first.chunks_exact(hidden.len().max(1))) {
@@ -93,67 +93,67 @@ fn forward(row: &[f32], first: &[f32], intercepts: &[f32], hidden: &mut [f32]) {
 }
 
 impl Mlp {
-    /// Trains one network per lesson on all threads; the order of the lessons is that of the networks.
-    pub fn fit_all(&self, lessons: &[Lesson<'_>]) -> Vec<Network> {
-        lessons.par_iter().map(|lesson| self.fit(lesson)).collect()
+    /// Trains one network per training set in parallel, and returns them in order.
+    pub fn fit_all(&self, sets: &[TrainingSet<'_>]) -> Vec<Network> {
+        sets.par_iter().map(|data| self.fit(data)).collect()
     }
 
     /// Trains one network.
-    pub fn fit(&self, lesson: &Lesson<'_>) -> Network {
-        let outputs = if lesson.classes > 2 { lesson.classes } else { 1 };
-        let mut random = stream(self.seed, "probe/mlp/start", lesson.number);
+    pub fn fit(&self, data: &TrainingSet<'_>) -> Network {
+        let outputs = if data.classes > 2 { data.classes } else { 1 };
+        let mut random = stream(self.seed, "probe/mlp/start", data.number);
         let mut glorot = |inputs: usize, outputs: usize| {
             let bound = (6.0 / (inputs + outputs).max(1) as f64).sqrt();
             (0..inputs * outputs).map(|_| ((2.0 * unit(&mut random) - 1.0) * bound) as f32).collect::<Vec<f32>>()
         };
-        let (first, second) = (glorot(lesson.width, self.hidden), glorot(self.hidden, outputs));
+        let (first, second) = (glorot(data.width, self.hidden), glorot(self.hidden, outputs));
         let (hidden_intercepts, intercepts) = (vec![0.0; self.hidden], vec![0.0; outputs]);
-        self.fit_from(Network { width: lesson.width, first, hidden_intercepts, second, intercepts }, lesson)
+        self.fit_from(Network { width: data.width, first, hidden_intercepts, second, intercepts }, data)
     }
 
-    /// Trains a network that is there already: `hidden` is as many units as it has.
-    pub fn fit_from(&self, start: Network, lesson: &Lesson<'_>) -> Network {
+    /// Trains a given network, whatever its number of hidden units.
+    pub fn fit_from(&self, start: Network, data: &TrainingSet<'_>) -> Network {
         let (width, hidden, outputs) = (start.width, start.hidden_intercepts.len(), start.outputs());
-        // In the order of the slopes below: first weights, their intercepts, second weights, their intercepts.
+        // First weights, their intercepts, second weights, their intercepts; gradients have the same order.
         let mut layers = [start.first, start.hidden_intercepts, start.second, start.intercepts].map(Layer::from);
-        let mut slopes = layers.each_ref().map(|layer| vec![0f32; layer.values.len()]);
-        let (mut units, mut back, mut wrong) = (vec![0f32; hidden], vec![0f32; hidden], vec![0f64; outputs]);
+        let mut gradients = layers.each_ref().map(|layer| vec![0f32; layer.values.len()]);
+        let (mut units, mut back, mut residual) = (vec![0f32; hidden], vec![0f32; hidden], vec![0f64; outputs]);
         let mut step = 0;
         for epoch in 0..self.epochs {
-            let mut random = stream(self.seed, "probe/mlp/epoch", lesson.number << 16 | epoch as u64 & 0xffff);
-            for batch in permutation(lesson.truth.len(), &mut random).chunks(self.batch.max(1)) {
-                slopes.iter_mut().for_each(|slopes| slopes.fill(0.0));
+            let mut random = stream(self.seed, "probe/mlp/epoch", data.number << 16 | epoch as u64 & 0xffff);
+            for batch in permutation(data.truth.len(), &mut random).chunks(self.batch.max(1)) {
+                gradients.iter_mut().for_each(|gradients| gradients.fill(0.0));
                 for &row in batch {
-                    let values = &lesson.values[row * width..][..width];
+                    let values = &data.values[row * width..][..width];
                     forward(values, &layers[0].values, &layers[1].values, &mut units);
-                    for (output, wrong) in wrong.iter_mut().enumerate() {
+                    for (output, residual) in residual.iter_mut().enumerate() {
                         let weights = &layers[2].values[output * hidden..][..hidden];
-                        *wrong = f64::from(layers[3].values[output] + product(weights, &units));
+                        *residual = f64::from(layers[3].values[output] + product(weights, &units));
                     }
-                    residuals(&mut wrong, lesson.truth[row] as usize);
+                    residuals(&mut residual, data.truth[row] as usize);
                     back.fill(0.0);
-                    for (output, wrong) in wrong.iter().enumerate() {
-                        let share = (wrong / batch.len() as f64) as f32;
-                        slopes[3][output] += share;
+                    for (output, residual) in residual.iter().enumerate() {
+                        let share = (residual / batch.len() as f64) as f32;
+                        gradients[3][output] += share;
                         let weights = &layers[2].values[output * hidden..][..hidden];
-                        let slopes = &mut slopes[2][output * hidden..][..hidden];
+                        let gradients = &mut gradients[2][output * hidden..][..hidden];
                         for ((slope, unit), (back, weight)) in
-                            slopes.iter_mut().zip(&units).zip(back.iter_mut().zip(weights))
+                            gradients.iter_mut().zip(&units).zip(back.iter_mut().zip(weights))
                         {
                             *slope += share * unit;
                             *back += share * weight;
                         }
                     }
                     back.iter_mut().zip(&units).for_each(|(back, unit)| *back = if *unit > 0.0 { *back } else { 0.0 });
-                    slopes[1].iter_mut().zip(&back).for_each(|(slope, back)| *slope += back);
-                    for (&value, slopes) in values.iter().zip(slopes[0].chunks_exact_mut(hidden.max(1))) {
-                        slopes.iter_mut().zip(&back).for_each(|(slope, back)| *slope += value * back);
+                    gradients[1].iter_mut().zip(&back).for_each(|(slope, back)| *slope += back);
+                    for (&value, gradients) in values.iter().zip(gradients[0].chunks_exact_mut(hidden.max(1))) {
+                        gradients.iter_mut().zip(&back).for_each(|(slope, back)| *slope += value * back);
                     }
                 }
                 step += 1;
                 let epsilon = self.epsilon as f32 / Layer::root(step);
-                for (layer, slopes) in layers.iter_mut().zip(&slopes) {
-                    layer.step(slopes, self.learning_rate, step, epsilon);
+                for (layer, gradients) in layers.iter_mut().zip(&gradients) {
+                    layer.step(gradients, self.learning_rate, step, epsilon);
                 }
             }
         }
@@ -162,7 +162,7 @@ impl Mlp {
     }
 }
 
-/// Turns the scores of a row into probabilities minus truth.
+/// Replaces the scores of a row by probabilities minus truth.
 fn residuals(scores: &mut [f64], truth: usize) {
     if let [score] = scores {
         *score = sigmoid(*score) - truth as f64;
@@ -185,18 +185,18 @@ mod tests {
     }
 
     #[test]
-    fn what_no_line_separates_is_learnt() {
-        // Opposite quadrants, and the same as a question of three classes with the upper half apart.
+    fn nonlinear_classes_are_learnt() {
+        // Opposite quadrants; for three classes, the upper rows are the third class.
         let values = grid();
         let crossed: Vec<u32> = values.chunks(2).map(|row| u32::from(row[0] * row[1] > 0.0)).collect();
         let three: Vec<u32> =
             crossed.iter().zip(values.chunks(2)).map(|(&c, row)| if row[1] > 0.5 { 2 } else { c }).collect();
         let mlp = Mlp { learning_rate: 0.01, epochs: 150, batch: 50, ..Mlp::default() };
-        let lessons = [
-            Lesson { values: &values, width: 2, truth: &crossed, classes: 2, number: 0 },
-            Lesson { values: &values, width: 2, truth: &three, classes: 3, number: 1 },
+        let sets = [
+            TrainingSet { values: &values, width: 2, truth: &crossed, classes: 2, number: 0 },
+            TrainingSet { values: &values, width: 2, truth: &three, classes: 3, number: 1 },
         ];
-        let networks = mlp.fit_all(&lessons);
+        let networks = mlp.fit_all(&sets);
         let scores = networks[0].scores(&values);
         let right = crossed.iter().zip(&scores).filter(|(c, score)| (**c == 1) == (**score > 0.0)).count();
         assert!(right > 380, "{right} of 400");
@@ -207,11 +207,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_step_is_that_of_adam_by_hand() {
+    fn the_first_step_is_the_learning_rate() {
         // One row x = 1 of class 1: the output's intercept starts at zero and takes one step of the learning rate up.
         let mlp = Mlp { hidden: 3, learning_rate: 0.25, epochs: 1, ..Mlp::default() };
-        let lesson = Lesson { values: &[1.0], width: 1, truth: &[1], classes: 2, number: 5 };
-        let (before, after) = (Mlp { epochs: 0, ..mlp }.fit(&lesson), mlp.fit(&lesson));
+        let data = TrainingSet { values: &[1.0], width: 1, truth: &[1], classes: 2, number: 5 };
+        let (before, after) = (Mlp { epochs: 0, ..mlp }.fit(&data), mlp.fit(&data));
         assert!(before.intercepts == [0.0] && (after.intercepts[0] - 0.25).abs() < 1e-5);
         for (a, b) in before.second.iter().zip(&after.second) {
             // Units that were at zero leave their weights alone; the others move by the learning rate.
@@ -220,22 +220,22 @@ mod tests {
     }
 
     #[test]
-    fn company_and_threads_do_not_matter() {
+    fn results_do_not_depend_on_other_networks_or_threads() {
         let values = grid();
         let truths: Vec<Vec<u32>> =
             (2..9).map(|step| (0..400).map(|row| u32::from(row % step == 0)).collect()).collect();
-        let lessons: Vec<Lesson<'_>> = truths
+        let sets: Vec<TrainingSet<'_>> = truths
             .iter()
             .zip(0..)
-            .map(|(truth, number)| Lesson { values: &values, width: 2, truth, classes: 2, number })
+            .map(|(truth, number)| TrainingSet { values: &values, width: 2, truth, classes: 2, number })
             .collect();
         let mlp = Mlp { epochs: 2, ..Mlp::default() };
-        let alone: Vec<Network> = lessons.iter().map(|lesson| mlp.fit(lesson)).collect();
+        let alone: Vec<Network> = sets.iter().map(|data| mlp.fit(data)).collect();
         for threads in [1, 2, 7] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            assert!(pool.install(|| mlp.fit_all(&lessons)) == alone);
+            assert!(pool.install(|| mlp.fit_all(&sets)) == alone);
         }
-        let none = Lesson { values: &[], width: 2, truth: &[], classes: 2, number: 0 };
+        let none = TrainingSet { values: &[], width: 2, truth: &[], classes: 2, number: 0 };
         assert!(mlp.fit(&none).scores(&[]).is_empty());
     }
 }

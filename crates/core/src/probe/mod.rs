@@ -1,6 +1,8 @@
 //! Probes: classifiers trained on codes or activations, shared by the metrics.
 
+mod adam;
 pub mod confusion;
+mod conjugate_gradients;
 pub mod design;
 pub mod dual;
 pub mod logistic;

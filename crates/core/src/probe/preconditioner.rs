@@ -1,67 +1,66 @@
-//! The few directions in which rows spread most: with them, a search for probe weights needs far fewer products.
+//! A low-rank preconditioner for conjugate gradients: the directions in which rows have the largest sums of squares.
 //!
-//! Embeddings spread a hundred times more along some directions than along others, and conjugate gradients pay for
-//! that. The curvature of every logistic loss on the same rows has nearly the same shape, so that one rough picture of it
-//! serves all concepts. It need not be exact: it changes how fast the weights are found, not which.
+//! Embeddings vary a hundred times more along some directions than along others, which makes conjugate gradients slow.
+//! The Hessians of all logistic losses on the same rows are nearly proportional, so one approximation serves all
+//! concepts. It changes how fast the weights are found, not which.
 
 use etalon_kernel::monitor::{Cancelled, Monitor, Silent};
 use etalon_kernel::random::{stream, unit};
 use serde::{Deserialize, Serialize};
 
-use super::design::Design;
-use super::logistic::TOGETHER;
+use super::design::{Design, TOGETHER};
 
-/// Orthonormal directions with the sum of squares of the rows along each, and the mean of the rest.
+/// Orthonormal directions with the sum of squares of the rows along each, and the mean of the remaining directions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Spectrum {
+pub struct Preconditioner {
     width: usize,
     directions: Vec<f64>,
     sizes: Vec<f64>,
     rest: f64,
-    /// The sum of squares of every column, instead of all of the above.
+    /// The sum of squares of every column, used instead of the directions.
     columns: Option<Vec<f64>>,
 }
 
-/// How many directions are kept.
+/// The number of directions.
 const DIRECTIONS: usize = 128;
-/// How often they are refined.
+/// Power iterations.
 const ROUNDS: usize = 5;
 
-impl Spectrum {
-    /// The picture without any direction: every direction is like any other.
-    pub fn flat(design: &Design<'_>) -> Spectrum {
+impl Preconditioner {
+    /// Treats all directions alike.
+    pub fn flat(design: &Design<'_>) -> Preconditioner {
         let width = design.width();
         let rest = design.sum_of_squares() / width.max(1) as f64;
-        Spectrum { width, directions: Vec::new(), sizes: Vec::new(), rest, columns: None }
+        Preconditioner { width, directions: Vec::new(), sizes: Vec::new(), rest, columns: None }
     }
 
-    /// The picture column by column: cheap, and what fits codes, whose latents differ in scale more than they overlap.
-    pub fn by_column(design: &Design<'_>) -> Spectrum {
-        Spectrum { columns: Some(design.column_squares()), ..Spectrum::flat(design) }
+    /// Diagonal: cheap, and suited to codes, whose latents differ in scale more than they overlap.
+    pub fn by_column(design: &Design<'_>) -> Preconditioner {
+        Preconditioner { columns: Some(design.column_squares()), ..Preconditioner::flat(design) }
     }
 
-    /// Finds the directions by repeated products with the rows, from a fixed random start.
-    pub fn of(design: &Design<'_>) -> Spectrum {
-        // Nobody can cancel it.
-        Spectrum::monitored(design, &Silent).unwrap_or_else(|_| Spectrum::flat(design))
+    /// Finds the directions by power iteration from a fixed random start.
+    pub fn of(design: &Design<'_>) -> Preconditioner {
+        // `Silent` never cancels.
+        Preconditioner::monitored(design, &Silent).unwrap_or_else(|_| Preconditioner::flat(design))
     }
 
-    /// The same, for work that can be cancelled.
-    pub fn monitored(design: &Design<'_>, monitor: &dyn Monitor) -> Result<Spectrum, Cancelled> {
-        Spectrum::rough(design, DIRECTIONS, ROUNDS, monitor)
+    /// The same, with cancellation.
+    pub fn monitored(design: &Design<'_>, monitor: &dyn Monitor) -> Result<Preconditioner, Cancelled> {
+        Preconditioner::rough(design, DIRECTIONS, ROUNDS, monitor)
     }
 
-    /// Another number of directions and of refinements: for rows that are fitted a few times only.
+    /// The same with a given number of directions and iterations, for rows that are fitted only a few times.
     pub fn rough(
         design: &Design<'_>,
         directions: usize,
         rounds: usize,
         monitor: &dyn Monitor,
-    ) -> Result<Spectrum, Cancelled> {
+    ) -> Result<Preconditioner, Cancelled> {
         let (rows, width) = (design.rows(), design.width());
         let count = directions.min(width / 2).min(rows / 2);
         if count == 0 {
-            return Ok(Spectrum::flat(design));
+            return Ok(Preconditioner::flat(design));
         }
         let mut random = stream(0, "probe/spectrum", 0);
         let mut directions: Vec<f64> = (0..count * width).map(|_| unit(&mut random) - 0.5).collect();
@@ -77,21 +76,21 @@ impl Spectrum {
             }
             std::mem::swap(&mut directions, &mut products);
         }
-        // `products` now holds the orthonormal directions of the last round, `directions` the rows' products with them.
+        // After the swap `products` are the orthonormal directions of the last round, `directions` their images.
         let sizes: Vec<f64> =
             products.chunks(width).zip(directions.chunks(width)).map(|(v, product)| dot(v, product).max(0.0)).collect();
         let rest = (design.sum_of_squares() - sizes.iter().sum::<f64>()).max(0.0) / (width - count) as f64;
-        Ok(Spectrum { width, directions: products, sizes, rest, columns: None })
+        Ok(Preconditioner { width, directions: products, sizes, rest, columns: None })
     }
 
-    /// The same picture for other rows of the same kind, so many times as many.
-    pub fn scaled(mut self, by: f64) -> Spectrum {
+    /// The preconditioner for `by` times as many rows of the same distribution.
+    pub fn scaled(mut self, by: f64) -> Preconditioner {
         self.sizes.iter_mut().chain(self.columns.iter_mut().flatten()).for_each(|size| *size *= by);
         self.rest *= by;
         self
     }
 
-    /// Divides a vector by `curve` times the spread of the rows along each direction, plus the penalty.
+    /// Divides a vector by `curve` times the sum of squares along each direction, plus the penalty.
     pub fn divide(&self, vector: &[f64], curve: f64, penalty: f64) -> Vec<f64> {
         if let Some(columns) = &self.columns {
             return vector.iter().zip(columns).map(|(value, column)| value / (curve * column + penalty)).collect();
@@ -106,14 +105,14 @@ impl Spectrum {
     }
 }
 
-/// Gram and Schmidt, each vector against those before; one that vanishes stays zero.
+/// Gram-Schmidt; a vector that depends on earlier ones becomes zero.
 fn orthonormalise(vectors: &mut [f64], width: usize, monitor: &dyn Monitor) -> Result<(), Cancelled> {
     for index in 0..vectors.len() / width {
         monitor.check()?;
         let (before, rest) = vectors.split_at_mut(index * width);
         let vector = &mut rest[..width];
         let length = dot(vector, vector).sqrt();
-        // Twice, because once leaves rounding errors behind when little of the vector is new.
+        // Twice, against rounding errors where little of the vector is new.
         for _ in 0..2 {
             for other in before.chunks(width) {
                 let part = dot(other, vector);
@@ -127,7 +126,7 @@ fn orthonormalise(vectors: &mut [f64], width: usize, monitor: &dyn Monitor) -> R
     Ok(())
 }
 
-/// A dot product in eight lanes that are added at the end: a fixed order, and fast.
+/// A dot product in eight lanes with a fixed order of summation.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let (a, a_rest) = a.as_chunks::<8>();
     let (b, b_rest) = b.as_chunks::<8>();
@@ -145,8 +144,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_spread_is_found_and_divided_by() {
-        // 40 rows, spread 8 along (1, 1, 0, 0)/√2, 1 along the third column and 1/8 along the fourth.
+    fn the_direction_with_the_largest_squares_is_found() {
+        // 40 rows of size 8 along (1, 1, 0, 0)/√2, 1 along the third column and 1/8 along the fourth.
         let values: Vec<f32> = (0..40)
             .flat_map(|row: usize| {
                 let sign = |bit: usize| if row >> bit & 1 == 1 { 1.0 } else { -1.0 };
@@ -154,16 +153,16 @@ mod tests {
             })
             .collect();
         let design = Design::Dense { values: &values, width: 4 };
-        let spectrum = Spectrum::of(&design);
-        assert!((spectrum.sizes[0] - 40.0 * 128.0).abs() < 1e-6, "{:?}", spectrum.sizes);
+        let preconditioner = Preconditioner::of(&design);
+        assert!((preconditioner.sizes[0] - 40.0 * 128.0).abs() < 1e-6, "{:?}", preconditioner.sizes);
         let half = 0.5f64.sqrt();
-        let divided = spectrum.divide(&[half, half, 0.0, 0.0], 0.25, 1.0);
+        let divided = preconditioner.divide(&[half, half, 0.0, 0.0], 0.25, 1.0);
         let expected = half / (0.25 * 40.0 * 128.0 + 1.0);
         assert!((divided[0] - expected).abs() < 1e-12 && (divided[1] - expected).abs() < 1e-12);
         assert!(divided[2].abs() < 1e-9);
-        let columns = Spectrum::by_column(&design).scaled(0.5);
+        let columns = Preconditioner::by_column(&design).scaled(0.5);
         assert!((columns.divide(&[1.0; 4], 0.25, 1.0)[2] - 1.0 / (0.25 * 20.0 + 1.0)).abs() < 1e-12);
-        let none = Spectrum::of(&Design::Dense { values: &[], width: 4 });
+        let none = Preconditioner::of(&Design::Dense { values: &[], width: 4 });
         assert_eq!(none.divide(&[1.0, 2.0, 3.0, 4.0], 1.0, 2.0), [0.5, 1.0, 1.5, 2.0]);
     }
 }

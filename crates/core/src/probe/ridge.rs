@@ -1,20 +1,20 @@
-//! Ridge regression: least squares with a penalty on the weights and none on the intercept, many targets at once.
+//! Ridge regression of many targets at once. The intercept is not penalised.
 //!
 //! scikit-learn's convention: minimise `Σ_i (w · x_i + b − y_i)² + penalty · ‖w‖²`. Solved by conjugate gradients on
-//! centred columns; the centring is done in the products, so that sparse rows stay sparse and no square matrix is made.
+//! centred columns; the products do the centring, so sparse rows stay sparse and no square matrix is built.
 
 use super::design::Design;
 use super::logistic::Probe;
 use super::preconditioner::dot;
 
-/// How the weights are found.
+/// Settings of a ridge regression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ridge {
     /// The weight of the penalty.
     pub penalty: f64,
-    /// Stops when the equations are solved to this share of their right side.
+    /// Stops when the norm of the residual is below this share of the right side's.
     pub tolerance: f64,
-    /// Gives up after so many products.
+    /// Maximum number of conjugate gradient steps.
     pub steps: usize,
 }
 
@@ -25,7 +25,7 @@ impl Default for Ridge {
 }
 
 impl Ridge {
-    /// Weights and intercept for every target (`targets × rows`); nothing where there are no rows.
+    /// Fits one probe per target (`targets × rows`); returns none without rows.
     pub fn fit(&self, design: &Design<'_>, targets: &[f64]) -> Vec<Probe> {
         let (rows, width) = (design.rows(), design.width());
         if rows == 0 {
@@ -37,14 +37,14 @@ impl Ridge {
         let means: Vec<f64> = targets.chunks_exact(rows).map(|y| y.iter().sum::<f64>() * share).collect();
         let centred: Vec<f64> =
             targets.chunks_exact(rows).zip(&means).flat_map(|(y, mean)| y.iter().map(move |y| y - mean)).collect();
-        // The centres of the columns drop out: the centred targets sum to zero.
+        // The column means drop out because the centred targets sum to zero.
         let right = design.weighted_sums(&centred, count);
-        let wanted: Vec<f64> =
+        let limits: Vec<f64> =
             right.chunks_exact(width.max(1)).map(|right| self.tolerance * dot(right, right).sqrt()).collect();
-        let (mut weights, mut left, mut along) = (vec![0.0; count * width], right.clone(), right);
-        let mut sizes: Vec<f64> = left.chunks_exact(width.max(1)).map(|left| dot(left, left)).collect();
+        let (mut weights, mut residual, mut along) = (vec![0.0; count * width], right.clone(), right);
+        let mut sizes: Vec<f64> = residual.chunks_exact(width.max(1)).map(|residual| dot(residual, residual)).collect();
         for _ in 0..self.steps {
-            if sizes.iter().zip(&wanted).all(|(size, wanted)| size.sqrt() <= *wanted) {
+            if sizes.iter().zip(&limits).all(|(size, limit)| size.sqrt() <= *limit) {
                 break;
             }
             let mut scores = design.scores(&along, count);
@@ -52,29 +52,29 @@ impl Ridge {
                 let centre = dot(&centres, along);
                 scores.iter_mut().for_each(|score| *score -= centre);
             }
-            let mut bent = design.weighted_sums(&scores, count);
-            bent.iter_mut().zip(&along).for_each(|(bent, along)| *bent += self.penalty * along);
+            let mut product = design.weighted_sums(&scores, count);
+            product.iter_mut().zip(&along).for_each(|(product, along)| *product += self.penalty * along);
             for target in 0..count {
-                let place = target * width..(target + 1) * width;
-                let (bent, along) = (&bent[place.clone()], &mut along[place.clone()]);
-                let curve = dot(along, bent);
-                if sizes[target].sqrt() <= wanted[target] || curve <= 0.0 {
+                let range = target * width..(target + 1) * width;
+                let (product, along) = (&product[range.clone()], &mut along[range.clone()]);
+                let curve = dot(along, product);
+                if sizes[target].sqrt() <= limits[target] || curve <= 0.0 {
                     continue;
                 }
                 let length = sizes[target] / curve;
-                let left = &mut left[place.clone()];
-                weights[place].iter_mut().zip(&*along).for_each(|(weight, along)| *weight += length * along);
-                left.iter_mut().zip(bent).for_each(|(left, bent)| *left -= length * bent);
-                let size = dot(left, left);
+                let residual = &mut residual[range.clone()];
+                weights[range].iter_mut().zip(&*along).for_each(|(weight, along)| *weight += length * along);
+                residual.iter_mut().zip(product).for_each(|(residual, product)| *residual -= length * product);
+                let size = dot(residual, residual);
                 let keep = size / sizes[target];
-                along.iter_mut().zip(&*left).for_each(|(along, left)| *along = left + keep * *along);
+                along.iter_mut().zip(&*residual).for_each(|(along, residual)| *along = residual + keep * *along);
                 sizes[target] = size;
             }
         }
         let probe = |target: usize| {
             let weights = weights[target * width..][..width].to_vec();
             let intercept = means[target] - dot(&centres, &weights);
-            let converged = sizes.get(target).is_none_or(|size| size.sqrt() <= wanted[target]);
+            let converged = sizes.get(target).is_none_or(|size| size.sqrt() <= limits[target]);
             Probe { weights, intercept, converged }
         };
         (0..count).map(probe).collect()
@@ -87,7 +87,7 @@ mod tests {
     use crate::codes::Codes;
 
     #[test]
-    fn by_hand() {
+    fn worked_example() {
         // x = 0, 1, 2, 3 and y = 1, 3, 5, 7: centred x·x = 5, x·y = 10, so w = 10 / (5 + penalty). Penalty 5: w = 1 and
         // b = 4 - 1.5 = 2.5. The second target is constant: w = 0, b = 2.
         let values = [0.0, 1.0, 2.0, 3.0];

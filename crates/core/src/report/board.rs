@@ -1,4 +1,4 @@
-//! The same order of results as in the report, as data: what the explorer draws its tables and charts from.
+//! The report as JSON: the data of the explorer's tables and charts.
 
 use serde_json::{Map, Value, json};
 
@@ -12,16 +12,17 @@ use crate::metrics::Better;
 use crate::results::{Aggregate, Interval, Stored};
 use etalon_kernel::statistics::spearman;
 
-/// Up to how many input sets every pair has its difference. Of more, each has that to the best and to the baselines.
+/// Up to this many input sets, differences are computed for all pairs; above, only to the best set and to the
+/// baselines.
 const ALL_PAIRS: usize = 64;
 
-/// Everything on one data set: input sets, measures, what each measure says about each set (run by run, and all runs
-/// together), differences between sets, and notes. Pages draw these numbers and compute none of their own.
+/// By data set: input sets, measures, scores (of every run, and over all runs), differences between sets, and notes.
+/// The explorer draws these numbers and computes no statistics itself.
 pub fn board(results: &[Stored]) -> Value {
     json!({ "data": by_data(results).iter().map(one).collect::<Vec<_>>() })
 }
 
-/// The figures of the report by the slug of their data set, to be drawn in the colours of a page.
+/// The figures of the report, by slug of their data set, with the colours of the surrounding page.
 pub fn album(results: &[Stored]) -> Vec<(String, Value)> {
     let figure = |figure: &Figure| json!({"name": figure.name, "title": figure.title, "description": figure.description, "svg": figure.inline()});
     let figures = |part: &OnData| {
@@ -59,7 +60,7 @@ fn one(part: &OnData) -> Value {
         "sets": gathered.sets.iter().map(input_set).collect::<Vec<_>>(),
         "measures": gathered.measures.iter().map(measure).collect::<Vec<_>>(),
         "cells": cells,
-        "differences": (0..gathered.measures.len()).map(|place| differences(&gathered, place)).collect::<Vec<_>>(),
+        "differences": (0..gathered.measures.len()).map(|measure| differences(&gathered, measure)).collect::<Vec<_>>(),
         "baselines": baselines(&gathered),
         "agreement": agreement(&gathered),
         "superseded": gathered.superseded.iter().map(superseded).collect::<Vec<_>>(),
@@ -102,7 +103,7 @@ fn ends(interval: Option<Interval>) -> (Option<f64>, Option<f64>) {
     (interval.map(|interval| interval.low), interval.map(|interval| interval.high))
 }
 
-/// What all runs of a cell say together; `seeds_low` and `seeds_high` are the interval over seeds alone.
+/// The mean over the runs of a cell; `seeds_low` and `seeds_high` are the interval over seeds only.
 fn aggregate(of: Aggregate) -> Value {
     let ((low, high), (seeds_low, seeds_high)) = (ends(of.interval), ends(of.over_seeds));
     json!({
@@ -111,13 +112,13 @@ fn aggregate(of: Aggregate) -> Value {
     })
 }
 
-/// Differences of the first number of a measure between pairs of input sets, the first less the second, by column.
+/// Differences of the main number of a measure between pairs of input sets, the first minus the second, as columns.
 fn differences(gathered: &Gathered<'_>, measure: usize) -> Value {
     let about = &gathered.measures[measure];
     let Some((key, column)) = about.keys.first().zip(gathered.comparison(measure)) else { return Value::Null };
-    let few = gathered.sets.len() <= ALL_PAIRS;
+    let all_pairs = gathered.sets.len() <= ALL_PAIRS;
     let best = best(column, about.better(key));
-    let chosen = |set: usize| few || best == Some(set) || gathered.sets[set].baseline().is_some();
+    let chosen = |set: usize| all_pairs || best == Some(set) || gathered.sets[set].baseline().is_some();
     let (mut first, mut second, mut value, mut low, mut high) = (vec![], vec![], vec![], vec![], vec![]);
     let (mut noise, mut paired) = (vec![], vec![]);
     for (a, b) in (0..gathered.sets.len()).flat_map(|a| (0..a).map(move |b| (a, b))) {
@@ -141,7 +142,7 @@ fn differences(gathered: &Gathered<'_>, measure: usize) -> Value {
     })
 }
 
-/// Baselines of one name, such as untrained dictionaries of all sizes, as the mean of each of their numbers.
+/// The mean of every number over the baselines of one name, such as untrained dictionaries of all sizes.
 fn baselines(gathered: &Gathered<'_>) -> Vec<Value> {
     let mut names: Vec<&str> = Vec::new();
     for set in gathered.sets.iter().filter(|set| set.baseline().is_some()) {
@@ -149,22 +150,22 @@ fn baselines(gathered: &Gathered<'_>) -> Vec<Value> {
             names.push(&set.name);
         }
     }
-    let mut found = Vec::new();
+    let mut baselines = Vec::new();
     for name in names {
         let sets: Vec<usize> = (0..gathered.sets.len()).filter(|&set| gathered.sets[set].name == name).collect();
         for (measure, about) in gathered.measures.iter().enumerate() {
             for key in &about.keys {
                 if let Some(value) = gathered.mean(measure, &sets, key).and_then(|mean| mean.value) {
-                    found.push(json!({"measure": measure, "key": tidy(key), "name": name, "value": value}));
+                    baselines.push(json!({"measure": measure, "key": tidy(key), "name": name, "value": value}));
                 }
             }
         }
     }
-    found
+    baselines
 }
 
-/// Spearman's correlation between measures over the input sets that are no baselines, and over how many. Baselines would
-/// make every pair of measures agree.
+/// Spearman's correlation between measures over the input sets, and the number of sets. Baselines are left out: with
+/// them, all measures would agree.
 fn agreement(gathered: &Gathered<'_>) -> Value {
     let tested: Vec<usize> = (0..gathered.sets.len()).filter(|&set| gathered.sets[set].baseline().is_none()).collect();
     let values = |measure: usize| -> Vec<Option<f64>> {

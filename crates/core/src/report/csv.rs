@@ -1,4 +1,4 @@
-//! Every headline number of every result as one row, for spreadsheets and data frames.
+//! All headline numbers as CSV, for spreadsheets and data frames.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::results::Stored;
 use crate::store::csv_text;
 
-/// One row per result and headline number. Columns about the inputs come after the fixed ones.
+/// One row per result and headline number. Columns with metadata of the inputs follow the fixed ones.
 pub fn csv(results: &[Stored]) -> Result<String> {
     let gathered = Gathered::of(results);
     let fixed = ["metric", "version", "profile", "seed", "key", "value", "low", "high", "n", "params", "id"];
@@ -49,11 +49,11 @@ pub fn csv(results: &[Stored]) -> Result<String> {
     csv_text(records)
 }
 
-/// A foreign text as a cell. Spreadsheets run what begins like a formula, so an apostrophe goes before it.
+/// An untrusted text as a cell. Spreadsheets execute text that begins like a formula, so it gets an apostrophe.
 fn cell(text: &str) -> String {
     let text = tidy(text);
-    let begins = text.trim_start().starts_with(['=', '+', '-', '@']);
-    if begins && !text.trim().parse::<f64>().is_ok_and(f64::is_finite) { format!("'{text}") } else { text }
+    let is_formula = text.trim_start().starts_with(['=', '+', '-', '@']);
+    if is_formula && !text.trim().parse::<f64>().is_ok_and(f64::is_finite) { format!("'{text}") } else { text }
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     use super::cell;
 
     #[test]
-    fn formulas_are_text_and_numbers_are_numbers() {
+    fn formulas_are_escaped_and_numbers_are_not() {
         let cases = [
             ("=1+1", "'=1+1"),
             ("@SUM(A1)", "'@SUM(A1)"),

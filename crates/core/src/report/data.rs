@@ -1,19 +1,19 @@
-//! Results about different data are never compared with each other: each data set has its own tables and its own page.
+//! Results by data set. Results on different data are never compared: each data set has its own tables and page.
 
 use super::words::{natural, slug, tidy};
 use crate::results::Stored;
 
-/// The results about one data set.
+/// The results on one data set.
 pub struct OnData {
-    /// What the data are called; empty when nobody said.
+    /// The name of the data set; empty if it has none.
     pub name: String,
-    /// The name of their page and figures.
+    /// The name of its page and of its folder of figures.
     pub slug: String,
     /// The results.
     pub results: Vec<Stored>,
 }
 
-/// Results by the field `data` of what is known about them, in the order of names.
+/// Groups results by the field `data` of their metadata, in the order of names.
 pub fn by_data(results: &[Stored]) -> Vec<OnData> {
     let mut parts: Vec<OnData> = Vec::new();
     for stored in results {
@@ -24,10 +24,10 @@ pub fn by_data(results: &[Stored]) -> Vec<OnData> {
         }
     }
     parts.sort_by(|a, b| natural(&a.name, &b.name).then_with(|| a.name.cmp(&b.name)));
-    // Two names may give one slug.
-    for place in 1..parts.len() {
-        if parts[..place].iter().any(|part| part.slug == parts[place].slug) {
-            parts[place].slug = format!("{}-{place}", parts[place].slug);
+    // Different names may have the same slug.
+    for index in 1..parts.len() {
+        if parts[..index].iter().any(|part| part.slug == parts[index].slug) {
+            parts[index].slug = format!("{}-{index}", parts[index].slug);
         }
     }
     parts
@@ -43,7 +43,7 @@ mod tests {
     use crate::results::{Metadata, Profile, Recipe, ResultFile, Scores};
 
     #[test]
-    fn every_data_set_stands_apart_and_has_its_own_page() {
+    fn every_data_set_has_its_own_page() {
         let stored = |data: &str| {
             let recipe = Recipe {
                 metric: "match".into(),

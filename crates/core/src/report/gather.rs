@@ -1,4 +1,4 @@
-//! Results put in order: which input sets there are, which measures, and what each measure says about each set.
+//! Results arranged for a report: input sets, measures, and the results of each measure on each set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -8,35 +8,37 @@ use serde_json::Value;
 use super::figure::Stroke;
 use super::words::{natural, plain, slug, tidy};
 use crate::metrics::{self, Better, Card, METRICS};
-use crate::results::{Aggregate, Comparison, Headline, Metadata, Stored, current, measure_key, set_key, unnamed};
+use crate::results::{
+    Aggregate, Comparison, CurrentResults, Headline, Metadata, Stored, current, measure_key, set_key, unnamed,
+};
 
-/// All results of a report, in the order in which people read them.
+/// The results of a report, ordered.
 pub struct Gathered<'a> {
-    /// What was evaluated.
+    /// The input sets.
     pub sets: Vec<InputSet>,
-    /// What it was evaluated with.
+    /// The measures.
     pub measures: Vec<Measure>,
-    /// What the results say beside their numbers, each thing once.
+    /// The notes of the results, without duplicates.
     pub notes: Vec<Note>,
-    /// Results whose name and measure have other inputs now, by measure and input set, ordered by seed.
+    /// Superseded results, with measure and input set, ordered by seed.
     pub superseded: Vec<(usize, usize, &'a Stored)>,
-    /// By measure and input set, ordered by seed: current results, so that those of a cell have the same inputs.
+    /// Current results by measure and input set, ordered by seed. Those of a cell have the same inputs.
     cells: BTreeMap<(usize, usize), Vec<&'a Stored>>,
-    /// The first headline number by measure, compared when somebody asks.
+    /// By measure, the comparison of the input sets by its main number; computed on first use.
     comparisons: Vec<OnceLock<Comparison>>,
 }
 
 /// One representation under test, such as a trained dictionary.
 pub struct InputSet {
-    /// A name that no other set of the report has.
+    /// A unique label.
     pub label: String,
-    /// The name that it was given.
+    /// The given name, which several sets may share.
     pub name: String,
-    /// What it belongs to, if that was said.
+    /// The group, if it has one.
     pub group: Option<String>,
-    /// What it is, if that was said.
+    /// The description, if it has one.
     pub description: Option<String>,
-    /// What is known about it as numbers, averaged over its results.
+    /// Numeric metadata, averaged over its results.
     pub numbers: BTreeMap<String, f64>,
 }
 
@@ -44,38 +46,38 @@ pub struct InputSet {
 pub struct Measure {
     /// The metric's name.
     pub metric: String,
-    /// The metric's title, and the parameters that tell it from other measures.
+    /// The metric's title, with the parameters that distinguish it from other measures of the metric.
     pub title: String,
-    /// A name for files and anchors that no other measure has.
+    /// A unique name for files and anchors.
     pub slug: String,
-    /// Its headline numbers; the first is the one that is compared.
+    /// The keys of its headline numbers. The first is its main number, by which input sets are compared.
     pub keys: Vec<String>,
-    /// The metric's card, if this version knows it.
+    /// The metric's card, if this version has the metric.
     pub card: Option<&'static Card>,
-    /// Is it the first of its metric?
+    /// Whether it is the first measure of its metric.
     pub first: bool,
 }
 
-/// Something that a reader must know about some results.
+/// A note of some results.
 pub struct Note {
-    /// The measure it belongs to.
+    /// The measure.
     pub measure: usize,
-    /// The input sets it is about.
+    /// The input sets.
     pub sets: BTreeSet<usize>,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
 impl<'a> Gathered<'a> {
-    /// Puts results in order. The order in which they are given does not matter.
+    /// Arranges results. Their order does not matter.
     pub fn of(results: &'a [Stored]) -> Gathered<'a> {
         let by_seed = |mut results: Vec<&'a Stored>| {
             results.sort_by(|a, b| a.result.recipe.seed.cmp(&b.result.recipe.seed).then(a.id.cmp(&b.id)));
             results.dedup_by(|a, b| a.id == b.id && a.about == b.about);
             results
         };
-        let found = current(results);
-        let (results, superseded) = (by_seed(found.current), by_seed(found.superseded));
+        let CurrentResults { current, superseded } = current(results);
+        let (results, superseded) = (by_seed(current), by_seed(superseded));
 
         let mut by_set: BTreeMap<String, Vec<&Stored>> = BTreeMap::new();
         let mut by_measure: BTreeMap<String, Vec<&Stored>> = BTreeMap::new();
@@ -89,11 +91,11 @@ impl<'a> Gathered<'a> {
             order.then_with(|| natural(&a.name, &b.name)).then_with(|| natural(key_a, key_b))
         });
         let mut measures: Vec<(&String, &Vec<&Stored>)> = by_measure.iter().collect();
-        let place = |of: &Vec<&Stored>| {
+        let listed = |of: &Vec<&Stored>| {
             let metric = of[0].result.recipe.metric.as_str();
             METRICS.iter().position(|other| other.card().name == metric).unwrap_or(usize::MAX)
         };
-        measures.sort_by(|(key_a, a), (key_b, b)| place(a).cmp(&place(b)).then_with(|| natural(key_a, key_b)));
+        measures.sort_by(|(key_a, a), (key_b, b)| listed(a).cmp(&listed(b)).then_with(|| natural(key_a, key_b)));
 
         let cell_of = |stored: &Stored| {
             let (measure, set) = (measure_key(stored), set_key(stored));
@@ -111,7 +113,7 @@ impl<'a> Gathered<'a> {
             .filter_map(|stored| cell_of(stored).map(|(measure, set)| (measure, set, stored)))
             .collect();
         let mut sets: Vec<InputSet> = sets.into_iter().map(|(_, set)| set).collect();
-        tell_apart(&mut sets);
+        make_unique(&mut sets);
         let measures = name_measures(&measures.iter().map(|(_, of)| of.as_slice()).collect::<Vec<_>>());
         let notes = notes(&cells);
         let comparisons = measures.iter().map(|_| OnceLock::new()).collect();
@@ -123,14 +125,14 @@ impl<'a> Gathered<'a> {
         self.cells.get(&(measure, set)).map_or(&[], Vec::as_slice)
     }
 
-    /// The first headline number of a measure on all input sets; `None` when it has none.
+    /// The comparison of all input sets by the main number of a measure; `None` if it has no numbers.
     pub fn comparison(&self, measure: usize) -> Option<&Comparison> {
         let key = self.measures[measure].keys.first()?;
         let runs: Vec<&[&Stored]> = (0..self.sets.len()).map(|set| self.runs(measure, set)).collect();
         Some(self.comparisons.get(measure)?.get_or_init(|| Comparison::of(&runs, key)))
     }
 
-    /// A headline number of a measure on an input set; `None` when it was not measured.
+    /// A headline number of a measure on an input set; `None` if it was not measured.
     pub fn cell(&self, measure: usize, set: usize, key: &str) -> Option<Aggregate> {
         if self.measures[measure].keys.first().is_some_and(|first| first == key) {
             return self.main(measure, set);
@@ -138,18 +140,18 @@ impl<'a> Gathered<'a> {
         Comparison::of(&[self.runs(measure, set)], key).aggregate(0)
     }
 
-    /// The first headline number of a measure on an input set.
+    /// The main number of a measure on an input set; `None` if it was not measured.
     pub fn main(&self, measure: usize, set: usize) -> Option<Aggregate> {
         self.comparison(measure)?.aggregate(set)
     }
 
-    /// The mean of a headline number over some input sets; of one set, its own.
+    /// The mean of a headline number over some input sets.
     pub fn mean(&self, measure: usize, sets: &[usize], key: &str) -> Option<Aggregate> {
-        let found: Vec<Aggregate> = sets.iter().filter_map(|&set| self.cell(measure, set, key)).collect();
-        if let [one] = found[..] { Some(one) } else { Aggregate::of_sets(&found) }
+        let cells: Vec<Aggregate> = sets.iter().filter_map(|&set| self.cell(measure, set, key)).collect();
+        if let [one] = cells[..] { Some(one) } else { Aggregate::of_sets(&cells) }
     }
 
-    /// A colour that input sets of one name share.
+    /// The colour of an input set; sets of one name share it.
     pub fn colour(&self, set: usize) -> usize {
         let mut names: Vec<&str> = Vec::new();
         for name in self.sets.iter().map(|set| set.name.as_str()) {
@@ -160,12 +162,12 @@ impl<'a> Gathered<'a> {
         names.iter().position(|name| *name == self.sets[set].name).unwrap_or(set)
     }
 
-    /// The number of the note that explains an undefined value, counted from 0.
+    /// The index of the note that explains an undefined value.
     pub fn explanation(&self, measure: usize, set: usize) -> Option<usize> {
         let about = |note: &&(usize, &Note)| note.1.measure == measure && note.1.sets.contains(&set);
         let notes: Vec<(usize, &Note)> = self.notes.iter().enumerate().filter(|note| about(&note)).collect();
-        let telling = notes.iter().find(|(_, note)| note.text.to_lowercase().contains("undefined"));
-        telling.or(notes.first()).map(|(place, _)| *place)
+        let explains = notes.iter().find(|(_, note)| note.text.to_lowercase().contains("undefined"));
+        explains.or(notes.first()).map(|(index, _)| *index)
     }
 }
 
@@ -174,7 +176,7 @@ pub fn headline<'a>(stored: &'a Stored, key: &str) -> Option<&'a Headline> {
     stored.result.scores.headline.iter().find(|headline| headline.key == key)
 }
 
-/// Ceilings first, floors last.
+/// The position of an input set in tables, by its name: upper bounds first, lower bounds last.
 fn rank(name: &str) -> usize {
     let name = name.to_lowercase();
     let begins = |word: &str| name.starts_with(word);
@@ -206,15 +208,15 @@ fn input_set(of: &[&Stored]) -> InputSet {
     InputSet {
         label: name.clone(),
         name,
-        // Dictionaries that nobody put into groups are in that of their architecture.
+        // Without a group, dictionaries are grouped by architecture.
         group: text_of(about, "group").or_else(|| text_of(about, "architecture")),
         description: text_of(about, "description"),
         numbers: lists.iter().map(|(name, list)| (name.clone(), mean(list))).collect(),
     }
 }
 
-/// Adds to equal names what differs: latents, then k, then the group, then a count.
-fn tell_apart(sets: &mut [InputSet]) {
+/// Makes labels unique: adds to equal ones the number of latents, k, the group or a count, whichever differs.
+fn make_unique(sets: &mut [InputSet]) {
     let shared = |sets: &[InputSet], set: usize| sets.iter().filter(|other| other.label == sets[set].label).count() > 1;
     let addition = |set: &InputSet, which: usize| match which {
         0 => set.numbers.get("latents").map(|latents| format!("{} latents", plain(*latents))),
@@ -222,11 +224,11 @@ fn tell_apart(sets: &mut [InputSet]) {
         _ => set.group.clone(),
     };
     for which in 0..3 {
-        let doubtful: Vec<usize> = (0..sets.len()).filter(|&set| shared(sets, set)).collect();
-        let mut values: Vec<Option<String>> = doubtful.iter().map(|&set| addition(&sets[set], which)).collect();
+        let ambiguous: Vec<usize> = (0..sets.len()).filter(|&set| shared(sets, set)).collect();
+        let mut values: Vec<Option<String>> = ambiguous.iter().map(|&set| addition(&sets[set], which)).collect();
         values.dedup();
         if values.len() > 1 {
-            for set in doubtful {
+            for set in ambiguous {
                 if let Some(text) = addition(&sets[set], which) {
                     sets[set].label = format!("{}, {text}", sets[set].label);
                 }
@@ -252,20 +254,20 @@ fn name_measures(measures: &[&[&Stored]]) -> Vec<Measure> {
         let card = metrics::find(&recipe.metric).map(|metric| metric.card());
         let siblings: Vec<_> =
             measures.iter().map(|of| &of[0].result.recipe).filter(|other| other.metric == recipe.metric).collect();
-        let mut telling = Vec::new();
+        let mut differences = Vec::new();
         for (name, value) in &recipe.params {
             if siblings.iter().any(|other| other.params.get(name) != Some(value)) {
-                telling.push(format!("{} = {}", tidy(name), tidy(&setting(value))));
+                differences.push(format!("{} = {}", tidy(name), tidy(&setting(value))));
             }
         }
         if siblings.iter().any(|other| other.profile != recipe.profile) {
-            telling.push(format!("{} profile", recipe.profile.name()));
+            differences.push(format!("{} profile", recipe.profile.name()));
         }
         if siblings.iter().any(|other| other.version != recipe.version) {
-            telling.push(format!("version {}", recipe.version));
+            differences.push(format!("version {}", recipe.version));
         }
         let title = card.map_or_else(|| tidy(&recipe.metric), |card| card.title.to_string());
-        let title = if telling.is_empty() { title } else { format!("{title} ({})", telling.join(", ")) };
+        let title = if differences.is_empty() { title } else { format!("{title} ({})", differences.join(", ")) };
         let mut keys: Vec<String> =
             card.map_or_else(Vec::new, |card| card.headline.iter().map(|o| o.key.into()).collect());
         for headline in of.iter().flat_map(|stored| &stored.result.scores.headline) {
@@ -274,7 +276,7 @@ fn name_measures(measures: &[&[&Stored]]) -> Vec<Measure> {
             }
         }
         keys.retain(|key| of.iter().any(|stored| headline(stored, key).is_some()));
-        let base = slug(&format!("{} {}", recipe.metric, telling.join(" ")));
+        let base = slug(&format!("{} {}", recipe.metric, differences.join(" ")));
         let mut name = base.clone();
         let mut count = 2;
         while !slugs.insert(name.clone()) {
@@ -310,19 +312,19 @@ fn notes(cells: &BTreeMap<(usize, usize), Vec<&Stored>>) -> Vec<Note> {
 }
 
 impl InputSet {
-    /// Is it the truth itself, which no dictionary can beat?
+    /// Whether it is the ground truth, an upper bound for dictionaries.
     pub fn is_ceiling(&self) -> bool {
         rank(&self.name) == 0
     }
 
-    /// How its line is drawn: dashes are for what others are held against, simple dictionaries among them.
+    /// The line style: dashed for references, which are baselines and simple dictionaries.
     pub fn stroke(&self) -> Stroke {
         let name = self.name.to_lowercase();
         let is_simple = ["pca", "identity", "neurons", "kmeans", "k-means"].iter().any(|word| name.starts_with(word));
         if is_simple || self.baseline().is_some() { Stroke::Dashed } else { Stroke::Solid }
     }
 
-    /// Is it something to hold others against, and which end does it mark? `None` for what is under test.
+    /// Which bound a baseline gives, `ceiling` or `floor`; `None` for a set under test.
     pub fn baseline(&self) -> Option<&'static str> {
         match rank(&self.name) {
             0 => Some("ceiling"),
@@ -333,7 +335,7 @@ impl InputSet {
 }
 
 impl Measure {
-    /// Which end of a headline number is good. Of a metric without a card the upper end is taken to be.
+    /// Whether higher or lower values of a headline number are better. Higher is assumed for metrics without a card.
     pub fn better(&self, key: &str) -> Better {
         match self.card {
             Some(card) => {

@@ -1,4 +1,5 @@
-//! What people see: tables, figures and the page around them. The same results give the same bytes.
+//! Reports: text tables, SVG figures, the HTML page, CSV, data for the explorer, SAEBench files. The same results give
+//! the same bytes.
 
 mod board;
 mod csv;
@@ -31,13 +32,13 @@ use data::by_data;
 use gather::Gathered;
 use plots::Album;
 
-/// Every figure as a file of its own: its name without `.svg`, and its content.
+/// All figures as SVG files: name without `.svg`, and content.
 pub fn figures(results: &[Stored]) -> Vec<(String, String)> {
     Album::of(&Gathered::of(results)).all().map(|figure| (figure.name.clone(), figure.standalone())).collect()
 }
 
-/// Writes `report/index.html`, `report/figures/*.svg` and `report/results.csv` below a directory; gives the page.
-/// With several data sets the index is an overview, and each has a page and a folder of figures of its own.
+/// Writes `report/index.html`, `report/figures/*.svg` and `report/results.csv` below a directory; returns the path of
+/// the page. With several data sets, the index is an overview, and each data set has a page and a folder of figures.
 pub fn write(directory: &Path, title: &str, results: &[Stored]) -> Result<PathBuf> {
     let directory = directory.join("report");
     let write = |name: &str, text: &str| disk::write(&directory.join(name), text.as_bytes());
@@ -48,7 +49,7 @@ pub fn write(directory: &Path, title: &str, results: &[Stored]) -> Result<PathBu
         for (name, svg) in figures(results) {
             write(&format!("figures/{name}.svg"), &svg)?;
         }
-        // The page comes last, since it points to the others.
+        // The page is written last, because it links to the other files.
         write("index.html", &page(title, results, &options)?)?;
         return Ok(directory.join("index.html"));
     }

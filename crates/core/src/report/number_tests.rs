@@ -1,4 +1,4 @@
-//! The same numbers in the page, the table of a terminal and the data of the explorer; and none from mixed inputs.
+//! Page, text table and explorer show the same numbers, and no number mixes different inputs.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use super::words::{interval, short};
 use super::*;
 use crate::results::{Interval, Scores, Table};
 
-/// One run with a score per concept. Labels are the same for all unless named otherwise.
+/// One run with a score per concept.
 fn run(name: &str, seed: u64, labels: &str, concepts: &[f64]) -> Stored {
     let mean = concepts.iter().sum::<f64>() / concepts.len() as f64;
     let mut scores = Scores::default();
@@ -25,7 +25,7 @@ fn run(name: &str, seed: u64, labels: &str, concepts: &[f64]) -> Stored {
     Stored::new(stored.result, stored.about).unwrap()
 }
 
-/// Concepts 0.1, 0.3, … 0.9, all of them raised.
+/// Scores 0.1, 0.3, … 0.9 of five concepts, plus `gain`.
 fn concepts(gain: f64) -> Vec<f64> {
     (0..5).map(|concept| 0.1 + 0.2 * f64::from(concept) + gain).collect()
 }
@@ -43,13 +43,13 @@ fn results() -> Vec<Stored> {
 
 fn cell<'a>(board: &'a Value, set: &str) -> &'a Value {
     let data = &board["data"][0];
-    let place = data["sets"].as_array().unwrap().iter().position(|one| one["label"] == set).unwrap();
+    let index = data["sets"].as_array().unwrap().iter().position(|one| one["label"] == set).unwrap();
     let cells = data["cells"].as_array().unwrap();
-    &cells.iter().find(|cell| cell["set"] == place).unwrap()["scores"]["score"]
+    &cells.iter().find(|cell| cell["set"] == index).unwrap()["scores"]["score"]
 }
 
 #[test]
-fn page_table_and_explorer_say_the_same() {
+fn page_table_and_explorer_show_the_same_numbers() {
     let results = results();
     let gathered = Gathered::of(&results);
     let (page, table, board) =
@@ -64,7 +64,7 @@ fn page_table_and_explorer_say_the_same() {
         let line = table.lines().find(|line| line.starts_with(&about.label)).unwrap();
         assert!(line.contains(&format!("{} ±{}", short(value), short((noise.high - noise.low) / 2.0))), "{line}");
     }
-    // The verdict is the same too: the first is within noise of the best (three seeds at 0, 0.01 and 0.02 below it are
+    // So are the marks: the first is within noise of the best (three seeds at 0, 0.01 and 0.02 below it are
     // known to ± 4.3 · 0.01 / √3 = 0.0248), the third is not.
     let differences = &board["data"][0]["differences"][0];
     assert_eq!((&differences["first"], &differences["second"]), (&json!([1, 2, 2]), &json!([0, 0, 1])));
@@ -86,7 +86,7 @@ fn other_inputs_under_one_name_are_never_averaged() {
         ..stored
     };
     let old = at(run("mine", 0, "wrong labels", &concepts(0.0)), 1);
-    let new = [0, 1].map(|seed| at(run("mine", seed, "mended labels", &concepts(0.2)), 2));
+    let new = [0, 1].map(|seed| at(run("mine", seed, "corrected labels", &concepts(0.2)), 2));
     let fresh = text_table(&new);
     let line = |text: &str| text.lines().find(|line| line.starts_with("mine")).map(str::to_string).unwrap();
     let all = [vec![old.clone()], new.to_vec()].concat();
@@ -100,14 +100,14 @@ fn other_inputs_under_one_name_are_never_averaged() {
     let board = board(&all);
     assert_eq!(cell(&board, "mine")["value"], json!(concepts(0.2).iter().sum::<f64>() / 5.0));
     assert_eq!(board["data"][0]["superseded"][0]["id"], json!(old.id));
-    // Without times of files one of them is taken, and still nothing is averaged.
+    // Without file times one of them is current, and still nothing is averaged.
     let untimed: Vec<Stored> = [&old, &new[0]].map(|stored| Stored { written: None, ..stored.clone() }).to_vec();
     let value = cell(&super::board(&untimed), "mine")["value"].as_f64().unwrap();
     assert!((value - 0.5).abs() < 1e-12 || (value - 0.7).abs() < 1e-12, "{value}");
 }
 
 #[test]
-fn the_explorer_gets_agreement_and_baselines() {
+fn the_explorer_receives_agreement_and_baselines() {
     // Two measures on four sets that agree in their order, and two untrained ones of which only the mean is a baseline.
     let mut results = Vec::new();
     for (name, latents, value) in
@@ -124,7 +124,7 @@ fn the_explorer_gets_agreement_and_baselines() {
     assert_eq!(data["agreement"]["measures"], json!([0, 1]));
     assert_eq!(data["agreement"]["cells"][0][1], json!({"value": 1.0, "n": 4}));
     assert_eq!(data["baselines"][0], json!({"measure": 0, "key": "score", "name": "untrained", "value": 0.05}));
-    // Nothing is known about noise, so nothing is said about it.
+    // The noise is unknown.
     assert_eq!(data["differences"][0]["noise"][0], Value::Null);
     assert_eq!(data["differences"][0]["low"][0], Value::Null);
 }

@@ -1,21 +1,21 @@
-//! Which numbers of a column are the best, and which differences noise can explain.
+//! Which values of a column are best, and which differ from the best only within noise.
 
 use crate::metrics::Better;
 use crate::results::{Comparison, Difference, Interval};
 use etalon_kernel::statistics::median;
 
-/// What a number is beside the best of its column.
+/// How a value compares with the best of its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Significance {
     /// It is the best.
     Best,
     /// The 95 % interval of its difference to the best (or to the pinned set) contains 0.
     WithinNoise,
-    /// It differs, or nothing is known about its noise.
+    /// It differs, or its noise is unknown.
     Apart,
 }
 
-/// The input set with the best value; `None` when neither end is good.
+/// The input set with the best value; `None` if neither direction is better.
 pub fn best(column: &Comparison, better: Better) -> Option<usize> {
     let sign = match better {
         Better::Higher => 1.0,
@@ -26,14 +26,14 @@ pub fn best(column: &Comparison, better: Better) -> Option<usize> {
     values.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|(set, _)| set)
 }
 
-/// Compares every number of a column with the best, or with a pinned one.
+/// Compares every value of a column with the best, or with that of the pinned set.
 pub fn significances(column: &Comparison, better: Better, pinned: Option<usize>) -> Vec<Significance> {
     let best = best(column, better);
     let measured = (0..column.len()).filter(|&set| value(column, set).is_some()).count();
     let against = reference(column, better, pinned);
     let noise = |set: usize| column.difference(set, against?)?.is_noise();
     let significance = |set: usize| match () {
-        // One number alone is not the best of anything.
+        // A single value is not marked as the best.
         () if measured < 2 || value(column, set).is_none() => Significance::Apart,
         () if best.is_some_and(|best| value(column, best) == value(column, set)) => Significance::Best,
         () if against == Some(set) => Significance::Apart,
@@ -43,8 +43,8 @@ pub fn significances(column: &Comparison, better: Better, pinned: Option<usize>)
     (0..column.len()).map(significance).collect()
 }
 
-/// The smallest difference that is usually told from noise: half of the median interval of the differences to the best,
-/// or to the pinned set. Of one input set alone: as if there were another with as much noise on other units.
+/// The smallest difference that usually exceeds noise: half the median width of the intervals of the differences to the
+/// best, or to the pinned set. For a single input set: the difference to an independent set with the same noise.
 pub fn detectable(column: &Comparison, better: Better, pinned: Option<usize>) -> Option<f64> {
     let half = |interval: Interval| (interval.high - interval.low) / 2.0;
     let against =
@@ -60,7 +60,7 @@ fn value(column: &Comparison, set: usize) -> Option<f64> {
     column.aggregate(set)?.value
 }
 
-/// The set that others are compared with.
+/// The set that the others are compared with.
 fn reference(column: &Comparison, better: Better, pinned: Option<usize>) -> Option<usize> {
     pinned.filter(|&set| value(column, set).is_some()).or_else(|| best(column, better))
 }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::results::{Metadata, Profile, Recipe, ResultFile, Scores, Stored};
 
-    /// Values with half of their intervals, on units that are not known.
+    /// Values with the half-widths of their intervals, on unknown units.
     fn column(cells: &[Option<(f64, f64)>]) -> Comparison {
         let stored = |(value, half): (f64, f64)| {
             let mut scores = Scores::default();
@@ -94,8 +94,9 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_that_may_be_zero_is_noise() {
-        // 0.9 ± 0.05 less 0.83 ± 0.06: 0.07 ± 0.0781, which holds 0; less 0.5 ± 0.05: 0.4 ± 0.0707, which does not.
+    fn a_difference_whose_interval_contains_zero_is_noise() {
+        // 0.9 ± 0.05 minus 0.83 ± 0.06: 0.07 ± 0.0781, which contains 0; minus 0.5 ± 0.05: 0.4 ± 0.0707, which does
+        // not.
         use Significance::{Apart, Best, WithinNoise};
         let cells = column(&[Some((0.9, 0.05)), Some((0.83, 0.06)), Some((0.5, 0.05)), None]);
         assert_eq!(significances(&cells, Better::Higher, None), [Best, WithinNoise, Apart, Apart]);
@@ -104,20 +105,20 @@ mod tests {
         // Against the second: the best stays the best, the third is far away.
         assert_eq!(significances(&cells, Better::Higher, Some(1)), [Best, Apart, Apart, Apart]);
         assert_eq!(significances(&cells, Better::Neither, Some(1)), [WithinNoise, Apart, Apart, Apart]);
-        // Halves 0.0781 and 0.0707 of the differences to the best: the median is 0.0744.
+        // Half-widths 0.0781 and 0.0707 of the differences to the best: the median is 0.0744.
         let found = detectable(&cells, Better::Higher, None).unwrap();
         assert!((found - (0.0061f64.sqrt() + 0.005f64.sqrt()) / 2.0).abs() < 1e-12, "{found}");
     }
 
     #[test]
     fn overlapping_intervals_may_still_differ() {
-        // 0.6 ± 0.06 and 0.5 ± 0.06 overlap between 0.54 and 0.56; their difference 0.1 ± 0.085 does not hold 0.
+        // 0.6 ± 0.06 and 0.5 ± 0.06 overlap between 0.54 and 0.56; their difference 0.1 ± 0.085 does not contain 0.
         let cells = column(&[Some((0.6, 0.06)), Some((0.5, 0.06))]);
         assert_eq!(significances(&cells, Better::Higher, None), [Significance::Best, Significance::Apart]);
     }
 
     #[test]
-    fn equal_bests_share_the_mark_and_one_alone_has_none() {
+    fn equal_best_values_are_both_marked_and_a_single_one_is_not() {
         let both = column(&[Some((0.5, 0.1)), Some((0.5, 0.2))]);
         assert_eq!(significances(&both, Better::Higher, None), [Significance::Best; 2]);
         let alone = column(&[Some((0.5, 0.1)), None]);

@@ -1,4 +1,4 @@
-//! The summary as plain text, for a terminal of 100 columns.
+//! The summary as plain text, for a terminal with 100 columns.
 
 use super::data::{OnData, by_data};
 use super::gather::Gathered;
@@ -7,10 +7,11 @@ use super::words::{UNDEFINED, plain, short, shorten};
 use crate::metrics::Better;
 use crate::results::{Aggregate, Stored};
 
-/// The widest line.
+/// The maximum width of a line.
 const WIDTH: usize = 100;
 
-/// One row per input set, one column per measure; more columns than fit go into further tables. Data sets stand apart.
+/// One row per input set and one column per measure, split into several tables if too wide; separate tables for data
+/// sets.
 pub fn text_table(results: &[Stored]) -> String {
     if results.is_empty() {
         return "no results\n".into();
@@ -33,14 +34,14 @@ fn one_table(results: &[Stored]) -> String {
             first.push((title.to_string(), cells.collect(), true));
         }
     }
-    let room = WIDTH - first.iter().map(|column| 2 + column_width(column)).sum::<usize>();
+    let available = WIDTH - first.iter().map(|column| 2 + column_width(column)).sum::<usize>();
     let mut tables: Vec<Vec<TextColumn>> = Vec::new();
     let mut used = usize::MAX;
     let mut marks = (false, false);
     for measure in (0..gathered.measures.len()).filter(|&measure| !gathered.measures[measure].keys.is_empty()) {
         let column = measure_column(&gathered, measure, &mut marks);
         let width = 2 + column_width(&column);
-        if used.saturating_add(width) > room {
+        if used.saturating_add(width) > available {
             tables.push(Vec::new());
             used = 0;
         }
@@ -56,7 +57,7 @@ fn one_table(results: &[Stored]) -> String {
         tables.iter().map(|table| block(&first.iter().chain(table).collect::<Vec<_>>(), gathered.sets.len())).collect();
     let mut legend = Vec::new();
     if blocks.iter().any(|block| block.contains('±')) {
-        legend.push("± half of the 95 % interval");
+        legend.push("± half-width of the 95 % interval");
     }
     if marks.0 {
         legend.push("* best");
@@ -73,12 +74,12 @@ fn one_table(results: &[Stored]) -> String {
     if !gathered.superseded.is_empty() {
         let count = gathered.superseded.len();
         let results = if count == 1 { "result" } else { "results" };
-        blocks.push(format!("{count} superseded {results} not shown: made from other inputs under the same name\n"));
+        blocks.push(format!("{count} superseded {results} not shown: from earlier inputs under the same name\n"));
     }
     blocks.join("\n")
 }
 
-/// A heading, its cells, and whether they are numbers.
+/// A heading, its cells, and whether they are aligned to the right.
 type TextColumn = (String, Vec<String>, bool);
 
 fn measure_column(gathered: &Gathered<'_>, measure: usize, marks: &mut (bool, bool)) -> TextColumn {
@@ -89,7 +90,7 @@ fn measure_column(gathered: &Gathered<'_>, measure: usize, marks: &mut (bool, bo
         gathered.comparison(measure).map_or_else(Vec::new, |column| significances(column, better, None));
     let text = |(cell, significance): (&Option<Aggregate>, &Significance)| {
         let Some(cell) = cell else { return String::new() };
-        // Marks stand at the end, and a blank in their place, so that digits stay below each other.
+        // A mark or a blank at the end, so that digits are aligned.
         let mark = match significance {
             Significance::Best => '*',
             Significance::WithinNoise => '~',
@@ -127,7 +128,7 @@ fn block(columns: &[&TextColumn], rows: usize) -> String {
     text
 }
 
-/// How many columns of a terminal a text takes: none for marks that combine, two for the wide scripts of East Asia.
+/// The width of a text in terminal columns: 0 for combining marks, 2 for wide East Asian characters and emoji.
 fn width(text: &str) -> usize {
     let of = |c: char| match c as u32 {
         0x0300..=0x036f | 0x200b..=0x200d | 0xfe00..=0xfe0f => 0,

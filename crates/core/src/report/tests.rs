@@ -1,4 +1,4 @@
-//! The whole report on made-up results.
+//! The whole report on synthetic results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -40,9 +40,9 @@ fn demo(concepts: usize) -> Vec<Stored> {
         ("random", 512, 0.12, -0.02),
     ];
     let mut results = Vec::new();
-    for (place, (name, latents, level, selective)) in sets.into_iter().enumerate() {
-        let about = json!({"inputs": name, "latents": latents, "l0": 7.5 + place as f64 * 0.25});
-        let mut random = stream(place as u64, "a made-up report", 0);
+    for (index, (name, latents, level, selective)) in sets.into_iter().enumerate() {
+        let about = json!({"inputs": name, "latents": latents, "l0": 7.5 + index as f64 * 0.25});
+        let mut random = stream(index as u64, "a made-up report", 0);
         let mut noise = |spread: f64| (unit(&mut random) - 0.5) * spread;
         for seed in 0..if name == "trained" { 2 } else { 1 } {
             let mut scores = Scores::default();
@@ -114,7 +114,7 @@ fn study() -> Vec<Stored> {
     results
 }
 
-/// Names that want to run, leave their place or break the file.
+/// Names with markup, control characters and formulas.
 fn hostile() -> Vec<Stored> {
     let bad = "</title><script>alert('1')</script>\u{1b}[31m\u{0}\u{202e}]]>\"&";
     let mut results = Vec::new();
@@ -172,12 +172,12 @@ fn everything() -> Vec<Vec<Stored>> {
 }
 
 #[test]
-fn pages_and_figures_are_well_formed_and_quiet() {
+fn pages_and_figures_are_well_formed_and_load_nothing() {
     for results in everything() {
         let text = page("A <report>", &results, &Options { beside: true, ..Options::default() }).unwrap();
         check_markup(&text);
         assert!(!text.contains("http://") && !text.contains("https://"));
-        // Not anywhere, since the descriptions of metrics may speak of NaN.
+        // Only in numbers: descriptions of metrics may mention NaN.
         assert!(!text.contains(">NaN") && !text.contains("\"NaN") && !text.contains(">inf"));
         assert!(!text.contains("<script") && !text.contains('\u{1b}') && !text.contains('\u{0}'));
         let figures = figures(&results);
@@ -206,7 +206,7 @@ fn the_order_of_results_does_not_matter() {
 }
 
 #[test]
-fn no_results_are_said_to_be_none() {
+fn a_report_without_results_is_valid() {
     let text = page("Empty", &[], &Options::default()).unwrap();
     assert!(text.contains("There are no results yet"));
     assert_eq!(text_table(&[]), "no results\n");
@@ -215,21 +215,21 @@ fn no_results_are_said_to_be_none() {
 }
 
 #[test]
-fn the_demo_gives_the_figures_one_expects() {
+fn the_demo_has_the_expected_figures() {
     let names: Vec<String> = figures(&demo(12)).into_iter().map(|(name, _)| name).collect();
     let expected =
         ["sanity", "correlations", "match-and-tapa", "match-concepts", "monosemanticity-latents", "match-strategies"];
     for name in expected {
         assert!(names.iter().any(|other| other == name), "{name} in {names:?}");
     }
-    // The four sets of the demo have nothing in common that a line could follow.
+    // The four sets of the demo form no line.
     assert!(!names.iter().any(|name| name.contains("-by-")), "{names:?}");
     let study: Vec<String> = figures(&study()).into_iter().map(|(name, _)| name).collect();
     assert!(study.contains(&"match-by-latents".to_string()), "{study:?}");
 }
 
 #[test]
-fn undefined_leads_to_its_note() {
+fn undefined_numbers_link_to_their_note() {
     let text = page("x", &demo(12), &Options::default()).unwrap();
     let note = text.split("no pair has a matched latent: undefined").next().unwrap();
     let id = note.rsplit("id=\"note-").next().unwrap().split('"').next().unwrap();
@@ -246,7 +246,7 @@ fn the_best_is_marked_and_noise_is_grey() {
     assert_eq!(text.matches("<td class=\"number unclear\">").count(), 2);
     let pinned = Options { pinned: Some("random".into()), ..Options::default() };
     assert!(page("x", &results, &pinned).unwrap().contains("<tr class=\"pinned\">"));
-    let unknown = Options { pinned: Some("nobody".into()), ..Options::default() };
+    let unknown = Options { pinned: Some("unknown".into()), ..Options::default() };
     assert!(page("x", &results, &unknown).unwrap_err().is_input());
 }
 
@@ -267,7 +267,7 @@ fn seeds_are_averaged() {
 }
 
 #[test]
-fn parameters_that_differ_tell_measures_apart() {
+fn titles_name_the_parameters_that_differ() {
     let mut results = Vec::new();
     for k in [1, 3] {
         let mut scores = Scores::default();
@@ -298,13 +298,13 @@ input set  latents        fantasy
 trained        512  0.500 ±0.100*
 random          64  0.250 ±0.025
 
-± half of the 95 % interval   * best
+± half-width of the 95 % interval   * best
 ";
     assert_eq!(text_table(&results), expected);
 }
 
 #[test]
-fn the_spreadsheet_holds_every_headline() {
+fn the_csv_has_every_headline() {
     let results = demo(12);
     let headlines: usize = results.iter().map(|stored| stored.result.scores.headline.len()).sum();
     let text = csv(&results).unwrap();

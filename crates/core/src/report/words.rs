@@ -1,13 +1,13 @@
-//! How numbers and foreign names are written for people.
+//! Formatting of numbers and of untrusted names.
 
 use std::cmp::Ordering;
 
 use crate::results::Interval;
 
-/// What stands for an undefined number.
+/// The text of an undefined number.
 pub const UNDEFINED: &str = "–";
 
-/// A number with about three digits that matter.
+/// A number with about three significant digits.
 pub fn short(value: f64) -> String {
     if !value.is_finite() {
         return UNDEFINED.into();
@@ -25,7 +25,7 @@ pub fn short(value: f64) -> String {
     text.replace('-', "−")
 }
 
-/// A number for a small space, with two digits after the point.
+/// A number with two decimals.
 pub fn brief(value: f64) -> String {
     let rounded = (value * 100.0).round() / 100.0;
     match value.is_finite() {
@@ -57,24 +57,24 @@ pub fn interval(interval: Interval) -> String {
     format!("{}{between}{}", short(interval.low), short(interval.high))
 }
 
-/// A foreign name made harmless: control characters and marks that turn the direction of writing become visible.
+/// An untrusted text with control characters and bidirectional marks replaced by U+FFFD, and line breaks by spaces.
 pub fn tidy(text: &str) -> String {
-    let harmful = |c: char| {
+    let unsafe_char = |c: char| {
         (c.is_control() && c != '\n')
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
     };
-    text.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).map(|c| if c == '\n' { ' ' } else { c }).collect()
+    text.chars().map(|c| if unsafe_char(c) { '\u{fffd}' } else { c }).map(|c| if c == '\n' { ' ' } else { c }).collect()
 }
 
-/// At most so many characters, the last of them an ellipsis if something is missing.
-pub fn shorten(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+/// At most `length` characters; a longer text ends with an ellipsis.
+pub fn shorten(text: &str, length: usize) -> String {
+    if text.chars().count() <= length {
         return text.into();
     }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    text.chars().take(length.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A name for a file or an anchor: small letters, digits and dashes.
+/// A name for a file or an anchor: lower-case letters, digits and dashes.
 pub fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars().take(60) {
@@ -89,7 +89,7 @@ pub fn slug(text: &str) -> String {
     if slug.is_empty() { "unnamed".into() } else { slug.into() }
 }
 
-/// The order in which people count: `sae-9` comes before `sae-16`.
+/// Natural order: `sae-9` comes before `sae-16`.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     while let (Some(x), Some(y)) = (left.chars().next(), right.chars().next()) {
@@ -110,7 +110,7 @@ pub fn natural(a: &str, b: &str) -> Ordering {
     left.len().cmp(&right.len()).then(a.cmp(b))
 }
 
-/// The number at the beginning without its leading zeros, and the rest.
+/// The leading digits without leading zeros, and the rest.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     (text[..end].trim_start_matches('0'), &text[end..])
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_names_are_harmless() {
+    fn untrusted_names_are_sanitised() {
         assert_eq!(tidy("a\u{1b}[31m\u{202e}b\nc"), "a\u{fffd}[31m\u{fffd}b c");
         assert_eq!(slug("../<Top K>/é"), "top-k");
         assert_eq!(slug("///"), "unnamed");

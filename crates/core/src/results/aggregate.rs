@@ -1,34 +1,34 @@
-//! What several runs say together: the one place where means over seeds and their intervals are made.
+//! Means over seeds and their intervals. All reports take them from here.
 //!
-//! A headline number is noisy for two reasons: other units (concepts, latents, pairs) would have given another number,
-//! and so would other seeds. An interval holds both. One run has the interval that its metric gave it, which is about
-//! units. Several runs of one recipe under other seeds are a sample of two levels:
+//! A headline number varies with the units it is computed from (concepts, latents, pairs) and with the seed. The
+//! interval of an aggregate covers both. The interval of a single run is that of its metric, which covers units.
+//! Several runs of one recipe with different seeds are a two-level sample:
 //!
-//! - seeds by Student's t: resampling two or three seeds would understate their spread;
-//! - units by a bootstrap of the per-unit values in the tables, the same units in every run, because runs on the same
-//!   inputs share them; without such values, the mean distance of the ends of the runs' intervals from their values.
+//! - seeds: Student's t, because resampling two or three seeds would underestimate their spread;
+//! - units: a bootstrap of the per-unit values in the tables, which draws the same units in every run, because runs on
+//!   the same inputs share them. Without such values, the mean of the runs' own intervals.
 //!
-//! Both are independent, so their variances add (`noise.rs`).
+//! The two sources are independent, so their variances add (`noise.rs`).
 
 use super::bootstrap::Interval;
 use super::noise::{Source, interval};
 use super::scores::Headline;
 use etalon_kernel::statistics::{deviation, mean};
 
-/// What several runs of one measure on one input set say together.
+/// A headline number over several runs of one measure on one input set.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Aggregate {
     /// The mean of the defined values.
     pub value: Option<f64>,
-    /// The 95 % interval: noise of units and of seeds.
+    /// The 95 % interval, over units and seeds.
     pub interval: Option<Interval>,
     /// The 95 % interval by Student's t over seeds alone; `None` below two runs.
     pub over_seeds: Option<Interval>,
-    /// The standard deviation (n − 1) from seed to seed; `None` below two runs.
+    /// The standard deviation (n − 1) over seeds; `None` below two runs.
     pub deviation: Option<f64>,
-    /// How many things the value of a run is an average of.
+    /// Number of units that the value of a run is an average of.
     pub n: usize,
-    /// How many runs the value is a mean of.
+    /// Number of runs.
     pub runs: usize,
 }
 
@@ -38,15 +38,14 @@ impl Aggregate {
         Aggregate::of_runs(&[headline], None).unwrap_or_default()
     }
 
-    /// Runs that differ in their seeds alone; `None` when there are none. `units` is the interval by resampling units,
-    /// where their values are known.
+    /// Runs that differ only in their seeds; `None` without runs. `units` is the bootstrap interval over units, if
+    /// their values are known.
     pub(super) fn of_runs(runs: &[&Headline], units: Option<Interval>) -> Option<Aggregate> {
         let n = runs.iter().find(|run| run.value.is_some()).or(runs.first())?.n;
         Some(Aggregate { n, ..Aggregate::of_values(&defined(runs), units) })
     }
 
-    /// The mean of several input sets, such as a group or the same dictionary trained with several seeds. Sets are a
-    /// sample as seeds are.
+    /// The mean over several input sets, such as dictionaries trained with several seeds. Sets are treated like seeds.
     pub fn of_sets(sets: &[Aggregate]) -> Option<Aggregate> {
         let n = sets.first()?.n;
         let values: Vec<_> = sets.iter().filter_map(|set| Some((set.value?, set.interval))).collect();
@@ -54,20 +53,20 @@ impl Aggregate {
     }
 
     fn of_values(values: &[(f64, Option<Interval>)], units: Option<Interval>) -> Aggregate {
-        let alone: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
-        let Some(value) = mean(&alone) else { return Aggregate::default() };
+        let points: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
+        let Some(value) = mean(&points) else { return Aggregate::default() };
         let noise = match values {
-            // To the last bit.
+            // Bit for bit.
             [(_, own)] => *own,
             _ => interval(value, &sources(values, units)),
         };
         Aggregate {
             value: Some(value),
             interval: noise,
-            over_seeds: Source::between(&alone).and_then(|seeds| interval(value, &[seeds])),
-            deviation: deviation(&alone),
+            over_seeds: Source::between(&points).and_then(|seeds| interval(value, &[seeds])),
+            deviation: deviation(&points),
             n: 0,
-            runs: alone.len(),
+            runs: points.len(),
         }
     }
 }
@@ -79,15 +78,15 @@ pub(super) fn defined(runs: &[&Headline]) -> Vec<(f64, Option<Interval>)> {
     runs.iter().filter_map(value).collect()
 }
 
-/// Why the mean of some values with their own intervals may be off: what is within each of them, and what is between
-/// them.
+/// The sources of noise of the mean of some values: within each value, from its interval or from `units`, and between
+/// values.
 pub(super) fn sources(values: &[(f64, Option<Interval>)], units: Option<Interval>) -> Vec<Source> {
-    let alone: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
+    let points: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
     let own: Vec<Source> = values.iter().filter_map(|(value, own)| Some(Source::within(*value, (*own)?))).collect();
-    let resampled = || Some(Source::within(mean(&alone)?, units?));
-    // Of one run the metric knows best.
-    let within = if own.len() == 1 && alone.len() == 1 { None } else { resampled() };
-    within.or_else(|| Source::shared(&own)).into_iter().chain(Source::between(&alone)).collect()
+    let resampled = || Some(Source::within(mean(&points)?, units?));
+    // A single run keeps the interval of its metric.
+    let within = if own.len() == 1 && points.len() == 1 { None } else { resampled() };
+    within.or_else(|| Source::shared(&own)).into_iter().chain(Source::between(&points)).collect()
 }
 
 #[cfg(test)]
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_by_hand() {
+    fn intervals_over_seeds_match_hand_computed_values() {
         // 1, 2, 3: mean 2, deviation 1; two degrees of freedom: 4.302653 / √3 = 2.484138.
         let found = of(&[1.0, 2.0, 3.0].map(|value| headline(value, -1.0)), None);
         assert_eq!((found.value, found.deviation, found.n, found.runs), (Some(2.0), Some(1.0), 9, 3));
@@ -120,14 +119,14 @@ mod tests {
         // Each ± 1.131586, which is an error of 1/√3: as in `noise.rs`, 8 degrees, 2.306004 · √(2/3) = 1.882844.
         let found = of(&[1.0, 2.0, 3.0].map(|value| headline(value, 1.131586)), None);
         assert_interval(found.interval, 0.117156, 3.882844);
-        // Units resampled: 0 below and 1.131586 above, so that below only seeds are left.
+        // Units resampled: 0 below and 1.131586 above, so that the lower end comes from seeds only.
         let units = Some(Interval { low: 2.0, high: 3.131586 });
         let found = of(&[1.0, 2.0, 3.0].map(|value| headline(value, 0.5)), units);
         assert_interval(found.interval, -0.484138, 3.882844);
     }
 
     #[test]
-    fn one_run_keeps_its_interval_and_no_run_says_nothing() {
+    fn one_run_keeps_its_interval_and_no_run_has_none() {
         let found = of(&[headline(0.5, 0.1)], None);
         assert_eq!(found.interval, Some(Interval { low: 0.4, high: 0.6 }));
         assert_eq!((found.over_seeds, found.deviation, found.runs), (None, None, 1));
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_a_sample() {
+    fn sets_are_treated_like_seeds() {
         // 0.4 and 0.6: error 0.141421 / √2 = 0.1 with one degree of freedom, and 0.1 within each: freedom
         // 0.02² / 0.01² = 4, whose t is 2.776445: times √0.02 it is 0.392649.
         let sets = [0.4, 0.6].map(|value| of(&[headline(value, 0.1 * normal_quantile())], None));
@@ -157,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn intervals_cover_the_truth_as_often_as_they_say() {
+    fn intervals_have_the_nominal_coverage() {
         // 2000 worlds with 2 to 5 seeds, true mean 0. A rate of 95 % misses 100 ± 9.7: five deviations to either side.
         for (seeds, units) in [(2, 0.0), (3, 0.0), (5, 0.0), (3, 1.0), (5, 0.5)] {
             let missed = (0..2000)
                 .filter(|&world| {
                     let mut random = stream(world, "aggregate/coverage", seeds);
-                    // What the units do is the same in every run; an honest run says so in its interval.
+                    // The noise of units is the same in every run, and the run's interval covers it.
                     let shared = units * normal(&mut random);
                     let half = if units > 0.0 { normal_quantile() * units } else { -1.0 };
                     let runs: Vec<Headline> =

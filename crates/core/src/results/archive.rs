@@ -1,57 +1,22 @@
-//! The results of a directory: one file per recipe and name of its inputs, added and never altered.
-//!
-//! A file is the result's JSON, one top-level field to a line, and ends with what is known about the inputs, the time
-//! it took, and a check of everything above the time:
-//!
-//! ```json
-//! {
-//!   "etalon": "0.1.0",
-//!   ...
-//!   "about": {"inputs": "trained", "latents": 512},
-//!   "seconds": 0.02,
-//!   "check": "crc32c:1f2e3d4c"
-//! }
-//! ```
-//!
-//! The time stands outside the check, so that two runs of one recipe differ in that number alone.
+//! The archive of results: a directory with one file per recipe and input set. Files are added, never altered. See
+//! `stored.rs` for the format of a file.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use serde_json::Value;
-
 use super::recipe::{Recipe, ResultFile};
+use super::stored::{Metadata, Stored, content, read};
 use crate::error::{Error, InputError, Result};
 use crate::store::disk;
 
-/// What people call the inputs: `inputs` (a name), `group`, `latents`, `l0` and whatever else tells them apart.
-pub type Metadata = BTreeMap<String, Value>;
-
-/// The line that the check ends before. No JSON string holds a line break, so it can begin only a top-level field.
-const SECONDS: &str = "\n  \"seconds\": ";
-
-/// A result with its name and what is known about its inputs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stored {
-    /// The id of the recipe, then a mark of what people call the inputs: one recipe may be known by several names.
-    pub id: String,
-    /// The result.
-    pub result: ResultFile,
-    /// What people call its inputs.
-    pub about: Metadata,
-    /// When its file was written, or last kept by a run; `None` for a result that is not on disk.
-    pub written: Option<SystemTime>,
-}
-
-/// A file that cannot be trusted.
+/// A damaged result file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged {
-    /// Which.
+    /// The file.
     pub file: PathBuf,
-    /// Why.
+    /// What is wrong with it.
     pub reason: String,
 }
 
@@ -61,85 +26,14 @@ pub struct Archive {
     results: PathBuf,
 }
 
-impl Stored {
-    /// A result that need not be on disk.
-    pub fn new(result: ResultFile, about: Metadata) -> Result<Stored> {
-        Ok(Stored { id: Stored::id_of(&result.recipe, &about)?, result, about, written: None })
-    }
-
-    /// The id that a result of this recipe will have under this name.
-    pub fn id_of(recipe: &Recipe, about: &Metadata) -> Result<String> {
-        // Dictionaries of several sizes may share a name, and a recipe that looks at none of them.
-        let name = |key: &str| about.get(key).map(Value::to_string).unwrap_or_default();
-        let mark = crc32c::crc32c(["inputs", "data", "latents", "k"].map(name).join("\n").as_bytes());
-        Ok(format!("{}-{mark:08x}", recipe.id()?))
-    }
-
-    /// The bytes of its file.
-    fn to_text(&self) -> Result<String> {
-        let json = |value: &Value| {
-            serde_json::to_string(value).map_err(|error| Error::Bug(format!("a result to JSON: {error}")))
-        };
-        let whole = self.result.to_json()?;
-        let fields = whole.as_object().ok_or_else(|| Error::Bug("a result is not a JSON object".into()))?;
-        let about = serde_json::to_value(&self.about).map_err(|error| Error::Bug(format!("about to JSON: {error}")))?;
-        let mut text = String::from("{");
-        for (name, value) in
-            fields.iter().filter(|(name, _)| *name != "seconds").chain([(&"about".to_string(), &about)])
-        {
-            text.push_str(&format!("\n  {}: {},", json(&Value::from(name.as_str()))?, json(value)?));
-        }
-        let ending = ending(&json(&Value::from(self.result.seconds))?, &text);
-        Ok(text + &ending)
-    }
-
-    /// Reads a file back; the error says in a few words what is wrong with it.
-    fn from_text(id: &str, text: &str) -> Result<Stored, String> {
-        let cut = text.rfind(SECONDS).ok_or("the file is cut short")?;
-        let (body, rest) = text.split_at(cut);
-        let seconds = rest[SECONDS.len()..].split(',').next().unwrap_or_default();
-        if ending(seconds, body) != rest {
-            return Err("the check does not fit the content".into());
-        }
-        let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-        let result = ResultFile::from_json(&value).map_err(|error| one_line(&error))?;
-        result.scores.check().map_err(|error| one_line(&error))?;
-        let about: Metadata = match value.get("about") {
-            Some(about) => serde_json::from_value(about.clone()).map_err(|error| format!("field `about`: {error}"))?,
-            None => Metadata::new(),
-        };
-        let stored = Stored::new(result, about).map_err(|error| one_line(&error))?;
-        if stored.id == id { Ok(stored) } else { Err("the name of the file is not that of its recipe".into()) }
-    }
-}
-
-/// The lines after the checked part.
-fn ending(seconds: &str, body: &str) -> String {
-    format!("{SECONDS}{seconds},\n  \"check\": \"crc32c:{:08x}\"\n}}\n", crc32c::crc32c(body.as_bytes()))
-}
-
-/// What must be the same whenever a recipe is followed. As JSON, where an empty column has no type.
-fn content(result: &ResultFile) -> Result<Value> {
-    let mut value = result.to_json()?;
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|name, _| name != "seconds" && name != "etalon");
-    }
-    Ok(value)
-}
-
-fn one_line(error: &Error) -> String {
-    error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ")
-}
-
 impl Archive {
     /// The archive of a directory, which may still be empty or missing.
     pub fn open(directory: &Path) -> Result<Archive> {
         let results = directory.join("results");
         for path in [directory, &results] {
             if path.exists() && !path.is_dir() {
-                return Err(InputError::new("results are kept in a directory")
-                    .found("a file")
-                    .advice("name a directory, or one that does not exist yet")
+                return Err(InputError::new("the results directory is a file")
+                    .expected("a directory, which may be new")
                     .file(path)
                     .into());
             }
@@ -147,12 +41,12 @@ impl Archive {
         Ok(Archive { results })
     }
 
-    /// The archive of a directory that must be there.
+    /// The archive of a directory that must exist.
     pub fn open_existing(directory: &Path) -> Result<Archive> {
         if directory.is_dir() {
             return Archive::open(directory);
         }
-        Err(InputError::new("there is no such directory of results")
+        Err(InputError::new("there is no such results directory")
             .expected("a directory that `etalon run`, `etalon sanity` or `etalon demo` wrote")
             .file(directory)
             .into())
@@ -163,20 +57,20 @@ impl Archive {
         self.results.parent().unwrap_or(&self.results)
     }
 
-    /// Where a result is kept.
+    /// The file of a result.
     pub fn path(&self, id: &str) -> PathBuf {
         self.results.join(format!("{id}.json"))
     }
 
-    /// Keeps a result and gives its id. What is already there stays; a damaged file is replaced, news about the inputs
-    /// are taken over, and different scores for one recipe are refused.
+    /// Stores a result and returns its id. An existing file is kept, unless it is damaged or the metadata have changed.
+    /// Different scores for the same recipe are an error.
     pub fn put(&self, result: &ResultFile, about: &Metadata) -> Result<String> {
         result.scores.check()?;
         let new = Stored::new(result.clone(), about.clone())?;
         if let Some(old) = self.get(&new.id)? {
             if content(&old.result)? != content(&new.result)? {
                 return Err(Error::Bug(format!(
-                    "recipe {} of `{}` gave other scores than before",
+                    "the scores of recipe {} of `{}` differ from stored ones",
                     new.id, new.result.recipe.metric
                 )));
             }
@@ -189,7 +83,7 @@ impl Archive {
         Ok(new.id)
     }
 
-    /// A result of this recipe under any name.
+    /// A result of this recipe with any metadata.
     pub fn same_recipe(&self, recipe: &Recipe) -> Result<Option<Stored>> {
         let prefix = format!("{}-", recipe.id()?);
         for id in self.ids()?.iter().filter(|id| id.starts_with(&prefix)) {
@@ -200,9 +94,9 @@ impl Archive {
         Ok(None)
     }
 
-    /// A result; a damaged one counts as missing, so that it is made again.
+    /// A result by id; `None` if it is missing or damaged, so that it is computed again.
     pub fn get(&self, id: &str) -> Result<Option<Stored>> {
-        // Ids come from recipes; anything else might point out of the directory.
+        // Other characters could lead out of the directory.
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
             return Ok(None);
         }
@@ -214,8 +108,8 @@ impl Archive {
         }
     }
 
-    /// Marks a result as current: a run that found it there would have written it now. What other inputs gave under the
-    /// same name since then is superseded.
+    /// Sets the time of a result to now, as if this run had written it. Results of other inputs under the same name
+    /// become superseded.
     pub fn renew(&self, id: &str) -> Result<()> {
         let path = self.path(id);
         let now = fs::FileTimes::new().set_modified(SystemTime::now());
@@ -223,31 +117,31 @@ impl Archive {
         file.and_then(|file| file.set_times(now)).map_err(Error::io("mark a result as current", &path))
     }
 
-    /// Every valid result, in the order of file names.
+    /// All valid results, in the order of file names.
     pub fn all(&self) -> Result<Vec<Stored>> {
         Ok(self.read_all()?.0)
     }
 
-    /// Every file that looks like a result and is none, in the order of file names.
+    /// All damaged files, in the order of file names.
     pub fn damaged(&self) -> Result<Vec<Damaged>> {
         Ok(self.read_all()?.1)
     }
 
     /// Valid results and damaged files, each in the order of file names.
     pub fn read_all(&self) -> Result<(Vec<Stored>, Vec<Damaged>)> {
-        let (mut whole, mut damaged) = (Vec::new(), Vec::new());
+        let (mut valid, mut damaged) = (Vec::new(), Vec::new());
         for id in self.ids()? {
             let file = self.path(&id);
             let bytes = fs::read(&file).map_err(Error::io("read a result", &file))?;
             match read(&id, &bytes) {
-                Ok(stored) => whole.push(Stored { written: written(&file), ..stored }),
+                Ok(stored) => valid.push(Stored { written: written(&file), ..stored }),
                 Err(reason) => damaged.push(Damaged { file, reason }),
             }
         }
-        Ok((whole, damaged))
+        Ok((valid, damaged))
     }
 
-    /// The ids of all files that look like results, in order.
+    /// The ids of all result files, sorted.
     fn ids(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(&self.results) {
             Ok(entries) => entries,
@@ -258,7 +152,7 @@ impl Archive {
         for entry in entries {
             let name = entry.map_err(Error::io("list the results", &self.results))?.file_name();
             let name = name.to_string_lossy();
-            // Unfinished files of a killed run begin with a dot.
+            // Temporary files of a killed run begin with a dot.
             if let Some(id) = name.strip_suffix(".json").filter(|_| !name.starts_with('.')) {
                 ids.push(id.to_string());
             }
@@ -268,17 +162,15 @@ impl Archive {
     }
 }
 
-/// The time of a file, if the system keeps one.
+/// The modification time of a file, if the system records it.
 fn written(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|about| about.modified()).ok()
 }
 
-fn read(id: &str, bytes: &[u8]) -> Result<Stored, String> {
-    Stored::from_text(id, std::str::from_utf8(bytes).map_err(|_| "not UTF-8 text")?)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::results::{Interval, Profile, Recipe, Scores, Table};
     use serde_json::json;
@@ -288,7 +180,7 @@ mod tests {
         scores.headline("match_score", Some(0.1 + 0.2), Some(Interval { low: 0.25, high: 0.4 }), 24);
         scores.note("a note with a line\nbreak and \"seconds\": 3,");
         scores.tables.push(Table::new("concept").words("name", ["ä", "b"]).numbers("f1", [Some(1.0 / 3.0), None]));
-        // Read back as whole numbers, since nothing in them says otherwise.
+        // Read back as integers: JSON does not distinguish them.
         scores.tables.push(Table::new("pair").numbers("delta", [None]).words("name", [""; 1]));
         let recipe = Recipe {
             metric: "match".into(),
@@ -303,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_there() {
+    fn stored_results_can_be_read() {
         let directory = tempfile::tempdir().unwrap();
         let archive = Archive::open(directory.path()).unwrap();
         assert!(archive.all().unwrap().is_empty());
@@ -323,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_run_changes_nothing_and_other_scores_are_refused() {
+    fn a_second_run_changes_nothing_and_different_scores_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let archive = Archive::open(directory.path()).unwrap();
         let (mut result, mut about) = example(0);
@@ -376,17 +268,17 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_is_found_or_is_in_the_time() {
+    fn a_flipped_bit_is_detected_unless_it_is_in_the_time() {
         let (result, about) = example(0);
         let stored = Stored::new(result, about).unwrap();
         let bytes = stored.to_text().unwrap().into_bytes();
-        for place in 0..bytes.len() {
+        for index in 0..bytes.len() {
             for bit in 0..8 {
                 let mut wrong = bytes.clone();
-                wrong[place] ^= 1 << bit;
+                wrong[index] ^= 1 << bit;
                 if let Ok(mut other) = read(&stored.id, &wrong) {
                     other.result.seconds = stored.result.seconds;
-                    assert_eq!(other.to_text().unwrap().as_bytes(), bytes, "byte {place}, bit {bit}");
+                    assert_eq!(other.to_text().unwrap().as_bytes(), bytes, "byte {index}, bit {bit}");
                 }
             }
         }
@@ -396,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_listed_and_made_again() {
+    fn damaged_files_are_listed_and_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let archive = Archive::open(directory.path()).unwrap();
         let (result, about) = example(0);
@@ -409,14 +301,14 @@ mod tests {
         let damaged = archive.damaged().unwrap();
         assert!(archive.all().unwrap().is_empty());
         assert_eq!(damaged.len(), 2);
-        assert_eq!(damaged[0].reason, "the name of the file is not that of its recipe");
-        assert_eq!(damaged[1].reason, "the check does not fit the content");
+        assert_eq!(damaged[0].reason, "the file name does not match the recipe");
+        assert_eq!(damaged[1].reason, "wrong checksum");
         archive.put(&result, &about).unwrap();
         assert_eq!(fs::read_to_string(archive.path(&id)).unwrap(), good);
     }
 
     #[test]
-    fn a_file_is_no_archive() {
+    fn a_file_instead_of_a_directory_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(Archive::open(file.path()).unwrap_err().is_input());
     }

@@ -1,4 +1,4 @@
-//! Percentile bootstrap intervals: 95 %, seeded, resampling what the metric averages over.
+//! Percentile bootstrap: seeded 95 % intervals by resampling the units that a metric averages over.
 
 use etalon_kernel::random::{index, stream};
 use etalon_kernel::statistics::quantile;
@@ -13,10 +13,10 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// How many resamples an interval takes.
+/// Number of bootstrap resamples.
 pub const RESAMPLES: usize = 1000;
 
-/// The interval between the 2.5 % and the 97.5 % quantile; `None` when there is nothing to order.
+/// The interval from the 2.5 % to the 97.5 % quantile of the finite values; `None` without any.
 pub fn percentile_interval(mut replicates: Vec<f64>) -> Option<Interval> {
     replicates.retain(|value| value.is_finite());
     replicates.sort_by(f64::total_cmp);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_covers_the_mean_about_as_often_as_it_says() {
+    fn the_interval_has_about_the_nominal_coverage() {
         // 200 samples of 60 uniform numbers, true mean 0.5: a 95 % interval must miss between 2 and 24 times.
         let missed = (0..200)
             .filter(|&trial| {

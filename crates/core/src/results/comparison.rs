@@ -1,15 +1,15 @@
-//! Input sets against each other in one number: their means with intervals, and the differences between them.
+//! Comparison of input sets by one headline number: means with intervals, and differences between sets.
 
 use std::collections::BTreeMap;
 
 use super::aggregate::{Aggregate, defined, sources};
-use super::archive::Stored;
 use super::bootstrap::{Interval, percentile_interval};
 use super::noise::{Source, interval};
 use super::scores::Headline;
+use super::stored::Stored;
 use super::units::{Units, resample};
 
-/// One number of one measure on several input sets.
+/// One headline number of one measure on several input sets.
 pub struct Comparison {
     sets: Vec<Option<Compared>>,
 }
@@ -17,63 +17,63 @@ pub struct Comparison {
 /// One input set.
 struct Compared {
     aggregate: Aggregate,
-    /// Why its value may be off.
+    /// The sources of noise of its value.
     sources: Vec<Source>,
     /// The defined values by seed.
     by_seed: BTreeMap<u64, f64>,
-    /// Which units the means are over, and the mean of every draw of them.
+    /// The identity of the units that the means are over, and the mean of every bootstrap draw.
     units: Option<(blake3::Hash, Vec<f64>)>,
 }
 
-/// What an input set brings to a comparison.
-struct Brought<'a> {
+/// The data of an input set.
+struct SetData<'a> {
     /// The headline of every run, by seed.
     headlines: Vec<(u64, &'a Headline)>,
-    /// The units behind those that are defined.
+    /// The units of the runs whose headline is defined.
     units: Option<Units>,
 }
 
-/// A number less another one.
+/// The difference between two input sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
-    /// The first value less the second.
+    /// The first value minus the second.
     pub value: f64,
-    /// Its 95 % interval; `None` when nothing is known about the noise.
+    /// Its 95 % interval; `None` if the noise of either value is unknown.
     pub interval: Option<Interval>,
-    /// Was it taken unit by unit, so that noise that both numbers share cancels?
+    /// Whether it is paired, unit by unit, so that the noise that both values share cancels.
     pub paired: bool,
 }
 
 impl Difference {
-    /// Can noise alone explain the difference? So it can if 0 is in the interval; `None` without one.
+    /// Whether noise alone can explain the difference: true if the interval contains 0, `None` without an interval.
     pub fn is_noise(&self) -> Option<bool> {
         self.interval.map(|interval| interval.low <= 0.0 && 0.0 <= interval.high)
     }
 }
 
 impl Comparison {
-    /// Compares input sets, each given by its runs, which must differ in their seeds alone.
+    /// Compares input sets, each given by its runs, which must differ only in their seeds.
     pub fn of(sets: &[&[&Stored]], key: &str) -> Comparison {
-        let brought: Vec<Brought<'_>> = sets.iter().map(|runs| look_up(runs, key)).collect();
-        // Input sets with the same units are drawn together, which makes differences of their means paired.
+        let data: Vec<SetData<'_>> = sets.iter().map(|runs| read(runs, key)).collect();
+        // Input sets with the same units are resampled together, so that differences of their means are paired.
         let mut same: BTreeMap<[u8; 32], Vec<usize>> = BTreeMap::new();
-        for (set, brought) in brought.iter().enumerate() {
-            if let Some(units) = &brought.units {
+        for (set, data) in data.iter().enumerate() {
+            if let Some(units) = &data.units {
                 same.entry(*units.identity.as_bytes()).or_default().push(set);
             }
         }
         let mut means: Vec<Option<Vec<f64>>> = vec![None; sets.len()];
         for members in same.values() {
-            // One run alone has the interval of its metric already.
-            if members.len() > 1 || brought[members[0]].headlines.len() > 1 {
-                let units: Vec<&Units> = members.iter().filter_map(|&set| brought[set].units.as_ref()).collect();
+            // A single run has the interval of its metric already.
+            if members.len() > 1 || data[members[0]].headlines.len() > 1 {
+                let units: Vec<&Units> = members.iter().filter_map(|&set| data[set].units.as_ref()).collect();
                 members.iter().zip(resample(&units)).for_each(|(&set, list)| means[set] = Some(list));
             }
         }
-        Comparison { sets: brought.into_iter().zip(means).map(|(brought, means)| compared(brought, means)).collect() }
+        Comparison { sets: data.into_iter().zip(means).map(|(data, means)| compared(data, means)).collect() }
     }
 
-    /// How many input sets are compared.
+    /// The number of input sets.
     pub fn len(&self) -> usize {
         self.sets.len()
     }
@@ -83,15 +83,15 @@ impl Comparison {
         self.sets.is_empty()
     }
 
-    /// What the runs of an input set say together; `None` when it was not measured.
+    /// The mean over the runs of an input set; `None` if it was not measured.
     pub fn aggregate(&self, set: usize) -> Option<Aggregate> {
         self.get(set).map(|compared| compared.aggregate)
     }
 
-    /// One input set less another; `None` when one of them has no value.
+    /// The first input set minus the second; `None` if one of them has no value.
     ///
-    /// On the same units: the bootstrap of the mean difference unit by unit, and Student's t over the differences seed by
-    /// seed where both have the same seeds. On other units: the noise of both intervals, as of independent numbers.
+    /// On the same units the difference is paired: a bootstrap of the mean difference over units, and Student's t over
+    /// the differences by seed if both have the same seeds. On different units, the two values are independent.
     pub fn difference(&self, first: usize, second: usize) -> Option<Difference> {
         let (first, second) = (self.get(first)?, self.get(second)?);
         let value = first.aggregate.value? - second.aggregate.value?;
@@ -112,35 +112,35 @@ impl Comparison {
     }
 }
 
-fn look_up<'a>(runs: &[&'a Stored], key: &str) -> Brought<'a> {
+fn read<'a>(runs: &[&'a Stored], key: &str) -> SetData<'a> {
     let headline = |stored: &&'a Stored| {
         let headline = stored.result.scores.headline.iter().find(|headline| headline.key == key)?;
         Some((stored.result.recipe.seed, headline))
     };
     let is_defined = |stored: &&&Stored| stored.result.scores.value(key).is_some_and(f64::is_finite);
     let defined: Vec<&Stored> = runs.iter().filter(is_defined).copied().collect();
-    Brought { headlines: runs.iter().filter_map(headline).collect(), units: Units::find(&defined, key) }
+    SetData { headlines: runs.iter().filter_map(headline).collect(), units: Units::find(&defined, key) }
 }
 
-fn compared(brought: Brought<'_>, means: Option<Vec<f64>>) -> Option<Compared> {
-    let headlines: Vec<&Headline> = brought.headlines.iter().map(|(_, headline)| *headline).collect();
+fn compared(data: SetData<'_>, means: Option<Vec<f64>>) -> Option<Compared> {
+    let headlines: Vec<&Headline> = data.headlines.iter().map(|(_, headline)| *headline).collect();
     let resampled = means.clone().and_then(percentile_interval);
     Some(Compared {
         aggregate: Aggregate::of_runs(&headlines, resampled)?,
         sources: sources(&defined(&headlines), resampled),
-        by_seed: brought.headlines.iter().filter_map(|(seed, headline)| Some((*seed, headline.value?))).collect(),
-        units: brought.units.map(|units| units.identity).zip(means),
+        by_seed: data.headlines.iter().filter_map(|(seed, headline)| Some((*seed, headline.value?))).collect(),
+        units: data.units.map(|units| units.identity).zip(means),
     })
 }
 
-/// The interval of a difference over draws of the same units; `None` where they are not the same.
+/// The bootstrap interval of a paired difference; `None` if the units differ.
 fn paired(first: &Compared, second: &Compared) -> Option<Interval> {
     let ((identity, a), (other, b)) = (first.units.as_ref()?, second.units.as_ref()?);
     let draws = a.iter().zip(b).map(|(a, b)| a - b).collect();
     (identity == other).then(|| percentile_interval(draws)).flatten()
 }
 
-/// What seeds add to the noise of a difference.
+/// The noise of a difference over seeds.
 fn seed_sources(first: &Compared, second: &Compared) -> Vec<Source> {
     let values = |compared: &Compared| compared.by_seed.values().copied().collect::<Vec<f64>>();
     let (a, b) = (values(first), values(second));
@@ -163,8 +163,8 @@ mod tests {
     }
 
     #[test]
-    fn other_units_add_their_noise() {
-        // 1.4 ± 0.3 less 1 ± 0.4: 0.4 ± 0.5, which holds 0; 2 ± 0.3 less 1 ± 0.4: 1 ± 0.5, which does not.
+    fn noise_of_different_units_adds_up() {
+        // 1.4 ± 0.3 minus 1 ± 0.4: 0.4 ± 0.5, which contains 0; 2 ± 0.3 minus 1 ± 0.4: 1 ± 0.5, which does not.
         let results = [(1.4, 0.3), (1.0, 0.4), (2.0, 0.3), (1.0, -1.0)]
             .map(|(value, half)| run(Example { value, half, ..Example::default() }));
         let runs: Vec<[&Stored; 1]> = results.iter().map(|stored| [stored]).collect();
@@ -175,15 +175,15 @@ mod tests {
         let far = comparison.difference(2, 1).unwrap();
         assert_interval(far.interval, 0.5, 1.5);
         assert_eq!(far.is_noise(), Some(false));
-        // Nothing is known about the noise of the last.
+        // The noise of the last is unknown.
         let unknown = comparison.difference(0, 3).unwrap();
         assert_eq!((unknown.interval, unknown.is_noise()), (None, None));
         assert_eq!(comparison.difference(0, 9), None);
     }
 
     #[test]
-    fn ends_that_are_not_equally_far_keep_their_sides() {
-        // 5 in [2, 6] less 1 in [0, 5]: below √(3² + 4²) = 5, above √(1² + 1²) = 1.414214.
+    fn asymmetric_intervals_keep_their_sides() {
+        // 5 in [2, 6] minus 1 in [0, 5]: below √(3² + 4²) = 5, above √(1² + 1²) = 1.414214.
         let mut results = [5.0, 1.0].map(|value| run(Example { value, half: 0.0, ..Example::default() }));
         results[0].result.scores.headline[0].interval = Some(Interval { low: 2.0, high: 6.0 });
         results[1].result.scores.headline[0].interval = Some(Interval { low: 0.0, high: 5.0 });
@@ -191,7 +191,7 @@ mod tests {
         assert_interval(comparison.difference(0, 1).unwrap().interval, -1.0, 5.414214);
     }
 
-    /// Concepts that are easy or hard for everybody, and a little noise of each input set.
+    /// Concepts that are easy or hard for all input sets, with a little noise per set.
     fn shared(set: u64, gain: f64) -> Vec<Option<f64>> {
         let (mut easy, mut own) = (stream(0, "easy", 0), stream(set, "own", 0));
         (0..80).map(|_| Some(unit(&mut easy) + gain + 0.05 * (unit(&mut own) - 0.5))).collect()
@@ -214,7 +214,7 @@ mod tests {
         let (mirrored, own) = (comparison.difference(1, 0).unwrap(), comparison.difference(0, 0).unwrap());
         assert_interval(mirrored.interval, -same.interval.unwrap().high, -same.interval.unwrap().low);
         assert_eq!((own.interval, own.is_noise()), (Some(Interval { low: 0.0, high: 0.0 }), Some(true)));
-        // One run keeps its own interval although its units were drawn.
+        // A single run keeps its own interval although its units were resampled.
         assert_interval(comparison.aggregate(0).unwrap().interval, mean(&better) - 0.06, mean(&better) + 0.06);
     }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_do_not_make_units_more() {
+    fn more_seeds_are_not_more_units() {
         // Three runs with the same units: the interval is that of one run, and not narrower by √3.
         let units = shared(1, 0.0);
         let runs: Vec<Stored> = (0..3).map(|seed| run(Example { seed, units: &units, ..Example::default() })).collect();
@@ -236,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_seed_does_to_both_cancels() {
-        // Seeds move both sets by 0, 1 and 2; the difference is 0.5 in every seed, and units say nothing more.
+    fn effects_of_a_seed_on_both_sets_cancel() {
+        // Seeds shift both sets by 0, 1 and 2; the difference is 0.5 for every seed and unit.
         let flat = |seed: u64, gain: f64| [Some(seed as f64 + gain); 4];
         let of = |codes, seed, gain| run(Example { codes, seed, units: &flat(seed, gain), ..Example::default() });
         let (first, second): (Vec<Stored>, Vec<Stored>) =

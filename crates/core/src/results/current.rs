@@ -1,23 +1,23 @@
-//! Which results are current. A name may stay while the inputs behind it change: labels are mended, a dictionary is
-//! trained again. Of the results of one measure under one name, those with the inputs of the newest file are current;
-//! the others are superseded and never take part in a mean.
+//! Which results are current. The inputs behind a name may change: labels are corrected, a dictionary is trained again.
+//! Of the results of one measure under one name, those with the same inputs as the newest file are current. The others
+//! are superseded and are never part of a mean.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::archive::Stored;
+use super::stored::Stored;
 
-/// Results in two parts, each in the order in which they were given.
+/// Current and superseded results, each in the given order.
 pub struct CurrentResults<'a> {
-    /// The present ones: under one name and one measure all of them have the same inputs.
+    /// The current ones: those of one name and one measure have the same inputs.
     pub current: Vec<&'a Stored>,
-    /// Those with other inputs than the newest result of their name and measure.
+    /// Those whose inputs differ from those of the newest result of their name and measure.
     pub superseded: Vec<&'a Stored>,
 }
 
-/// Tells current results from superseded ones by the time of their files; among equal times the id decides, so that the
-/// order in which results are given does not matter.
+/// Separates current from superseded results by the time of their files; the id breaks ties, so that the order of
+/// `results` does not matter.
 pub fn current(results: &[Stored]) -> CurrentResults<'_> {
     let mut newest: BTreeMap<(String, String), &Stored> = BTreeMap::new();
     let keys = |stored: &Stored| (measure_key(stored), set_key(stored));
@@ -34,16 +34,16 @@ pub fn current(results: &[Stored]) -> CurrentResults<'_> {
     CurrentResults { current, superseded }
 }
 
-/// What names an input set: every word and whole number that is said about it. Measured numbers, such as L0, may differ
-/// between seeds.
+/// Identifies an input set: all strings and integers of its metadata. Measured numbers, such as L0, may differ between
+/// seeds.
 pub fn set_key(stored: &Stored) -> String {
-    let telling = |name: &str, value: &Value| {
+    let identifies = |name: &str, value: &Value| {
         !matches!(name, "seed" | "l0" | "description") && !value.as_number().is_some_and(|number| number.is_f64())
     };
     let about: Vec<String> = stored
         .about
         .iter()
-        .filter(|(name, value)| telling(name, value))
+        .filter(|(name, value)| identifies(name, value))
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     if stored.about.contains_key("inputs") {
@@ -53,14 +53,14 @@ pub fn set_key(stored: &Stored) -> String {
     }
 }
 
-/// What names a measure: a metric with its version, profile and parameters.
+/// Identifies a measure: a metric with its version, profile and parameters.
 pub fn measure_key(stored: &Stored) -> String {
     let recipe = &stored.result.recipe;
     let params: Vec<String> = recipe.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
     format!("{} {} {} {}", recipe.metric, recipe.version, recipe.profile.name(), params.join(" "))
 }
 
-/// The name of inputs that nobody named.
+/// The name of unnamed inputs: the start of a content hash.
 pub fn unnamed(stored: &Stored) -> String {
     let inputs = &stored.result.recipe.inputs;
     match inputs.get("codes").or_else(|| inputs.values().next()) {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_inputs_of_the_newest_result_are_current() {
-        // `match` on old labels, then on new ones with two seeds; `tapa` only on the old ones, which stays.
+        // `match` on old labels, then on new ones with two seeds; `tapa` only on the old ones, so it stays current.
         let mut results = vec![
             stored("match", 0, "old", Some(1)),
             stored("match", 1, "old", Some(2)),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_more_is_another_input() {
+    fn an_additional_input_supersedes() {
         let plain = stored("match", 0, "l", Some(1));
         let mut more = stored("match", 1, "l", Some(2));
         more.result.recipe.inputs.insert("nulls".into(), "blake3:n".into());

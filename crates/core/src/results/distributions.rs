@@ -1,21 +1,22 @@
-//! Quantiles of distributions, all of them from `statrs`: the only place that names one.
+//! Quantiles of distributions, from `statrs`.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// The upper end of a two-sided 95 % interval.
+/// The probability at the upper end of a two-sided 95 % interval.
 const UPPER: f64 = 0.975;
 
-/// Up to here `statrs` is accurate to 1e-12; from 30,000 on it is not, and at a million it fails.
-const MOST_FREEDOM: f64 = 20_000.0;
+/// Up to this many degrees of freedom `statrs` is accurate to 1e-12; from 30,000 on it is not, and at a million it
+/// fails.
+const MAX_FREEDOM: f64 = 20_000.0;
 
-/// The 97.5 % quantile of Student's t; `None` without a degree of freedom. More than 20,000 degrees count as so many, which
-/// is 6e-5 too wide at most; infinitely many give the normal distribution.
+/// The 97.5 % quantile of Student's t; `None` without a degree of freedom. More than 20,000 degrees are treated as
+/// 20,000, which is at most 6e-5 too wide; infinitely many give the normal distribution.
 pub fn student_quantile(freedom: f64) -> Option<f64> {
     if freedom == f64::INFINITY {
         return Some(normal_quantile());
     }
-    // `min` would turn an undefined number into a defined one.
-    let freedom = if freedom.is_nan() { freedom } else { freedom.min(MOST_FREEDOM) };
+    // `min` would turn NaN into a number.
+    let freedom = if freedom.is_nan() { freedom } else { freedom.min(MAX_FREEDOM) };
     StudentsT::new(0.0, 1.0, freedom).ok().map(|student| student.inverse_cdf(UPPER))
 }
 
@@ -29,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_closed_forms() {
+    fn quantiles_match_closed_forms() {
         // By bisection of the finite sums for P(|T| ≤ t), which hold for whole degrees of freedom; with 1 degree
         // tan(0.475 π), with 2 degrees 0.95 · √(2 / 0.0975).
         let known = [

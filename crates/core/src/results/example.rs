@@ -1,4 +1,4 @@
-//! Made-up results for the tests of what results say together.
+//! Synthetic results for the tests of aggregates and comparisons.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What an evaluation says: scores with intervals, the recipe that gave them, and where they are kept.
+//! Results of evaluations: scores with intervals, their recipes, the archive that stores them, and statistics over
+//! seeds and input sets.
 
 mod aggregate;
 mod archive;
@@ -12,10 +13,11 @@ mod noise;
 mod recipe;
 mod repeats;
 mod scores;
+mod stored;
 mod units;
 
 pub use aggregate::Aggregate;
-pub use archive::{Archive, Damaged, Metadata, Stored};
+pub use archive::{Archive, Damaged};
 pub use bootstrap::{Interval, RESAMPLES, bootstrap_mean, percentile_interval};
 pub use comparison::{Comparison, Difference};
 pub use current::{CurrentResults, current, measure_key, set_key, unnamed};
@@ -23,4 +25,5 @@ pub use distributions::{normal_quantile, student_quantile};
 pub use recipe::{Profile, Recipe, ResultFile};
 pub use repeats::Repeats;
 pub use scores::{Cells, Headline, Scores, Table};
+pub use stored::{Metadata, Stored};
 pub use units::main_rows;

@@ -1,47 +1,47 @@
-//! Sources of noise, and the interval that several independent ones give together.
+//! Sources of noise, and the interval of several independent ones.
 
 use super::bootstrap::Interval;
 use super::distributions::{normal_quantile, student_quantile};
 use etalon_kernel::statistics::{deviation, mean};
 
-/// One reason why a number may be off: standard errors on both sides, and how well they are known.
+/// One source of noise of a number: standard errors below and above, and their degrees of freedom.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Source {
     below: f64,
     above: f64,
-    /// Degrees of freedom; infinite for errors that count as known.
+    /// Degrees of freedom; infinite if the errors are taken as known.
     freedom: f64,
 }
 
 impl Source {
-    /// What an interval says about the noise of its value. An end on the wrong side of the value counts as the value.
+    /// The noise that the interval of a value implies. An end on the wrong side of the value is taken as the value.
     pub fn within(value: f64, interval: Interval) -> Source {
         let error = |distance: f64| distance.max(0.0) / normal_quantile();
         Source { below: error(value - interval.low), above: error(interval.high - value), freedom: f64::INFINITY }
     }
 
-    /// The mean of several values that differ by chance, such as those of seeds; `None` below two.
+    /// The noise of the mean of several random values, such as those of seeds; `None` below two.
     pub fn between(values: &[f64]) -> Option<Source> {
         let error = deviation(values)? / (values.len() as f64).sqrt();
         Some(Source { below: error, above: error, freedom: (values.len() - 1) as f64 })
     }
 
-    /// Noise that several values share, so that their mean has as much of it as each; `None` without any.
+    /// The noise of the mean of several values that share their noise: as large as that of each; `None` without any.
     pub fn shared(list: &[Source]) -> Option<Source> {
         let part = |part: fn(&Source) -> f64| mean(&list.iter().map(part).collect::<Vec<f64>>());
         let (below, above) = (part(|source| source.below)?, part(|source| source.above)?);
         Some(Source { below, above, freedom: f64::INFINITY })
     }
 
-    /// The noise of what is taken away.
+    /// The noise of the negated value: both sides exchanged.
     pub fn negated(self) -> Source {
         Source { below: self.above, above: self.below, freedom: self.freedom }
     }
 }
 
-/// The 95 % interval around a value with independent sources of noise; `None` without any. Variances add, below and above
-/// separately, and Student's t has the degrees of freedom of Welch and Satterthwaite: `(Σ v)² / Σ (v² / freedom)`. A single
-/// source keeps its own interval.
+/// The 95 % interval around a value with independent sources of noise; `None` without any. Variances add, below and
+/// above separately, and Student's t has the degrees of freedom of Welch and Satterthwaite: `(Σ v)² / Σ (v² /
+/// freedom)`. A single source keeps its own interval.
 pub fn interval(value: f64, sources: &[Source]) -> Option<Interval> {
     let half = |error: fn(&Source) -> f64| {
         let variances = || sources.iter().map(|source| (error(source).powi(2), source.freedom));
@@ -75,13 +75,13 @@ mod tests {
         let seeds = Source::between(&[1.0, 2.0, 3.0]).unwrap();
         assert_interval(interval(2.0, &[seeds]), -0.484138, 4.484138);
         assert_eq!((Source::between(&[1.0]), interval(2.0, &[])), (None, None));
-        // Noise that is none, of whatever kind.
+        // No noise.
         let none = Source::between(&[1.0, 1.0]).unwrap();
         assert_eq!(interval(1.0, &[none]), Some(Interval { low: 1.0, high: 1.0 }));
     }
 
     #[test]
-    fn two_sources_by_hand() {
+    fn two_sources_match_hand_computed_values() {
         // Known errors 3 and 4 make 5: ± 5 · 1.959964.
         let known = |error: f64| {
             let half = error * normal_quantile();
@@ -92,7 +92,7 @@ mod tests {
         // 2.306004: times √(2/3) = 0.816497 it is 1.882844.
         let seeds = Source::between(&[-1.0, 0.0, 1.0]).unwrap();
         assert_interval(interval(0.0, &[seeds, known(1.0 / 3f64.sqrt())]), -1.882844, 1.882844);
-        // An end on the wrong side counts as the value, and what is taken away has its sides exchanged.
+        // An end on the wrong side counts as the value; negation exchanges the sides.
         let odd = Source::within(1.0, Interval { low: 1.2, high: 2.0 });
         assert_interval(interval(1.0, &[odd.negated()]), 0.0, 1.0);
     }

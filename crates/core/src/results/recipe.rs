@@ -1,4 +1,4 @@
-//! What was computed, from what, and how: the part of a result that is hashed; and the result file around it.
+//! Recipes, which identify a result by hash, and the JSON of result files.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::bootstrap::Interval;
 use super::scores::{Cells, Headline, Scores, Table};
 use crate::error::{Error, InputError, Result};
 
-/// The published definition, or the released program with its quirks.
+/// Which definition of a metric to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The published definition, evident slips corrected.
+    /// The published definition, with evident slips corrected.
     #[default]
     Paper,
-    /// The numbers of the released program.
+    /// The numbers of the released program, quirks included.
     Reference,
 }
 
@@ -30,46 +30,46 @@ impl Profile {
     }
 }
 
-/// Everything that may change a result.
+/// Everything that determines a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
     /// The metric's name.
     pub metric: String,
     /// The version of its definition.
     pub version: u32,
-    /// Paper or reference.
+    /// The profile.
     pub profile: Profile,
     /// The seed.
     pub seed: u64,
     /// Parameters, defaults included.
     pub params: BTreeMap<String, Value>,
-    /// Content addresses of the inputs, by role.
+    /// Content hashes of the inputs, by role.
     pub inputs: BTreeMap<String, String>,
 }
 
 impl Recipe {
-    /// The name of the artefact that this recipe makes.
+    /// The hash of the recipe, which names its result.
     pub fn id(&self) -> Result<String> {
         let text = serde_json::to_vec(self).map_err(|error| Error::Bug(format!("recipe to JSON: {error}")))?;
         Ok(blake3::hash(&text).to_hex()[..32].to_string())
     }
 }
 
-/// A result as it is stored: recipe, scores, and how long it took (which is not hashed).
+/// A result: recipe, scores and run time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResultFile {
     /// The version of this program.
     pub etalon: String,
-    /// What was computed.
+    /// The recipe.
     pub recipe: Recipe,
-    /// What came out.
+    /// The scores.
     pub scores: Scores,
-    /// How long it took.
+    /// The run time, which is not part of the recipe.
     pub seconds: f64,
 }
 
 impl ResultFile {
-    /// The JSON form of the contract.
+    /// The JSON of a result file.
     pub fn to_json(&self) -> Result<Value> {
         let bug = |error: serde_json::Error| Error::Bug(format!("result to JSON: {error}"));
         let headline: Map<String, Value> = self
@@ -104,15 +104,15 @@ impl ResultFile {
         }))
     }
 
-    /// Reads the JSON form back.
+    /// Reads the JSON of a result file.
     pub fn from_json(value: &Value) -> Result<ResultFile> {
         let wrong = |field: &str| -> Error {
-            InputError::new("this is not a result file of Etalon").at(format!("field `{field}`")).into()
+            InputError::new("not a result file of Etalon").at(format!("field `{field}`")).into()
         };
         let field = |name: &str| value.get(name).ok_or_else(|| wrong(name));
         fn parse<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
             serde_json::from_value(value.clone()).map_err(|error| {
-                InputError::new("this is not a result file of Etalon").at(format!("field `{name}`")).found(error).into()
+                InputError::new("not a result file of Etalon").at(format!("field `{name}`")).found(error).into()
             })
         }
         let mut scores = Scores { notes: parse("notes", field("notes")?)?, ..Scores::default() };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_do_not_change_the_name() {
+    fn the_run_time_does_not_change_the_id() {
         let mut other = example();
         other.seconds = 99.0;
         assert_eq!(other.recipe.id().unwrap(), example().recipe.id().unwrap());

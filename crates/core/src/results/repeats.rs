@@ -1,22 +1,22 @@
-//! A number that was measured several times on redrawn splits of the same rows.
+//! Scores of repeated random splits of the same rows.
 
 use super::bootstrap::Interval;
 use etalon_kernel::statistics::{deviation, mean};
 
-/// What the repeats gave, and how large a test part is beside a training part.
+/// The scores of repeated random splits.
 ///
-/// Splits of the same rows overlap, so that the spread of their scores says too little; the correction of Nadeau and
-/// Bengio (2003) adds the ratio of the parts to `1 / repeats`.
+/// Splits of the same rows overlap, so the variance of their scores underestimates that of the mean. The correction of
+/// Nadeau and Bengio (2003) adds the ratio of test to training rows to `1 / repeats`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repeats {
-    /// One score per repeat that is defined.
+    /// The scores of the repeats in which it is defined.
     pub values: Vec<f64>,
-    /// Rows tested by rows trained on.
+    /// Number of test rows divided by number of training rows.
     pub ratio: f64,
 }
 
 impl Repeats {
-    /// The mean; `None` when no repeat is defined.
+    /// The mean; `None` without a defined score.
     pub fn mean(&self) -> Option<f64> {
         mean(&self.values)
     }
@@ -26,12 +26,12 @@ impl Repeats {
         deviation(&self.values)
     }
 
-    /// The standard error of the mean, corrected for the overlap.
+    /// The corrected standard error of the mean.
     fn error(&self) -> Option<f64> {
         Some(self.noise()? * (1.0 / self.values.len() as f64 + self.ratio).sqrt())
     }
 
-    /// The 95 % interval by Student's distribution, within bounds; `None` below two repeats.
+    /// The 95 % interval by Student's t, clamped to `bounds`; `None` below two repeats.
     pub fn interval(&self, bounds: (f64, f64)) -> Option<Interval> {
         let (centre, error) = (self.mean()?, self.error()?);
         let half = student(self.values.len() - 1) * error;
@@ -41,14 +41,14 @@ impl Repeats {
         })
     }
 
-    /// The smallest difference between two dictionaries, each measured like this, whose 95 % interval excludes zero.
+    /// The smallest difference between two dictionaries, each measured like this, whose 95 % interval excludes 0.
     pub fn detectable(&self) -> Option<f64> {
         let error = self.error()?;
         Some(student(2 * (self.values.len() - 1)) * std::f64::consts::SQRT_2 * error)
     }
 }
 
-/// The 97.5 % quantile of Student's distribution.
+/// The 97.5 % quantile of Student's t.
 fn student(freedom: usize) -> f64 {
     const TABLE: [f64; 10] = [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281];
     let z: f64 = 1.959964;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn intervals_match_hand_computed_values() {
         // 1, 2, 3: mean 2, deviation 1. Ratio 1/4: error √(1/3 + 1/4) = 0.763763, half 4.3027 times that = 3.286242;
         // detectable with 4 degrees 2.7764 · √2 · 0.763763 = 2.998859.
         let repeats = Repeats { values: vec![1.0, 2.0, 3.0], ratio: 0.25 };

@@ -1,61 +1,61 @@
-//! Headline numbers, tables and notes. Undefined is `None`, never NaN and never a silent zero.
+//! Scores: headline numbers, tables and notes. An undefined number is `None`, never NaN and never a silent zero.
 
 use serde::{Deserialize, Serialize};
 
 use super::bootstrap::Interval;
 use crate::error::{Error, Result};
 
-/// Everything one metric found.
+/// The output of a metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scores {
-    /// The few numbers that people quote, in order.
+    /// The few numbers to quote, in the order of the metric's card.
     pub headline: Vec<Headline>,
-    /// Details by latent, concept, pair, strategy.
+    /// Details by latent, concept, pair or strategy.
     pub tables: Vec<Table>,
-    /// What a reader must know: undefined cases, corrections, warnings.
+    /// Undefined cases, corrections and warnings.
     pub notes: Vec<String>,
 }
 
-/// One number with its 95 % interval and the count behind it.
+/// A headline number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headline {
     /// The key, as the metric's card lists it.
     pub key: String,
     /// The value, if it is defined.
     pub value: Option<f64>,
-    /// The interval, if it is defined.
+    /// The 95 % interval, if it is defined.
     pub interval: Option<Interval>,
-    /// How many things the value is an average of.
+    /// Number of units that the value is an average of.
     pub n: usize,
 }
 
-/// Columns of equal length about one kind of thing.
+/// A table: columns of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// What a row is: `latent`, `concept`, `pair`, `strategy`.
+    /// What a row is: `latent`, `concept`, `pair` or `strategy`.
     pub axis: String,
     /// Named columns.
     pub columns: Vec<(String, Cells)>,
 }
 
-/// The cells of one column.
+/// A column of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cells {
-    /// Whole numbers.
+    /// Integers.
     Whole(Vec<Option<i64>>),
-    /// Numbers.
+    /// Floating-point numbers.
     Number(Vec<Option<f64>>),
-    /// Words.
+    /// Strings.
     Text(Vec<String>),
-    /// Lists of whole numbers, such as coalitions of latents.
+    /// Lists of integers, such as coalitions of latents.
     WholeLists(Vec<Vec<i64>>),
     /// Lists of numbers, such as a score after every step.
     NumberLists(Vec<Vec<Option<f64>>>),
 }
 
 impl Cells {
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         match self {
             Cells::Whole(cells) => cells.len(),
@@ -66,12 +66,12 @@ impl Cells {
         }
     }
 
-    /// True when there are no rows.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One cell as a number, if it is one and defined.
+    /// A cell as a number; `None` if it is undefined or not a number.
     pub fn number(&self, row: usize) -> Option<f64> {
         match self {
             Cells::Whole(cells) => cells.get(row).copied().flatten().map(|value| value as f64),
@@ -98,12 +98,12 @@ impl Table {
         self.with(name, Cells::Number(cells.into_iter().collect()))
     }
 
-    /// Adds a column of whole numbers.
+    /// Adds a column of counts.
     pub fn counts(self, name: &str, cells: impl IntoIterator<Item = usize>) -> Table {
         self.with(name, Cells::Whole(cells.into_iter().map(|count| Some(count as i64)).collect()))
     }
 
-    /// Adds a column of words.
+    /// Adds a column of strings.
     pub fn words(self, name: &str, cells: impl IntoIterator<Item = impl Into<String>>) -> Table {
         self.with(name, Cells::Text(cells.into_iter().map(Into::into).collect()))
     }
@@ -113,7 +113,7 @@ impl Table {
         self.columns.iter().find(|(other, _)| other == name).map(|(_, cells)| cells)
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, cells)| cells.len())
     }
@@ -150,7 +150,7 @@ impl Scores {
         self.tables.iter().find(|table| table.axis == axis)
     }
 
-    /// Makes sure that nothing undefined hides as NaN and that columns are of one length.
+    /// Checks that all numbers are finite and that the columns of a table have equal length.
     pub fn check(&self) -> Result<()> {
         for headline in &self.headline {
             let interval = headline.interval.map_or([None; 2], |interval| [Some(interval.low), Some(interval.high)]);

@@ -1,54 +1,56 @@
-//! The values behind a headline number, unit by unit: what a bootstrap resamples.
+//! The per-unit values that a headline number is the mean of: what a bootstrap resamples.
 
 use serde_json::json;
 
-use super::archive::Stored;
 use super::bootstrap::RESAMPLES;
 use super::scores::{Cells, Scores, Table};
+use super::stored::Stored;
 use etalon_kernel::random::{index, stream};
 
-/// What a row of a table may be for its values to be resampled.
+/// The axes of tables whose rows are units.
 const AXES: [&str; 5] = ["concept", "feature", "pair", "couple", "latent"];
 
-/// Roles of the representation under test. All other inputs say what it is tested on.
+/// Roles of the representation under test. The other inputs determine the units that it is tested on.
 const TESTED: [&str; 7] = ["codes", "pair_codes", "directions", "dictionary", "training", "nulls", "others"];
 
-/// Roles that do not change which latents there are.
+/// Roles that do not change the set of latents.
 const BESIDE_LATENTS: [&str; 3] = ["training", "nulls", "others"];
 
-/// How far the mean of a column may be from the headline number that it explains: sums in another order.
+/// The maximum relative difference between a headline number and the mean of its column, due to the order of sums.
 const ROUNDING: f64 = 1e-9;
 
-/// Names that columns of scores customarily have.
-const CUSTOMARY: [&str; 3] = ["f1", "score", "delta"];
+/// Common names of score columns.
+const COMMON: [&str; 3] = ["f1", "score", "delta"];
 
-/// The per-unit values of one number in every run of one input set.
+/// The per-unit values of a headline number, for every run of an input set.
 pub struct Units {
-    /// By run: the columns whose means add up to the number.
+    /// By run, the columns whose signed means add up to the number.
     runs: Vec<Vec<UnitColumn>>,
-    /// Equal for the same units: the measure, its inputs other than the representation under test, and the names of units.
+    /// Equal for the same units: hash of the measure, its inputs except the representation under test, and the names of
+    /// units.
     pub identity: blake3::Hash,
 }
 
-/// One column by unit.
+/// One column, by unit.
 struct UnitColumn {
     /// 0 where undefined.
     values: Vec<f64>,
     /// 1 where defined, else 0.
     defined: Vec<f64>,
-    /// 1, or −1 for a column whose mean is taken away.
+    /// 1, or −1 for a column whose mean is subtracted.
     sign: f64,
 }
 
-/// Which columns of a table make a number.
+/// Columns of a table, with signs, whose means may add up to a headline number.
 struct Choice<'a> {
     axis: &'a str,
     columns: Vec<(&'a str, f64)>,
 }
 
 impl Units {
-    /// Finds what a headline number is the mean of in every run: a column whose name fits, or the difference of two columns
-    /// that are headline numbers themselves. The mean and the number of units must be those of the headline.
+    /// Finds the column that a headline number is the mean of: one with a matching name, or the difference of two
+    /// columns that are headline numbers themselves. In every run, mean and number of units must be those of the
+    /// headline.
     pub fn find(runs: &[&Stored], key: &str) -> Option<Units> {
         let scores = &runs.first()?.result.scores;
         choices(scores, key).into_iter().find_map(|choice| Units::read(runs, key, &choice))
@@ -62,12 +64,12 @@ impl Units {
         same_length.then_some(units)
     }
 
-    /// How many units there are, undefined ones included.
+    /// The number of units, undefined ones included.
     fn len(&self) -> usize {
         self.runs.first().and_then(|columns| columns.first()).map_or(0, |column| column.values.len())
     }
 
-    /// The mean over runs, each unit counted some times; NaN when a column has no defined unit left.
+    /// The mean over runs, with each unit weighted by its count; NaN if a column has no defined unit.
     fn mean(&self, counts: &[f64]) -> f64 {
         let of_run = |columns: &Vec<UnitColumn>| columns.iter().map(|column| column.mean(counts)).sum::<f64>();
         self.runs.iter().map(of_run).sum::<f64>() / self.runs.len() as f64
@@ -81,32 +83,32 @@ impl UnitColumn {
     }
 }
 
-/// Columns that may be behind a headline number, the likeliest first: equal means by chance are then no matter.
+/// The candidate columns of a headline number, the most likely first, in case several have the same mean by chance.
 fn choices<'a>(scores: &'a Scores, key: &str) -> Vec<Choice<'a>> {
-    let mut found: Vec<(usize, Choice<'a>)> = Vec::new();
+    let mut candidates: Vec<(usize, Choice<'a>)> = Vec::new();
     for table in scores.tables.iter().filter(|table| AXES.contains(&table.axis.as_str())) {
         for (name, _) in &table.columns {
             let order = match name.as_str() {
                 name if name == key => 0,
                 name if key.ends_with(name) => 1,
-                name if CUSTOMARY.contains(&name) => 2,
+                name if COMMON.contains(&name) => 2,
                 _ => continue,
             };
-            found.push((order, Choice { axis: &table.axis, columns: vec![(name, 1.0)] }));
+            candidates.push((order, Choice { axis: &table.axis, columns: vec![(name, 1.0)] }));
         }
         let others: Vec<&str> = scores.headline.iter().map(|headline| headline.key.as_str()).collect();
-        let there = |name: &&str| *name != key && table.column(name).is_some();
-        for &first in others.iter().filter(|name| there(name)) {
-            for &second in others.iter().filter(|name| there(name) && **name != first) {
-                found.push((3, Choice { axis: &table.axis, columns: vec![(first, 1.0), (second, -1.0)] }));
+        let is_column = |name: &&str| *name != key && table.column(name).is_some();
+        for &first in others.iter().filter(|name| is_column(name)) {
+            for &second in others.iter().filter(|name| is_column(name) && **name != first) {
+                candidates.push((3, Choice { axis: &table.axis, columns: vec![(first, 1.0), (second, -1.0)] }));
             }
         }
     }
-    found.sort_by_key(|(order, _)| *order);
-    found.into_iter().map(|(_, choice)| choice).collect()
+    candidates.sort_by_key(|(order, _)| *order);
+    candidates.into_iter().map(|(_, choice)| choice).collect()
 }
 
-/// The columns of one run; `None` if they do not make its headline number.
+/// The columns of one run; `None` if their means do not add up to its headline number.
 fn read_columns(scores: &Scores, key: &str, choice: &Choice<'_>) -> Option<Vec<UnitColumn>> {
     let table = scores.table(choice.axis)?;
     let rows = main_rows(table);
@@ -126,8 +128,8 @@ fn read_columns(scores: &Scores, key: &str, choice: &Choice<'_>) -> Option<Vec<U
     (units > 1 && units == headline.n && headline.value.is_some_and(close)).then_some(columns)
 }
 
-/// The means of several input sets under the same draws of the same units, by input set and draw. In every run of every
-/// set a draw takes the same units: they are crossed with runs, not nested in them, so that runs do not make units more.
+/// Bootstrap means by input set and draw. All sets must have the same units. A draw takes the same units in every run
+/// of every set: units are crossed with runs, not nested in them, so more runs are not more units.
 pub fn resample(sets: &[&Units]) -> Vec<Vec<f64>> {
     let Some(first) = sets.first() else { return Vec::new() };
     let seed = u64::from_le_bytes(std::array::from_fn(|byte| first.identity.as_bytes()[byte]));
@@ -142,7 +144,8 @@ pub fn resample(sets: &[&Units]) -> Vec<Vec<f64>> {
     means
 }
 
-/// The rows of the headline: all, or those of the first strategy where a table repeats its rows by strategy.
+/// The rows that the headline is computed from: those of the first strategy if the table has rows of several, otherwise
+/// all.
 pub fn main_rows(table: &Table) -> Vec<usize> {
     match table.column("strategy") {
         Some(Cells::Text(names)) if table.axis != "strategy" => {
@@ -158,7 +161,7 @@ fn identity(run: &Stored, key: &str, choice: &Choice<'_>) -> blake3::Hash {
     let mut inputs = recipe.inputs.clone();
     inputs.retain(|role, _| !left_out.contains(&role.as_str()));
     if inputs.is_empty() {
-        // Nothing says which rows these are: only the same representation is sure to be on the same ones.
+        // No other input identifies the units, so only results of the same representation are known to share them.
         inputs = recipe.inputs.clone();
     }
     let table = run.result.scores.table(axis);
@@ -185,16 +188,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_column_that_makes_the_headline_is_found() {
+    fn the_column_of_a_headline_is_found() {
         // f1 has the mean (0.2 + 0.4) / 2 = 0.3 over two defined concepts.
         let mut stored = run(Example { units: &[Some(0.2), None, Some(0.4)], ..Example::default() });
         let units = Units::find(&[&stored], "score").unwrap();
         let column = &units.runs[0][0];
         assert_eq!((&column.values, &column.defined), (&vec![0.2, 0.0, 0.4], &vec![1.0, 0.0, 1.0]));
-        // Units 0, 0 and 2: (0.2 + 0.2 + 0.4) / 3; only unit 1: nothing is left.
+        // Units 0, 0 and 2: (0.2 + 0.2 + 0.4) / 3; only unit 1: undefined.
         assert!((units.mean(&[2.0, 0.0, 1.0]) - 0.8 / 3.0).abs() < 1e-15);
         assert!(units.mean(&[0.0, 3.0, 0.0]).is_nan());
-        // Another mean, or a mean of other things.
+        // A different mean, or a different number of units.
         let scores = stored.result.scores.clone();
         stored.result.scores.headline[0].value = Some(0.31);
         assert!(Units::find(&[&stored], "score").is_none());
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_do_not_depend_on_who_else_is_drawn() {
+    fn draws_do_not_depend_on_other_sets() {
         let (first, second) = ([Some(0.2), Some(0.4), Some(0.9)], [Some(0.1), None, Some(0.5)]);
         let stored =
             [("a", &first), ("b", &second)].map(|(codes, units)| run(Example { codes, units, ..Example::default() }));

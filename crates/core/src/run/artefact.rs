@@ -1,4 +1,5 @@
-//! Things that can be inputs: what the pipeline must know about each of them.
+//! The types that can be inputs, and what the engine needs to know about each: sizes, content hash, row selection,
+//! pooling.
 
 use std::any::Any;
 use std::ops::Range;
@@ -12,35 +13,35 @@ use crate::sae::Dictionary;
 use crate::sae::train::Record;
 use crate::store::{ActivationStore, Tile};
 
-/// Something that can be an input.
+/// A type that can be an input.
 pub trait Artefact: Send + Sync + Sized + 'static {
-    /// Sizes along the axes of its role.
+    /// Sizes along the axes of its role, in their order.
     fn sizes(&self) -> Vec<usize>;
-    /// The content address, for recipes.
+    /// The content hash, for recipes.
     fn id(&self) -> Result<String>;
     /// Names along [`super::Axis::Concepts`].
     fn concept_names(&self) -> Option<&[String]> {
         None
     }
-    /// The same with some rows only; `None` if it has no rows.
+    /// A copy with only these rows; `None` if it has no rows.
     fn keep_rows(&self, _rows: &[usize]) -> Result<Option<Self>> {
         Ok(None)
     }
-    /// One row per sample instead of one per token; `None` if it stays as it is.
+    /// A copy with one row per sample instead of one per token; `None` if pooling does not change it.
     fn pooled(&self, _samples: &[u32], _count: usize, _pool: Pool) -> Result<Option<Self>> {
         Ok(None)
     }
 }
 
-/// An artefact whose first axis is some kind of rows.
+/// An artefact that a pass can read batch by batch: its first axis is rows.
 pub trait ByRow: Artefact {
-    /// Consecutive rows.
+    /// A view of consecutive rows.
     type Batch<'a>;
-    /// Some rows.
+    /// The rows of a range.
     fn batch(&self, rows: Range<usize>) -> Result<Self::Batch<'_>>;
 }
 
-/// An [`Artefact`] of any type.
+/// An [`Artefact`] of any type, for use as a trait object.
 pub(super) trait AnyArtefact: Any + Send + Sync {
     fn sizes(&self) -> Vec<usize>;
     fn id(&self) -> Result<String>;
@@ -157,16 +158,16 @@ impl Artefact for Arc<dyn Dictionary> {
     }
 }
 
-/// A dictionary as its file describes it.
+/// A dictionary with the metadata of its file.
 #[derive(Debug)]
 pub struct Checkpoint {
     /// The dictionary.
     pub dictionary: Arc<dyn Dictionary>,
-    /// What the file turned out to be, such as "SAELens 6, jumprelu, 24 → 64".
+    /// The detected format, such as "SAELens 6, jumprelu, 24 → 64".
     pub recognised: String,
-    /// What the user should know.
+    /// Warnings for the user.
     pub notes: Vec<String>,
-    /// How it was trained.
+    /// The training record.
     pub record: Option<Record>,
 }
 
@@ -190,7 +191,7 @@ impl Artefact for Record {
     }
 }
 
-/// The sample of every row, where rows are tokens.
+/// The sample number of every row, where rows are tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Samples(pub Vec<u32>);
 
@@ -204,7 +205,7 @@ impl Artefact for Samples {
     }
 }
 
-/// A directory with a world that `etalon data` made.
+/// A directory with a world that `etalon data` wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldDirectory(pub PathBuf);
 
@@ -228,7 +229,7 @@ impl Artefact for Pool {
     }
 }
 
-/// What a world knows about itself.
+/// The ground truth of a world.
 #[derive(Debug)]
 pub struct Truth {
     /// The true feature values of every row.
@@ -243,8 +244,7 @@ impl Artefact for Truth {
     }
 
     fn id(&self) -> Result<String> {
-        let directions = self.directions.as_ref().map(|store| store.id()).transpose()?;
-        Ok([Some(self.codes.id()?), directions].into_iter().flatten().collect::<Vec<_>>().join(" "))
+        joined_ids(&self.codes, self.directions.as_deref())
     }
 
     fn keep_rows(&self, rows: &[usize]) -> Result<Option<Truth>> {
@@ -257,10 +257,19 @@ impl Artefact for Truth {
     }
 }
 
-/// What one generator made: row i is its answer to the prompt of real row i.
+/// The hash of the codes, followed by that of the activations if there are any.
+fn joined_ids(codes: &Codes, activations: Option<&ActivationStore>) -> Result<String> {
+    let codes = codes.id()?;
+    Ok(match activations {
+        Some(store) => format!("{codes} {}", store.id()?),
+        None => codes,
+    })
+}
+
+/// The output of one generator: row i is its output for the prompt of real row i.
 #[derive(Clone, Debug)]
 pub struct Generated {
-    /// Codes of the generated rows, by the dictionary that made the real codes.
+    /// Codes of the generated rows, from the dictionary of the real codes.
     pub codes: Arc<Codes>,
     /// Embeddings of the generated rows.
     pub embeddings: Option<Arc<ActivationStore>>,
@@ -272,8 +281,7 @@ impl Artefact for Generated {
     }
 
     fn id(&self) -> Result<String> {
-        let embeddings = self.embeddings.as_ref().map(|store| store.id()).transpose()?;
-        Ok([Some(self.codes.id()?), embeddings].into_iter().flatten().collect::<Vec<_>>().join(" "))
+        joined_ids(&self.codes, self.embeddings.as_deref())
     }
 
     fn keep_rows(&self, rows: &[usize]) -> Result<Option<Generated>> {

@@ -1,4 +1,4 @@
-//! What a pass sees at a time: consecutive rows of every input that has them.
+//! The argument of a pass's closure: a batch of consecutive rows of every input.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use super::inputs::{Inputs, Over};
 use super::role::Role;
 use crate::error::{Error, Result};
 
-/// Consecutive rows of every input that has them.
+/// Consecutive rows of every input that has the rows of the pass.
 pub struct RowBatch<'a> {
     inputs: &'a Inputs,
     over: Over<'a>,
-    /// Which rows.
+    /// The row numbers.
     pub range: Range<usize>,
 }
 
@@ -20,7 +20,7 @@ impl<'a> RowBatch<'a> {
         RowBatch { inputs, over, range }
     }
 
-    /// These rows of an input.
+    /// These rows of an input. The role's first axis must be that of the pass.
     pub fn get<T: ByRow>(&self, role: &'static Role<T>) -> Result<T::Batch<'a>> {
         if role.card().axes.first() != Some(&self.over.0) {
             return Err(Error::Bug(format!("`{}` has no {:?}", role.card().name, self.over.0)));

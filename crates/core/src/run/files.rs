@@ -1,4 +1,4 @@
-//! Files of states: postcard bytes, their length and their CRC32C.
+//! Files of states: postcard bytes, followed by their length and CRC32C.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -11,23 +11,23 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::store::disk::NewFile;
 
-/// Length and CRC32C behind the bytes.
+/// Bytes of length and CRC32C at the end of a file.
 const TRAILER: usize = 8 + 4;
 
-/// Bytes that are summed and written together.
+/// Bytes that are hashed and written at a time.
 const BUFFER: usize = 1 << 16;
 
-/// Passes bytes on and sums them up.
-struct Summed<W> {
+/// Writes bytes and computes their length, CRC32C and hash.
+struct HashingWriter<W> {
     to: W,
     length: u64,
     crc: u32,
     hash: blake3::Hasher,
 }
 
-impl<W> Summed<W> {
-    fn new(to: W) -> Summed<W> {
-        Summed { to, length: 0, crc: 0, hash: blake3::Hasher::new() }
+impl<W> HashingWriter<W> {
+    fn new(to: W) -> HashingWriter<W> {
+        HashingWriter { to, length: 0, crc: 0, hash: blake3::Hasher::new() }
     }
 
     fn trailer(&self) -> [u8; TRAILER] {
@@ -38,7 +38,7 @@ impl<W> Summed<W> {
     }
 }
 
-impl<W: Write> Write for Summed<W> {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.to.write_all(bytes)?;
         self.length += bytes.len() as u64;
@@ -52,40 +52,40 @@ impl<W: Write> Write for Summed<W> {
     }
 }
 
-/// Stores a state under its final name only when it is whole; returns the hash of its bytes.
+/// Writes a state; the file gets its name when it is complete. Returns the hash of its bytes.
 pub fn write<S: Serialize>(target: &Path, state: &S) -> Result<blake3::Hash> {
     let bug = |error: postcard::Error| Error::Bug(format!("a state cannot be stored: {error}"));
     let io = Error::io("store a state", target);
-    // The buffer comes first, so that sums are taken over large pieces.
-    let mut out = BufWriter::with_capacity(BUFFER, Summed::new(NewFile::create(target)?));
+    // The buffer is in front of the hasher, so that hashes are computed over large pieces.
+    let mut out = BufWriter::with_capacity(BUFFER, HashingWriter::new(NewFile::create(target)?));
     postcard::to_io(state, &mut out).map_err(bug)?;
-    let mut summed = out.into_inner().map_err(|error| io(error.into_error()))?;
-    let trailer = summed.trailer();
-    summed.to.write_all(&trailer).map_err(Error::io("store a state", target))?;
-    let hash = summed.hash.finalize();
-    summed.to.finish()?;
+    let mut writer = out.into_inner().map_err(|error| io(error.into_error()))?;
+    let trailer = writer.trailer();
+    writer.to.write_all(&trailer).map_err(Error::io("store a state", target))?;
+    let hash = writer.hash.finalize();
+    writer.to.finish()?;
     Ok(hash)
 }
 
-/// The hash of a file's bytes, if it is there and whole.
+/// The hash of a state's bytes; `None` if the file is missing or damaged.
 pub fn verify(file: &Path) -> Option<blake3::Hash> {
     let mut input = BufReader::with_capacity(BUFFER, File::open(file).ok()?);
     let length = file.metadata().ok()?.len().checked_sub(TRAILER as u64)?;
-    let mut summed = Summed::new(io::sink());
-    io::copy(&mut input.by_ref().take(length), &mut summed).ok()?;
+    let mut writer = HashingWriter::new(io::sink());
+    io::copy(&mut input.by_ref().take(length), &mut writer).ok()?;
     let mut trailer = [0; TRAILER];
     input.read_exact(&mut trailer).ok()?;
-    (summed.trailer() == trailer).then(|| summed.hash.finalize())
+    (writer.trailer() == trailer).then(|| writer.hash.finalize())
 }
 
-/// Reads what [`verify`] found whole.
+/// Reads a state that [`verify`] accepted.
 pub fn read<S: DeserializeOwned>(file: &Path, context: &Context) -> Result<S> {
     let length = file.metadata().map_err(Error::io("read a state", file))?.len();
     let _memory = context.budget().reserve(length, "the file of a state")?;
     let bytes = fs::read(file).map_err(Error::io("read a state", file))?;
     match bytes.split_last_chunk::<TRAILER>().map(|(body, _)| postcard::take_from_bytes(body)) {
         Some(Ok((state, []))) => Ok(state),
-        _ => Err(Error::Bug(format!("{} has another layout than its name says", file.display()))),
+        _ => Err(Error::Bug(format!("the layout of {} does not match its name", file.display()))),
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_round_trip_and_every_flipped_or_cut_byte_is_found() {
+    fn states_round_trip_and_every_flipped_or_missing_byte_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("state");
         let context = Context::silent(1, 1 << 20).unwrap();
@@ -111,7 +111,7 @@ mod tests {
             fs::write(&file, &bytes[..index]).unwrap();
             assert_eq!(verify(&file), None, "cut at {index}");
         }
-        // Trailing bytes that the type does not ask for are refused.
+        // Trailing bytes are refused.
         write(&file, &(1u8, 2u8)).unwrap();
         assert!(read::<u8>(&file, &context).is_err());
     }

@@ -1,4 +1,4 @@
-//! What a metric is given.
+//! The arguments of a metric: inputs, parameters, profile and seed.
 
 use std::collections::BTreeMap;
 
@@ -11,37 +11,37 @@ use crate::context::{Budget, Context};
 use crate::error::{Error, Result};
 use crate::results::Profile;
 
-/// One evaluation: inputs, parameters, and the means to do it.
+/// One evaluation. A metric reads its inputs and parameters from it, and runs long work through [`super::Work`].
 pub struct Job<'a> {
-    /// What is evaluated.
+    /// The inputs.
     pub inputs: &'a Inputs,
-    /// The metric's parameters, checked and complete.
+    /// The metric's parameters: checked, defaults filled in.
     pub params: &'a BTreeMap<String, Value>,
-    /// Paper or reference.
+    /// The published definition, or the numbers of the released program.
     pub profile: Profile,
-    /// The seed of everything random.
+    /// The seed of all random streams.
     pub seed: u64,
     /// Threads, memory, progress, cancellation.
     pub context: &'a Context,
 }
 
 impl<'a> Job<'a> {
-    /// The input of a role, or an error that names it.
+    /// The first value of a role, or an input error that names the role.
     pub fn get<T: Artefact>(&self, role: &'static Role<T>) -> Result<&'a T> {
         self.inputs.get(role)
     }
 
-    /// The input of a role, if it is given.
+    /// The first value of a role, if it has one.
     pub fn find<T: Artefact>(&self, role: &'static Role<T>) -> Option<&'a T> {
         self.inputs.find(role)
     }
 
-    /// All inputs of a role, with their names.
+    /// All values of a role, with their names.
     pub fn all<T: Artefact>(&self, role: &'static Role<T>) -> Vec<(&'a str, &'a T)> {
         self.inputs.all(role).collect()
     }
 
-    /// Whether a role is given.
+    /// Whether a role has a value.
     pub fn has(&self, role: &'static dyn AnyRole) -> bool {
         self.inputs.has(role)
     }
@@ -51,7 +51,7 @@ impl<'a> Job<'a> {
         self.context.budget()
     }
 
-    /// An error if the user asked to stop.
+    /// Returns [`Error::Cancelled`] if the user cancelled. Call it in long loops outside of stages.
     pub fn check(&self) -> Result<()> {
         self.context.check()
     }
@@ -60,23 +60,23 @@ impl<'a> Job<'a> {
         self.params.get(name).ok_or_else(|| Error::Bug(format!("the card declares no parameter `{name}`")))
     }
 
-    /// A whole number of the parameters.
+    /// A parameter as an integer.
     pub fn whole(&self, name: &str) -> Result<usize> {
         let value = self.param(name)?.as_u64();
-        value.map(|value| value as usize).ok_or_else(|| Error::Bug(format!("parameter `{name}` is not a whole number")))
+        value.map(|value| value as usize).ok_or_else(|| Error::Bug(format!("parameter `{name}` is not an integer")))
     }
 
-    /// A number of the parameters.
+    /// A parameter as a floating-point number.
     pub fn number(&self, name: &str) -> Result<f64> {
         self.param(name)?.as_f64().ok_or_else(|| Error::Bug(format!("parameter `{name}` is not a number")))
     }
 
-    /// A word of the parameters.
+    /// A parameter as a string.
     pub fn word(&self, name: &str) -> Result<&'a str> {
-        self.param(name)?.as_str().ok_or_else(|| Error::Bug(format!("parameter `{name}` is not a word")))
+        self.param(name)?.as_str().ok_or_else(|| Error::Bug(format!("parameter `{name}` is not a string")))
     }
 
-    /// A parameter that may be given several times, as a list in any case.
+    /// A list parameter; a single value is a list of one.
     pub fn several(&self, name: &str) -> Result<Vec<Value>> {
         let value = self.param(name)?;
         Ok(value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]))

@@ -1,8 +1,8 @@
-//! A hash of how a type is stored, found by recording what it asks of serde. Nobody keeps a version number.
+//! A hash of the stored layout of a type, so that states need no version numbers.
 //!
-//! postcard writes no names and no types, so bytes of an old layout may be read as a new one without an error. [`hash`] lets
-//! the type read itself from a source that invents values and records every question: names and order of fields, kinds of
-//! values, names of variants.
+//! postcard writes neither names nor types, so bytes of an old layout may be read as a new one without an error.
+//! [`hash`] deserializes the type from a tracing deserializer, which returns arbitrary values and records every
+//! request: names and order of fields, types of values, names of variants.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ pub fn hash<T: DeserializeOwned>() -> blake3::Hash {
     blake3::hash(describe::<T>().as_bytes())
 }
 
-/// The layout in words.
+/// The recorded requests, as text.
 fn describe<T: DeserializeOwned>() -> String {
     let mut tracer = Tracer::default();
-    // One reading sees one variant of each enum: read until all have been seen. A type that checks its values may refuse
-    // the invented ones; what it asked for until then counts.
+    // A trace visits one variant of each enum: repeat until all have been visited. A type that validates its values may
+    // fail on the arbitrary ones; its requests up to then count.
     loop {
         tracer.again = false;
         let _ = T::deserialize(&mut tracer);
@@ -28,37 +28,39 @@ fn describe<T: DeserializeOwned>() -> String {
     }
 }
 
-/// Deeper types than this contain themselves.
-const DEEPEST: usize = 32;
+/// Types that are nested more deeply are taken to be recursive.
+const MAX_DEPTH: usize = 32;
 
 #[derive(Default)]
 struct Tracer {
     text: String,
-    /// The next variant of each enum.
+    /// The next variant to visit, by enum.
     variants: BTreeMap<&'static str, usize>,
+    /// Some enum has variants left.
     again: bool,
     depth: usize,
 }
 
 impl Tracer {
-    fn note(&mut self, words: &[&str]) {
+    fn record(&mut self, words: &[&str]) {
         self.text.push_str(&words.join(","));
         self.text.push(' ');
     }
 
     fn parts<'de, V: Visitor<'de>>(&mut self, words: &[&str], left: usize, visitor: V) -> Result<V::Value, Error> {
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err(de::Error::custom("recursive type"));
         }
-        self.note(words);
+        self.record(words);
         self.depth += 1;
         let value = visitor.visit_seq(Parts { tracer: self, left });
         self.depth -= 1;
-        self.note(&["end"]);
+        self.record(&["end"]);
         value
     }
 }
 
+/// The elements of a sequence, or the fields of a struct.
 struct Parts<'a> {
     tracer: &'a mut Tracer,
     left: usize,
@@ -88,6 +90,7 @@ impl<'de> de::MapAccess<'de> for Parts<'_> {
     }
 }
 
+/// One variant of an enum.
 struct Variant<'a>(&'a mut Tracer, usize);
 
 impl<'de> de::EnumAccess<'de> for Variant<'_> {
@@ -119,22 +122,22 @@ impl<'de> de::VariantAccess<'de> for Variant<'_> {
     }
 }
 
-/// Methods of a deserializer: what is asked, with which arguments, and the answer.
-macro_rules! answers {
-    ($($ask:ident($tracer:ident, $visitor:ident $(, $argument:ident: $type:ty)*) $answer:expr;)*) => {
-        $(fn $ask<V: Visitor<'de>>(self, $($argument: $type,)* $visitor: V) -> Result<V::Value, Error> {
+/// Methods of a deserializer: name, arguments, and the value that they return.
+macro_rules! methods {
+    ($($method:ident($tracer:ident, $visitor:ident $(, $argument:ident: $type:ty)*) $body:expr;)*) => {
+        $(fn $method<V: Visitor<'de>>(self, $($argument: $type,)* $visitor: V) -> Result<V::Value, Error> {
             let $tracer = self;
-            $answer
+            $body
         })*
     };
 }
 
-/// Methods for single values, which are noted by name.
+/// Methods for single values, which are recorded by name.
 macro_rules! values {
-    ($($ask:ident $answer:ident $value:expr;)*) => {
-        answers! { $($ask(tracer, visitor) {
-            tracer.note(&[&stringify!($ask)["deserialize_".len()..]]);
-            visitor.$answer($value)
+    ($($method:ident $visit:ident $value:expr;)*) => {
+        methods! { $($method(tracer, visitor) {
+            tracer.record(&[&stringify!($method)["deserialize_".len()..]]);
+            visitor.$visit($value)
         };)* }
     };
 }
@@ -154,19 +157,19 @@ impl<'de> Deserializer<'de> for &mut Tracer {
         deserialize_bytes visit_bytes &[]; deserialize_byte_buf visit_bytes &[]; deserialize_identifier visit_str "";
     }
 
-    answers! {
+    methods! {
         deserialize_any(_tracer, _visitor) Err(de::Error::custom("postcard cannot store this"));
         deserialize_ignored_any(tracer, visitor) tracer.deserialize_any(visitor);
         deserialize_unit(_tracer, visitor) visitor.visit_unit();
         deserialize_unit_struct(_tracer, visitor, _name: Name) visitor.visit_unit();
-        deserialize_option(tracer, visitor) { tracer.note(&["option"]); visitor.visit_some(tracer) };
-        deserialize_newtype_struct(tracer, visitor, name: Name) { tracer.note(&[name]); visitor.visit_newtype_struct(tracer) };
+        deserialize_option(tracer, visitor) { tracer.record(&["option"]); visitor.visit_some(tracer) };
+        deserialize_newtype_struct(tracer, visitor, name: Name) { tracer.record(&[name]); visitor.visit_newtype_struct(tracer) };
         deserialize_seq(tracer, visitor) tracer.parts(&["seq"], 1, visitor);
-        deserialize_map(tracer, visitor) { tracer.note(&["map"]); visitor.visit_map(Parts { tracer, left: 1 }) };
+        deserialize_map(tracer, visitor) { tracer.record(&["map"]); visitor.visit_map(Parts { tracer, left: 1 }) };
         deserialize_tuple(tracer, visitor, length: usize) tracer.parts(&["tuple"], length, visitor);
         deserialize_tuple_struct(tracer, visitor, name: Name, length: usize) tracer.parts(&[name], length, visitor);
         deserialize_struct(tracer, visitor, name: Name, fields: Names) {
-            tracer.note(&[name]);
+            tracer.record(&[name]);
             tracer.parts(fields, fields.len(), visitor)
         };
         deserialize_enum(tracer, visitor, name: Name, variants: Names) {
@@ -174,7 +177,7 @@ impl<'de> Deserializer<'de> for &mut Tracer {
             let variant = (*next).min(variants.len().saturating_sub(1));
             *next = variant + 1;
             tracer.again |= *next < variants.len();
-            tracer.note(&[name, variants.get(variant).copied().unwrap_or_default()]);
+            tracer.record(&[name, variants.get(variant).copied().unwrap_or_default()]);
             visitor.visit_enum(Variant(tracer, variant))
         };
     }
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn names_kinds_and_variants_count() {
+    fn names_types_and_variants_change_the_hash() {
         assert_eq!(hash::<One>(), hash::<One>());
         assert_ne!(hash::<One>(), hash::<renamed::One>());
         assert_ne!(hash::<(One, u32)>(), hash::<(One, u64)>());

@@ -1,16 +1,21 @@
-//! How work is done: inputs declared once, states that merge along a fixed tree, one way to run a metric.
+//! The engine: roles and inputs, mergeable states, and how the function of a metric is run.
 //!
-//! The same inputs give the same bits with any number of threads, units and processes: integers, extremes and tops commute,
-//! sums follow the tree over leaves of rows, and randomness is keyed by `(seed, purpose, block)`.
+//! Read `role.rs` and `roles.rs` for inputs, `state.rs` for states, then `work/mod.rs` for stages. `leaves.rs` and
+//! `tree.rs` fix the order of floating-point sums.
+//!
+//! The same inputs give the same bits with any number of threads, units and processes: counts, extremes and top lists
+//! do not depend on the order of merging, sums follow the fixed tree over leaves of rows, and random streams are keyed
+//! by `(seed, purpose, block)`.
 
 mod artefact;
 mod batch;
+mod checks;
 mod files;
 mod inputs;
 mod job;
 mod layout;
 pub mod leaves;
-mod read;
+mod loaders;
 mod role;
 mod roles;
 mod scan;
@@ -24,10 +29,10 @@ mod work;
 
 pub use artefact::{Artefact, ByRow, Checkpoint, Generated, Samples, Truth, WorldDirectory};
 pub use batch::RowBatch;
-pub use inputs::{Inputs, Item, Over};
+pub use inputs::{Inputs, Over};
 pub use job::Job;
-pub use read::{load_activations, load_codes, load_directions, load_labels};
-pub use role::{AnyRole, Axis, Load, Loading, Many, Role, RoleCard};
+pub use loaders::{load_activations, load_codes, load_directions, load_labels};
+pub use role::{AnyRole, Axis, Item, Load, Loading, Many, Role, RoleCard};
 pub use roles::{
     CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, LABELS, NULLS, OTHERS, PAIR_CODES, PAIR_EMBEDDINGS,
     PAIR_LABELS, PAIRS, POOLING, ROLES, SAE, SAMPLES, TRAINING, TRUTH, UNITS, WORLD, find_role,

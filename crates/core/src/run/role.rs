@@ -1,29 +1,32 @@
-//! What an input is: a typed static per role, from which command line, study files, checks and documentation are made.
+//! Roles: what an input is for. Every role is a typed static ([`super::CODES`], [`super::LABELS`]); the command line,
+//! study files, checks and documentation are derived from its [`RoleCard`].
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::artefact::Artefact;
-use super::inputs::Inputs;
+use super::artefact::{AnyArtefact, Artefact};
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Key, Result};
 use crate::input::Finite;
+use crate::sae::Dictionary;
 
-/// Something that several inputs have in common and must agree about.
+/// A dimension that inputs share. All inputs with the same axis must have the same size along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Axis {
     /// Rows under test.
     Rows,
     /// Rows that pairs point into.
     PairRows,
-    /// Rows of one named source; every source has its own number of them.
+    /// Rows of one named source, such as a generator; compared by name.
     SourceRows,
     /// Latents of the dictionary.
     Latents,
     /// Values of an activation.
     Width,
-    /// Annotated concepts; also their names must agree.
+    /// Annotated concepts; their names must agree too.
     Concepts,
-    /// Compared with nothing.
+    /// Not compared.
     Free,
 }
 
@@ -39,7 +42,7 @@ impl Axis {
         }
     }
 
-    /// What to do when two inputs disagree about it.
+    /// Advice for a message about two inputs of different size.
     pub(super) fn help(self) -> &'static str {
         match self {
             Axis::Rows | Axis::PairRows => "take both from the same split, in the same order",
@@ -52,35 +55,36 @@ impl Axis {
     }
 }
 
-/// How often an input can be given.
+/// How many values a role takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Many {
-    /// Once.
+    /// One.
     One,
-    /// Several times.
+    /// Any number.
     Several,
-    /// Several times, as NAME=PATH.
+    /// Any number, each written as NAME=PATH.
     Named,
 }
 
-/// What the command line, study files, recipes and the documentation say about an input.
+/// Description of a role for the command line, study files, recipes and the documentation.
+#[non_exhaustive]
 pub struct RoleCard {
-    /// Key in recipes.
+    /// Key in recipes. Changing it changes the identity of stored results.
     pub name: &'static str,
-    /// Key in study files and, behind `--`, option of the command line. Inputs that are only made from others have the key
-    /// of what they are made from.
+    /// Key in study files and, behind `--`, option of the command line. A derived role has the key of the role that it
+    /// is derived from.
     pub key: &'static str,
-    /// What the value of the option is called.
+    /// Placeholder of the option's value in help texts, such as `FILE`.
     pub value: &'static str,
-    /// One sentence for people.
+    /// Help text: one sentence.
     pub help: &'static str,
-    /// How often it can be given.
+    /// How many values it takes.
     pub many: Many,
     /// Meaning of each dimension, in the order of [`Artefact::sizes`].
     pub axes: &'static [Axis],
-    /// Another name of the option.
+    /// Alternative name of the option.
     pub alias: Option<&'static str>,
-    /// Inputs that are part of the recipe wherever this one is.
+    /// Roles that are part of the recipe wherever this one is.
     pub with: &'static [&'static dyn AnyRole],
 }
 
@@ -91,35 +95,39 @@ impl RoleCard {
     }
 }
 
-/// What a loader may look at.
+/// What a loader can use besides the text that the user wrote. Roles are loaded in the order of [`super::ROLES`].
+#[non_exhaustive]
 pub struct Loading<'a> {
     /// Paths are relative to this directory.
     pub base: &'a Path,
-    /// What to do with rows of embeddings that are not finite.
+    /// How to treat rows of embeddings that are not finite.
     pub finite: Finite,
-    /// What was loaded before, in the order of [`super::ROLES`].
-    pub inputs: &'a Inputs,
+    /// Names of the annotated concepts, if labels are loaded already. Pairs refer to them.
+    pub concepts: Option<&'a [String]>,
+    /// The dictionary under test, if it is loaded already. It encodes generated activations.
+    pub dictionary: Option<&'a dyn Dictionary>,
     /// Threads, memory, progress, cancellation.
     pub context: &'a Context,
 }
 
-/// Reads an input from what a user wrote, usually a path.
+/// Reads an input from the text that the user wrote, usually a path.
 pub type Load<T> = fn(&str, &Loading<'_>) -> Result<T>;
 
-/// An input of type `T`.
+/// A role whose inputs have type `T`.
 pub struct Role<T: 'static> {
     card: RoleCard,
+    /// `None` for derived roles.
     load: Option<Load<T>>,
 }
 
 impl<T: Artefact> Role<T> {
-    /// An input that users give; the texts are name in recipes, key, value and help.
+    /// A role that users fill. `texts` are [`RoleCard::name`], `key`, `value` and `help`.
     pub const fn new(texts: [&'static str; 4], many: Many, axes: &'static [Axis], load: Load<T>) -> Role<T> {
         let [name, key, value, help] = texts;
         Role { card: RoleCard { name, key, value, help, many, axes, alias: None, with: &[] }, load: Some(load) }
     }
 
-    /// An input that is made from others only; `key` is what it is made from.
+    /// A role that is computed from other inputs; `key` is the key of the role that it is derived from.
     pub const fn derived(name: &'static str, key: &'static str, help: &'static str, axes: &'static [Axis]) -> Role<T> {
         Role {
             card: RoleCard { name, key, value: "", help, many: Many::One, axes, alias: None, with: &[] },
@@ -127,32 +135,32 @@ impl<T: Artefact> Role<T> {
         }
     }
 
-    /// Makes other inputs part of every recipe that this one is part of.
+    /// Adds other roles to every recipe that has this one.
     pub const fn with(mut self, roles: &'static [&'static dyn AnyRole]) -> Role<T> {
         self.card.with = roles;
         self
     }
 
-    /// Gives the option another name.
+    /// Adds an alternative name of the option.
     pub const fn alias(mut self, alias: &'static str) -> Role<T> {
         self.card.alias = Some(alias);
         self
     }
 
-    /// What it is.
+    /// Its description.
     pub const fn card(&self) -> &RoleCard {
         &self.card
     }
 }
 
-/// A role of any type, for lists.
+/// A [`Role`] of any type.
 pub trait AnyRole: Sync {
-    /// What it is.
+    /// Its description.
     fn card(&'static self) -> &'static RoleCard;
-    /// Whether users can give it.
+    /// Whether users can fill it; false for derived roles.
     fn is_given(&self) -> bool;
-    /// Reads one value.
-    fn load(&'static self, name: &str, text: &str, loading: &Loading<'_>) -> Result<super::inputs::Item>;
+    /// Reads one value; `name` is the source's name, for [`Many::Named`] roles.
+    fn load(&'static self, name: &str, text: &str, loading: &Loading<'_>) -> Result<Item>;
 }
 
 impl<T: Artefact> AnyRole for Role<T> {
@@ -164,9 +172,56 @@ impl<T: Artefact> AnyRole for Role<T> {
         self.load.is_some()
     }
 
-    fn load(&'static self, name: &str, text: &str, loading: &Loading<'_>) -> Result<super::inputs::Item> {
-        let load = self.load.ok_or_else(|| crate::error::Error::Bug(format!("`{}` has no loader", self.card.name)))?;
-        let value = load(text, loading)?;
-        Ok(super::inputs::Item::new(self, name, std::sync::Arc::new(value)).in_file(&loading.base.join(text)))
+    fn load(&'static self, name: &str, text: &str, loading: &Loading<'_>) -> Result<Item> {
+        let load = self.load.ok_or_else(|| Error::Bug(format!("`{}` has no loader", self.card.name)))?;
+        let item = Item::new(self, name, Arc::new(load(text, loading)?));
+        Ok(Item { file: Some(loading.base.join(text)), ..item })
+    }
+}
+
+/// One input: a role with a value. Only `Item::new` makes one, so the value has the type of the role.
+#[derive(Clone)]
+pub struct Item {
+    role: &'static dyn AnyRole,
+    /// Name of the source, for [`Many::Named`] roles.
+    pub(super) name: String,
+    pub(super) file: Option<PathBuf>,
+    /// It repeats another input, so recipes do not name it.
+    pub(super) alias: bool,
+    pub(super) value: Arc<dyn AnyArtefact>,
+}
+
+impl Item {
+    pub(super) fn new<T: Artefact>(role: &'static Role<T>, name: &str, value: Arc<T>) -> Item {
+        Item { role, name: name.into(), file: None, alias: false, value }
+    }
+
+    /// Marks the item as a repetition of another input.
+    pub(super) fn aliased(self) -> Item {
+        Item { alias: true, ..self }
+    }
+
+    pub(super) fn card(&self) -> &'static RoleCard {
+        self.role.card()
+    }
+
+    pub(super) fn is(&self, role: &'static dyn AnyRole) -> bool {
+        self.card().name == role.card().name
+    }
+
+    /// Its name in messages.
+    pub(super) fn label(&self) -> String {
+        let key = Key(self.card().key);
+        if self.name.is_empty() { key.to_string() } else { format!("{key} {}", self.name) }
+    }
+
+    /// The file it comes from, as the end of a sentence.
+    pub(super) fn source(&self) -> String {
+        self.file.as_ref().map(|file| format!(" in {}", file.display())).unwrap_or_default()
+    }
+
+    /// Its size along `axis`, if that is its first axis.
+    pub(super) fn rows(&self, axis: Axis) -> Option<usize> {
+        if self.card().axes.first() == Some(&axis) { self.value.sizes().first().copied() } else { None }
     }
 }

@@ -1,10 +1,10 @@
-//! All inputs. To add one: a `static`, its name in [`ROLES`] and a loader; options, study keys, help, checks,
-//! `job.get(&ROLE)` and `rows.get(&ROLE)` follow.
+//! All roles. To add one, write a `static` with its loader and list it in [`ROLES`]: the option, the study key, its
+//! help, the checks, `job.get(&ROLE)` and `rows.get(&ROLE)` follow from it.
 
 use std::sync::Arc;
 
 use super::artefact::{Checkpoint, Generated, Samples, Truth, WorldDirectory};
-use super::read;
+use super::loaders;
 use super::role::Axis::{Concepts, Free, Latents, PairRows, Rows, SourceRows, Width};
 use super::role::Many::{Named, One, Several};
 use super::role::{AnyRole, Role};
@@ -20,15 +20,15 @@ pub static CODES: Role<Codes> = Role::new(
     ["codes", "codes", "FILE", "Codes of the rows: an array, a SciPy sparse matrix, or a directory of codes"],
     One,
     &[Rows, Latents],
-    read::codes,
+    loaders::codes,
 );
 
-/// A dictionary that makes the codes from the embeddings.
+/// A dictionary that encodes the embeddings.
 pub static SAE: Role<Checkpoint> = Role::new(
     ["sae", "sae", "PATH", "Dictionary that encodes the embeddings, instead of codes"],
     One,
     &[Latents, Width],
-    read::checkpoint,
+    loaders::checkpoint,
 );
 
 /// Embeddings of the rows.
@@ -36,7 +36,7 @@ pub static EMBEDDINGS: Role<ActivationStore> = Role::new(
     ["embeddings", "embeddings", "FILE", "Embeddings of the rows: an array or a store"],
     One,
     &[Rows, Width],
-    read::embeddings,
+    loaders::embeddings,
 )
 .alias("store");
 
@@ -45,7 +45,7 @@ pub static LABELS: Role<Annotations> = Role::new(
     ["labels", "labels", "FILE", "Concepts of the rows: a table with a column per concept, or an array of 0, 1 and -1"],
     One,
     &[Rows, Concepts],
-    read::labels,
+    loaders::labels,
 );
 
 /// Codes of the rows that pairs point into.
@@ -53,7 +53,7 @@ pub static PAIR_CODES: Role<Codes> = Role::new(
     ["pair_codes", "pair-codes", "FILE", "Codes of the rows that the pairs point into"],
     One,
     &[PairRows, Latents],
-    read::codes,
+    loaders::codes,
 );
 
 /// Embeddings of the rows that pairs point into.
@@ -61,7 +61,7 @@ pub static PAIR_EMBEDDINGS: Role<ActivationStore> = Role::new(
     ["pair_embeddings", "pair-embeddings", "FILE", "Embeddings of the rows that the pairs point into"],
     One,
     &[PairRows, Width],
-    read::activations,
+    loaders::activations,
 )
 .alias("pair-store");
 
@@ -70,7 +70,7 @@ pub static PAIR_LABELS: Role<Annotations> = Role::new(
     ["pair_labels", "pair-labels", "FILE", "Concepts of the rows that the pairs point into"],
     One,
     &[PairRows, Concepts],
-    read::labels,
+    loaders::labels,
 );
 
 /// Pairs of rows that differ in one attribute.
@@ -83,7 +83,7 @@ pub static PAIRS: Role<PairSet> = Role::new(
     ],
     One,
     &[Free],
-    read::pairs,
+    loaders::pairs,
 )
 .with(&[&PAIR_CODES]);
 
@@ -92,7 +92,7 @@ pub static NULLS: Role<Codes> = Role::new(
     ["nulls", "null", "FILE", "Codes of an untrained dictionary on the same rows; repeat for several"],
     Several,
     &[Rows, Free],
-    read::codes,
+    loaders::codes,
 );
 
 /// One direction per latent.
@@ -100,7 +100,7 @@ pub static DIRECTIONS: Role<ActivationStore> = Role::new(
     ["directions", "directions", "FILE", "One direction per latent, in the space of the embeddings"],
     One,
     &[Latents, Width],
-    read::activations,
+    loaders::activations,
 );
 
 /// Directions of dictionaries that were trained with other seeds.
@@ -108,34 +108,38 @@ pub static OTHERS: Role<ActivationStore> = Role::new(
     ["others", "other", "PATH", "Dictionary trained with another seed, or its directions; repeat for several"],
     Several,
     &[Free, Width],
-    read::directions,
+    loaders::directions,
 );
 
 /// The true features of a world.
 pub static TRUTH: Role<Truth> =
-    Role::new(["truth", "truth", "DIR", "World whose true features are compared"], One, &[Rows], read::truth);
+    Role::new(["truth", "truth", "DIR", "World whose true features are compared"], One, &[Rows], loaders::truth);
 
-/// A world, for everything it has that is not given otherwise.
-pub static WORLD: Role<WorldDirectory> =
-    Role::new(["world", "world", "DIR", "World that provides every input not given otherwise"], One, &[], read::world);
+/// A world that fills the roles that have no other value.
+pub static WORLD: Role<WorldDirectory> = Role::new(
+    ["world", "world", "DIR", "World that provides every input not given otherwise"],
+    One,
+    &[],
+    loaders::world,
+);
 
 /// The sample of every row.
 pub static SAMPLES: Role<Samples> = Role::new(
-    ["samples", "samples", "FILE", "Sample of every row, where rows are tokens and the embeddings do not say it"],
+    ["samples", "samples", "FILE", "Sample of every row, where rows are tokens and the embeddings do not store it"],
     One,
     &[Free],
-    read::samples,
+    loaders::samples,
 );
 
-/// How the rows of a sample become one.
+/// How the rows of a sample are pooled.
 pub static POOLING: Role<Pool> = Role::new(
     ["pooling", "pool", "HOW", "How the rows of a sample become one: max, mean, sum or cls"],
     One,
     &[],
-    read::pooling,
+    loaders::pooling,
 );
 
-/// Generators that are compared with the rows.
+/// Generators, whose rows are compared with the real ones.
 pub static GENERATED: Role<Generated> = Role::new(
     [
         "models",
@@ -145,26 +149,26 @@ pub static GENERATED: Role<Generated> = Role::new(
     ],
     Named,
     &[SourceRows, Latents],
-    read::generated,
+    loaders::generated,
 )
 .with(&[&POOLING]);
 
-/// What is known about every unit: model, layer, type, depth, width.
+/// Model, layer, type, depth and width of every unit.
 pub static UNITS: Role<Units> = Role::new(
     ["units", "units", "FILE", "What is known about each unit: a table with model, layer, type, depth, width"],
     One,
     &[Latents],
-    read::units,
+    loaders::units,
 );
 
-/// The dictionary that made the codes.
+/// The dictionary that encoded the codes.
 pub static DICTIONARY: Role<Arc<dyn Dictionary>> =
     Role::derived("dictionary", "sae", "Dictionary that made the codes", &[Latents, Width]);
 
-/// How the dictionary was trained.
+/// The training record of the dictionary.
 pub static TRAINING: Role<Record> = Role::derived("training", "sae", "Record of the dictionary's training", &[]);
 
-/// All roles, in the order in which they are loaded.
+/// All roles, in the order in which they are loaded: a loader can use those before it, see [`super::Loading`].
 pub static ROLES: &[&dyn AnyRole] = &[
     &WORLD,
     &CODES,
@@ -187,7 +191,7 @@ pub static ROLES: &[&dyn AnyRole] = &[
     &TRAINING,
 ];
 
-/// The role that users give under a key.
+/// The role that users fill under a key.
 pub fn find_role(key: &str) -> Option<&'static dyn AnyRole> {
     ROLES.iter().copied().find(|role| role.is_given() && role.card().key == key)
 }

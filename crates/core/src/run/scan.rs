@@ -1,9 +1,10 @@
-//! Several metrics in step: their passes over the same rows visit them together, so that rows that do not fit into memory are
-//! read once for all of them.
+//! Shared scans: the passes of several metrics over the same rows read them together, so that rows that do not fit into
+//! memory are read once for all metrics.
 //!
-//! Every metric's function runs on a thread of its own and is a *member* here. Between passes one member runs at a time, so
-//! progress, memory and messages are those of one metric. A member that comes to a pass waits until all others wait too or
-//! have finished; then all that wait for the same rows scan them together, window by window.
+//! The function of every metric runs on its own thread as a *member*. Between passes, one member runs at a time, so
+//! progress and memory use are those of one metric. A member that reaches a pass waits until all others wait at a pass
+//! or have finished. Then the members that wait for the same rows scan them together, one *window* of rows after the
+//! other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use super::inputs::Over;
 use super::role::Axis;
 
-/// Rows that passes visit, as a key.
+/// The rows of a pass, as a map key.
 type RowSet = (Axis, String);
 
-/// Brings members together.
+/// Synchronises the members of shared scans.
 #[derive(Default)]
 pub struct Scanner {
     state: Mutex<State>,
@@ -25,37 +26,38 @@ pub struct Scanner {
 struct State {
     /// Members that have not finished.
     members: usize,
-    /// The member that runs between passes.
+    /// The member that runs outside of scans.
     running: Option<usize>,
-    /// Members that wait at a pass.
+    /// Members that wait at a pass, with its rows.
     waiting: BTreeMap<usize, RowSet>,
-    /// The scan under way.
+    /// The current scan.
     scan: Option<Scan>,
 }
 
 struct Scan {
     members: BTreeSet<usize>,
-    /// Members that have done the present window.
+    /// Members that have finished the current window.
     arrived: usize,
-    windows: u64,
+    /// Number of the current window.
+    window: u64,
 }
 
 impl Scan {
-    /// Goes to the next window if everybody has arrived.
+    /// Moves to the next window if all members have finished the current one.
     fn advance(&mut self) {
         if self.arrived >= self.members.len() {
-            (self.arrived, self.windows) = (0, self.windows + 1);
+            (self.arrived, self.window) = (0, self.window + 1);
         }
     }
 }
 
 impl Scanner {
-    /// For a number of members.
+    /// A scanner for a number of members.
     pub fn new(members: usize) -> Scanner {
         Scanner { state: Mutex::new(State { members, ..State::default() }), changed: Condvar::new() }
     }
 
-    /// A member; the thread that calls this waits for its turn.
+    /// Makes the calling thread a member; blocks until it is its turn to run.
     pub fn member(&self, index: usize) -> Member<'_> {
         let member = Member { scanner: self, index };
         drop(member.take_turn(self.lock()));
@@ -71,13 +73,14 @@ impl Scanner {
     }
 }
 
-/// One metric among several. Dropped when its function ends, however it ends.
+/// One of several metrics that share scans. Drop it when the metric's function ends, also on errors.
 pub struct Member<'s> {
     scanner: &'s Scanner,
     index: usize,
 }
 
 impl<'s> Member<'s> {
+    /// Blocks until no other member runs and no scan is under way.
     fn take_turn<'g>(&self, mut state: MutexGuard<'g, State>) -> MutexGuard<'g, State>
     where
         's: 'g,
@@ -89,7 +92,7 @@ impl<'s> Member<'s> {
         state
     }
 
-    /// Waits for the others and joins the scan of some rows.
+    /// Waits for the other members and joins the scan of some rows.
     pub fn join(&self, over: Over<'_>) -> Window<'_, 's> {
         let mut state = self.scanner.lock();
         state.running = None;
@@ -98,10 +101,10 @@ impl<'s> Member<'s> {
         loop {
             if state.scan.is_none() && state.running.is_none() && state.waiting.len() == state.members {
                 let rows = state.waiting.values().next().cloned();
-                let here: BTreeSet<usize> =
+                let members: BTreeSet<usize> =
                     state.waiting.iter().filter(|(_, other)| Some(*other) == rows.as_ref()).map(|(i, _)| *i).collect();
-                state.waiting.retain(|index, _| !here.contains(index));
-                state.scan = Some(Scan { members: here, arrived: 0, windows: 0 });
+                state.waiting.retain(|index, _| !members.contains(index));
+                state.scan = Some(Scan { members, arrived: 0, window: 0 });
                 self.scanner.changed.notify_all();
             }
             if let Some(scan) = state.scan.as_ref().filter(|scan| scan.members.contains(&self.index)) {
@@ -123,7 +126,7 @@ impl Drop for Member<'_> {
     }
 }
 
-/// A member's part in a scan. Dropping it leaves the scan and takes the next turn.
+/// A member's part in a scan. Dropping it leaves the scan and blocks until it is the member's turn to run.
 pub struct Window<'m, 's> {
     member: &'m Member<'s>,
     /// Whether this member reports the progress of the scan.
@@ -131,16 +134,16 @@ pub struct Window<'m, 's> {
 }
 
 impl Window<'_, '_> {
-    /// Waits until all members have done the present window.
+    /// Waits until all members have finished the current window.
     pub fn next(&self) {
         let scanner = self.member.scanner;
         let mut state = scanner.lock();
         let Some(scan) = &mut state.scan else { return };
-        let before = scan.windows;
+        let before = scan.window;
         scan.arrived += 1;
         scan.advance();
         scanner.changed.notify_all();
-        while state.scan.as_ref().is_some_and(|scan| scan.windows == before) {
+        while state.scan.as_ref().is_some_and(|scan| scan.window == before) {
             state = scanner.wait(state);
         }
     }

@@ -1,4 +1,4 @@
-//! States of passes: types that merge, and a one-line way to build a struct of them.
+//! States: what passes and blocks accumulate. Field types that merge, and [`state!`](crate::state) for structs of them.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,16 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// What a pass or a block leaves behind. The law: adding rows A, then B equals adding each to its own state and merging,
-/// but for rounding, which the fixed merge tree decides.
+/// What a pass or a block accumulates. Adding rows A and then B to one state must give the same, up to rounding, as
+/// adding A and B to separate states and merging them. The fixed merge tree makes the rounding reproducible.
 pub trait State: Serialize + DeserializeOwned + Send + 'static {
     /// Adds the state of later rows or blocks.
     fn merge(&mut self, later: Self) -> Result<()>;
-    /// Bytes that it holds on the heap.
+    /// Bytes on the heap, for the memory limit.
     fn bytes(&self) -> u64;
 }
 
-/// Makes a struct of states a state: `state!(Sums { weighted, fired });`. A field that is left out does not compile.
+/// Implements [`State`](crate::run::State) for a struct whose fields are states: `state!(Sums { weighted, fired });`.
+/// Leaving out a field is a compile error.
 #[macro_export]
 macro_rules! state {
     ($name:ident { $($field:ident),* $(,)? }) => {
@@ -35,7 +36,7 @@ macro_rules! state {
     };
 }
 
-/// Defines a vector that merges value by value and is used like a slice.
+/// Defines a vector that merges element by element and dereferences to a slice.
 macro_rules! column {
     ($(#[$doc:meta])* $name:ident: $value:ty = $empty:expr, |$a:ident, $b:ident| $merged:expr) => {
         $(#[$doc])*
@@ -43,12 +44,12 @@ macro_rules! column {
         pub struct $name(Vec<$value>);
 
         impl $name {
-            /// `count` empty values.
+            /// `count` elements, all empty.
             pub fn new(count: usize) -> $name {
                 $name(vec![$empty; count])
             }
 
-            /// Adds one value.
+            /// Combines a value with the element at `index`.
             #[inline]
             pub fn add(&mut self, index: usize, $b: $value) {
                 let $a = self.0[index];
@@ -87,20 +88,20 @@ macro_rules! column {
     };
 }
 
-column!(/// Exact counts.
+column!(/// Counts; exact.
     Count: u64 = 0, |a, b| a + b);
 column!(/// Sums, added in the order of the merge tree.
     Sum: f64 = 0.0, |a, b| a + b);
-column!(/// Smallest values; none before the first.
+column!(/// Minima; `None` before the first value.
     Min: Option<f32> = None, |a, b| [a, b].into_iter().flatten().reduce(f32::min));
-column!(/// Largest values; none before the first.
+column!(/// Maxima; `None` before the first value.
     Max: Option<f32> = None, |a, b| [a, b].into_iter().flatten().reduce(f32::max));
 
 pub(super) fn check_lengths(what: &str, mine: usize, theirs: usize) -> Result<()> {
     if mine == theirs { Ok(()) } else { Err(Error::Bug(format!("merged a {what} of {mine} and one of {theirs}"))) }
 }
 
-/// Sparse counts by key, keys ascending.
+/// Sparse counts: `(key, count)`, keys ascending.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeyCounts(pub Vec<(u64, u64)>);
 
@@ -132,13 +133,13 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> State for List<T> {
     }
 
     fn bytes(&self) -> u64 {
-        // What a result holds on the heap is about what it needs when it is stored.
+        // The stored size estimates the bytes that results hold on the heap.
         let heap = postcard::experimental::serialized_size(&self.0).unwrap_or(0);
         (size_of_val(&self.0[..]) + heap) as u64
     }
 }
 
-/// States side by side, such as one per source.
+/// Independent states, such as one per source.
 impl<S: State> State for Vec<S> {
     fn merge(&mut self, later: Self) -> Result<()> {
         check_lengths("list of states", self.len(), later.len())?;
@@ -150,13 +151,13 @@ impl<S: State> State for Vec<S> {
     }
 }
 
-/// A state that is only there in some jobs.
+/// A state that only some jobs need.
 impl<S: State> State for Option<S> {
     fn merge(&mut self, later: Self) -> Result<()> {
         match (self, later) {
             (Some(mine), Some(later)) => mine.merge(later),
             (None, None) => Ok(()),
-            _ => Err(Error::Bug("merged a state that is there with one that is not".into())),
+            _ => Err(Error::Bug("merged a state with a missing one".into())),
         }
     }
 
@@ -223,7 +224,7 @@ mod tests {
         );
         assert_eq!(merged.keys.0, [(4, 2), (9, 4)]);
         assert_eq!((merged.results.0, merged.sources[1][0]), (vec![7, 8], 10));
-        // 2 · 8 + 8 + 2 · 8 + 8 for the columns, 2 · 16 for the keys; the rest holds at least one byte.
+        // 2 · 8 + 8 + 2 · 8 + 8 for the columns, 2 · 16 for the keys.
         assert!(example(1.0, 0).bytes() >= 16 + 8 + 16 + 8 + 32);
         let mut short = example(1.0, 0);
         short.sources.pop();

@@ -1,4 +1,4 @@
-//! The rows with the largest values of many items at once, in one piece of memory.
+//! The rows with the largest values of many items, such as latents, in one allocation.
 
 use etalon_kernel::prefetch::fetch;
 use serde::{Deserialize, Serialize};
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 use super::state::{State, check_lengths};
 use crate::error::Result;
 
-/// For each of many items its `keep` largest `(value, row)`, best first, ties to the lower row.
+/// The `keep` largest `(value, row)` of every item, in descending order; the lower row first among equal values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopRows {
     keep: usize,
-    /// `keep` entries per item as [`key`]s, descending, [`NONE`] behind the last.
+    /// `keep` entries per item as [`key`]s, descending, padded with [`NONE`].
     keys: Vec<u64>,
-    /// By item, the value below which nothing gets in: most offers need no more than a look at it.
+    /// The smallest value that can still be kept, by item. Most offers are rejected by this comparison alone.
     floors: Vec<f32>,
 }
 
 /// Marks an empty slot: below the key of every finite value.
 const NONE: u64 = key(f32::NEG_INFINITY, u32::MAX);
 
-/// Lists of up to this many entries are walked from end to end, which is faster than to search them.
+/// Lists of up to this length are scanned linearly, which is faster than a binary search.
 const SHORT: usize = 16;
 
-/// A whole number that is larger for larger values, and among equal values for lower rows.
+/// An integer that orders entries: larger for larger values, and among equal values for lower rows.
 #[inline]
 const fn key(value: f32, row: u32) -> u64 {
     let bits = value.to_bits();
@@ -30,7 +30,7 @@ const fn key(value: f32, row: u32) -> u64 {
     (ascending as u64) << 32 | !row as u64
 }
 
-/// The entry with a key.
+/// The inverse of [`key`].
 #[inline]
 fn entry(key: u64) -> (f32, u32) {
     let ascending = (key >> 32) as u32;
@@ -38,11 +38,11 @@ fn entry(key: u64) -> (f32, u32) {
     (f32::from_bits(bits), !(key as u32))
 }
 
-/// The value that offers to a list must reach: that of its last entry, if it is full.
+/// The smallest value that a list still accepts: that of its last entry, if it is full.
 #[inline]
 fn floor(list: &[u64]) -> f32 {
     match list.last() {
-        // Where nothing is kept, nothing gets in.
+        // An empty list accepts nothing.
         None => f32::INFINITY,
         Some(&NONE) => f32::NEG_INFINITY,
         Some(&last) => entry(last).0,
@@ -56,12 +56,12 @@ impl TopRows {
         TopRows { keep, keys: vec![NONE; items * keep], floors: vec![floor; items] }
     }
 
-    /// How many items there are.
+    /// The number of items.
     pub fn items(&self) -> usize {
         self.floors.len()
     }
 
-    /// Bytes of the entries of `items`.
+    /// Bytes of a `TopRows::new(items, keep)`.
     pub fn bytes_of(items: usize, keep: usize) -> u64 {
         items as u64 * (8 * keep as u64 + 4)
     }
@@ -72,10 +72,10 @@ impl TopRows {
         value >= self.floors[item]
     }
 
-    /// Says that something will soon be offered for an item.
+    /// Prefetches the list of an item that will be offered a value soon.
     #[inline]
     pub fn prefetch(&self, item: usize) {
-        // A short list lies on two lines of memory.
+        // A short list spans at most two cache lines.
         let first = item * self.keep;
         fetch(&self.keys, first);
         fetch(&self.keys, first + self.keep.saturating_sub(1));
@@ -90,21 +90,21 @@ impl TopRows {
         let list = &mut self.keys[item * self.keep..][..self.keep];
         let mut key = key(value, row);
         if list.len() <= SHORT {
-            // Every entry takes the better of itself and what the one before it left over: nothing to guess.
-            for place in list.iter_mut() {
-                (*place, key) = ((*place).max(key), (*place).min(key));
+            // Branch-free insertion: every slot keeps the larger key and passes the smaller one on.
+            for slot in list.iter_mut() {
+                (*slot, key) = ((*slot).max(key), (*slot).min(key));
             }
         } else {
-            let place = list.partition_point(|other| *other > key);
-            list[place..].rotate_right(1);
-            if let Some(place) = list.get_mut(place) {
-                *place = key;
+            let rank = list.partition_point(|other| *other > key);
+            list[rank..].rotate_right(1);
+            if let Some(slot) = list.get_mut(rank) {
+                *slot = key;
             }
         }
         self.floors[item] = floor(list);
     }
 
-    /// The entries of an item, best first.
+    /// The entries of an item, largest first.
     pub fn of(&self, item: usize) -> impl ExactSizeIterator<Item = (f32, u32)> + use<'_> {
         let list = &self.keys[item * self.keep..][..self.keep];
         list[..list.partition_point(|key| *key != NONE)].iter().map(|&key| entry(key))
@@ -116,9 +116,13 @@ impl State for TopRows {
         check_lengths("TopRows", self.keys.len(), later.keys.len())?;
         check_lengths("TopRows", self.floors.len(), later.floors.len())?;
         let mut merged = vec![NONE; self.keep];
-        for (item, floor_of) in self.floors.iter_mut().enumerate() {
-            let here = item * self.keep..(item + 1) * self.keep;
-            let (mine, theirs) = (&mut self.keys[here.clone()], &later.keys[here]);
+        for (item, lowest) in self.floors.iter_mut().enumerate() {
+            let slots = item * self.keep..(item + 1) * self.keep;
+            let (mine, theirs) = (&mut self.keys[slots.clone()], &later.keys[slots]);
+            // An empty list has nothing to add, and a full one may beat all of the other.
+            if theirs.first() <= mine.last() || theirs.first() == Some(&NONE) {
+                continue;
+            }
             let (mut a, mut b) = (0, 0);
             for best in &mut merged {
                 *best = mine[a].max(theirs[b]);
@@ -126,7 +130,7 @@ impl State for TopRows {
                 (a, b) = (a + is_mine, b + 1 - is_mine);
             }
             mine.copy_from_slice(&merged);
-            *floor_of = floor(mine);
+            *lowest = floor(mine);
         }
         Ok(())
     }
@@ -139,14 +143,14 @@ impl State for TopRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etalon_kernel::top::truncate_to_largest;
+    use etalon_kernel::top_k::truncate_to_largest;
 
     fn entries(top: &TopRows, item: usize) -> Vec<(f32, u32)> {
         top.of(item).collect()
     }
 
     #[test]
-    fn the_largest_stay_and_the_lower_row_among_equals() {
+    fn keeps_the_largest_values_and_the_lower_row_among_equals() {
         let mut top = TopRows::new(2, 2);
         for (value, row) in [(1.0, 4), (3.0, 5), (1.0, 2), (3.0, 9), (-1.0, 0)] {
             top.offer(1, value, row);
@@ -160,15 +164,15 @@ mod tests {
     }
 
     #[test]
-    fn merging_is_offering_everything_to_one() {
+    fn merging_equals_offering_all_entries_to_one() {
         let entries_of_all: Vec<(usize, f32, u32)> =
             (0..60).map(|i| (i % 3, (i * 7 % 11) as f32 - 4.0, i as u32)).collect();
         for keep in [0, 1, 4, 16, 17, 30] {
             let (mut all, mut first, mut second) =
                 (TopRows::new(3, keep), TopRows::new(3, keep), TopRows::new(3, keep));
-            for (place, &(item, value, row)) in entries_of_all.iter().enumerate() {
+            for (index, &(item, value, row)) in entries_of_all.iter().enumerate() {
                 all.offer(item, value, row);
-                if place < 25 { &mut first } else { &mut second }.offer(item, value, row);
+                if index < 25 { &mut first } else { &mut second }.offer(item, value, row);
             }
             first.merge(second).unwrap();
             assert_eq!(first, all);

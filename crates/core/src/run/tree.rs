@@ -1,8 +1,10 @@
-//! Runs units on all threads and merges their states along a tree that depends on the number of units only.
+//! Runs units on all threads and merges their states along a binary tree whose shape depends only on the number of
+//! units.
 //!
-//! Units start in order, and a state is merged as soon as its sibling is there, so about `threads + levels` states are
-//! alive, not `threads × levels` as with a recursive `join`. Every state has a reservation. A thread that finds no memory
-//! for its next unit leaves the unit to the others, so little memory means fewer threads, not a failure.
+//! Units start in order, and a state is merged as soon as its sibling is finished. About `threads + levels` states are
+//! alive at a time, instead of `threads × levels` with a recursive `join`. Every state has a reservation. A thread that
+//! cannot reserve memory for its next unit ends and leaves the unit to the others, so a low memory limit reduces
+//! parallelism instead of failing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +13,10 @@ use super::state::State;
 use crate::context::{Context, Reservation, Reserved};
 use crate::error::{Error, Result};
 
-/// Merges states in order along the tree, one after the other: the sequential form of [`reduce`], for the leaves of a
-/// unit and for streams of unknown length.
+/// Merges states along the same tree as [`reduce`], one after the other: for the leaves of a unit, and for streams of
+/// unknown length.
 pub struct Sequence<S> {
-    /// Finished subtrees with their levels, descending.
+    /// Merged subtrees with their levels, which descend.
     subtrees: Vec<(u32, S)>,
 }
 
@@ -38,7 +40,7 @@ impl<S: State> Sequence<S> {
         Ok(())
     }
 
-    /// The merged state; none if there were no leaves.
+    /// The merged state; `None` without leaves.
     pub fn finish(mut self) -> Result<Option<S>> {
         let Some((_, mut state)) = self.subtrees.pop() else { return Ok(None) };
         while let Some((_, mut earlier)) = self.subtrees.pop() {
@@ -49,7 +51,7 @@ impl<S: State> Sequence<S> {
     }
 }
 
-/// Merges the states of units `0..units`; none if there are no units. A unit reserves `bytes` while it runs.
+/// Runs units `0..units` and merges their states; `None` without units. A unit reserves `bytes` while it runs.
 pub fn reduce<S: State>(
     context: &Context,
     what: &str,
@@ -60,7 +62,7 @@ pub fn reduce<S: State>(
     let todo = (0..units).collect();
     let queue = Mutex::new(Queue { todo, running: 0, waiting: BTreeMap::new(), root: None, failure: None });
     let tree = Tree { context, what, units, bytes, run, queue };
-    rayon::scope(|scope| (0..context.threads().min(units)).for_each(|_| scope.spawn(|scope| tree.lane(scope))));
+    rayon::scope(|scope| (0..context.threads().min(units)).for_each(|_| scope.spawn(|scope| tree.run_next(scope))));
     let queue = tree.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
     match queue.failure {
         Some((_, error)) => Err(error),
@@ -80,10 +82,10 @@ struct Tree<'a, S> {
 struct Queue<S> {
     todo: BTreeSet<usize>,
     running: usize,
-    /// By level and position, states whose sibling is not there yet.
+    /// States that wait for their sibling, by level and position in the tree.
     waiting: BTreeMap<(u32, usize), Reserved<S>>,
     root: Option<Reserved<S>>,
-    /// The failure of the lowest unit.
+    /// The error of the lowest failed unit, so that messages do not depend on timing.
     failure: Option<(usize, Error)>,
 }
 
@@ -101,16 +103,18 @@ impl<S: State> Tree<'_, S> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does one unit, then queues itself again: a thread that waits inside a unit never picks up more than one other.
-    fn lane<'s>(&'s self, scope: &rayon::Scope<'s>) {
+    /// Runs one unit, then spawns itself again. A loop would be wrong: a thread that waits inside a unit steals a task,
+    /// and that task must be one unit, not all that are left.
+    fn run_next<'s>(&'s self, scope: &rayon::Scope<'s>) {
         let Some((unit, memory)) = self.take() else { return };
         let state = (self.run)(unit).map(|value| Reserved::new(value, memory));
         let no_memory = matches!(state, Err(Error::Memory { .. }));
-        let done = state.and_then(|state| self.settle(unit, state));
+        let done = state.and_then(|state| self.merge_upwards(unit, state));
         let mut queue = self.queue();
         queue.running -= 1;
         match done {
             Ok(()) => {}
+            // Others still hold memory: they run this unit later.
             Err(_) if no_memory && queue.running > 0 => {
                 queue.todo.insert(unit);
                 return;
@@ -118,9 +122,10 @@ impl<S: State> Tree<'_, S> {
             Err(error) => queue.fail(unit, error),
         }
         drop(queue);
-        scope.spawn(|scope| self.lane(scope));
+        scope.spawn(|scope| self.run_next(scope));
     }
 
+    /// The next unit with its reservation; `None` ends the thread.
     fn take(&self) -> Option<(usize, Reservation)> {
         let mut queue = self.queue();
         let unit = *queue.todo.first()?;
@@ -136,8 +141,8 @@ impl<S: State> Tree<'_, S> {
         None
     }
 
-    /// Merges upwards until a sibling is missing.
-    fn settle(&self, unit: usize, state: Reserved<S>) -> Result<()> {
+    /// Merges the state of a unit with its siblings, level by level, until one is not finished.
+    fn merge_upwards(&self, unit: usize, state: Reserved<S>) -> Result<()> {
         let (mut level, mut position, mut state) = (0, unit, state);
         state.fit(self.what)?;
         while 1 << level < self.units {
@@ -164,7 +169,7 @@ impl<S: State> Tree<'_, S> {
 }
 
 impl<S: State> Reserved<S> {
-    /// Makes the reservation as large as the state.
+    /// Resizes the reservation to the size of the state.
     pub(super) fn fit(&mut self, what: &str) -> Result<()> {
         let bytes = State::bytes(&**self);
         self.memory().resize(bytes, what)
@@ -200,10 +205,10 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_means_fewer_threads_and_too_little_is_an_error() {
+    fn low_memory_reduces_threads_and_too_little_is_an_error() {
         let context = Context::silent(8, 700).unwrap();
         let run = |_| Ok(Sum::new(10));
-        // 80 bytes each: one that runs and one per level fit into 700 bytes, eight threads do not.
+        // 80 bytes per state: one unit and one state per level fit into 700 bytes, eight units do not.
         let merged = context.install(|| reduce(&context, "sums", 16, 80, &run)).unwrap().unwrap();
         assert_eq!(merged.len(), 10);
         drop(merged);

@@ -1,24 +1,24 @@
-//! What is known about every unit of a representation: where in which network it is.
+//! The role `units`: model, layer, type, depth and width of every unit of a representation.
 
 use super::artefact::Artefact;
 use crate::error::{InputError, Result};
 use crate::input::TextTable;
 
-/// One row per unit, in the order of the latents.
+/// A table of units, in the order of the latents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Units {
     /// The units.
     pub units: Vec<Unit>,
 }
 
-/// One unit.
+/// A unit: a latent or neuron.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
-    /// The network.
+    /// The name of the network.
     pub model: String,
-    /// The layer, as the network names it.
+    /// The name of the layer.
     pub layer: String,
-    /// Kind of the layer, such as `conv` or `mlp`.
+    /// The type of the layer, such as `conv` or `mlp`.
     pub kind: String,
     /// Depth of the layer in its network, from 0 (input) to 1 (output).
     pub depth: Option<f64>,
@@ -31,16 +31,16 @@ impl Units {
     pub fn from_table(table: &TextTable) -> Result<Units> {
         let column = |name: &str| table.header.iter().position(|other| other == name);
         let layer = column("layer").ok_or_else(|| {
-            InputError::new("a table of units has no column `layer`")
+            InputError::new("the table of units has no column `layer`")
                 .expected("the columns model, layer, type, depth, width")
                 .found(table.header.join(", "))
         })?;
         let (model, kind, depth, width) = (column("model"), column("type"), column("depth"), column("width"));
         let mut units = Vec::with_capacity(table.cells.len());
         for (cells, line) in table.cells.iter().zip(&table.lines) {
-            let text = |column: Option<usize>| column.and_then(|at| cells.get(at)).map_or("", |cell| cell.trim());
+            let text = |column: Option<usize>| column.and_then(|index| cells.get(index)).map_or("", |cell| cell.trim());
             let wrong = |name: &str, expected: &str, found: &str| {
-                InputError::new(format!("a unit has a wrong `{name}`"))
+                InputError::new(format!("invalid `{name}` of a unit"))
                     .expected(expected)
                     .found(format!("`{found}`"))
                     .at(format!("line {line}"))
@@ -59,7 +59,7 @@ impl Units {
             let number = text(width);
             let width = match number {
                 "" => None,
-                _ => Some(number.parse().map_err(|_| wrong("width", "a whole number, or nothing", number))?),
+                _ => Some(number.parse().map_err(|_| wrong("width", "an integer, or nothing", number))?),
             };
             units.push(Unit {
                 model: text(model).into(),

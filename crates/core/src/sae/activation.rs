@@ -1,41 +1,42 @@
-//! What becomes of the pre-activations of a row.
+//! Activation functions: from the pre-activations of a row to its codes.
 
 use super::dictionary::ContentHash;
 use super::matching_pursuit::MatchingPursuit;
 use crate::error::{InputError, Result};
 
-/// What becomes of the pre-activations of a row.
+/// The activation function of a dictionary.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Activation {
-    /// Positive values stay.
+    /// Keeps positive values.
     Relu,
-    /// The k largest stay, if they are positive; among equals the lower latent.
+    /// Keeps the k largest values if they are positive; among equals the lower latent.
     TopK(usize),
-    /// Positive values above the threshold of their latent stay (JumpReLU, and BatchTopK when it is not training).
+    /// Keeps positive values above the threshold of their latent (JumpReLU, and BatchTopK after training).
     Threshold(Vec<f32>),
     /// A latent fires where `p + gate_bias` is positive, with the value `p · magnitude_scale + magnitude_bias` if that
     /// is positive.
     Gated {
-        /// Added before the gate.
+        /// Bias of the gate.
         gate_bias: Vec<f32>,
-        /// Multiplies the pre-activation.
+        /// Scale of the magnitude.
         magnitude_scale: Vec<f32>,
-        /// Added after that.
+        /// Bias of the magnitude.
         magnitude_bias: Vec<f32>,
     },
-    /// The k largest by absolute value stay, with their sign; among equals the lower latent (PCA).
+    /// Keeps the k largest by absolute value, with their sign; among equals the lower latent (PCA).
     Largest(usize),
-    /// Only the largest fires, whatever its sign, with the value 1; among equals the lower latent (k-means).
+    /// Sets the largest value to 1, whatever its sign, and the others to 0; among equals the lower latent (k-means).
     Nearest,
-    /// Everything stays, negative values too (PCA, neurons).
+    /// Keeps every value, also negative ones (PCA, neurons).
     Signed,
-    /// Latents are chosen one after the other by their products with what is left over; what each choice takes away is its
-    /// direction in the decoder. Biases of the encoder are not used.
+    /// Matching pursuit: chooses latents one at a time by their products with the residual, and subtracts the decoder
+    /// direction of each choice. Encoder biases are not used.
     Pursuit(MatchingPursuit),
 }
 
 impl Activation {
-    /// How many latents a row keeps at most, if that is fixed.
+    /// Maximum number of active latents per row, if it is fixed.
     pub fn k(&self) -> Option<usize> {
         match self {
             Activation::TopK(k) | Activation::Largest(k) | Activation::Pursuit(MatchingPursuit { k, .. }) => Some(*k),
@@ -44,7 +45,7 @@ impl Activation {
         }
     }
 
-    /// Its numbers per latent, by name.
+    /// The numbers per latent, by name.
     pub(super) fn lists(&self) -> Vec<(&'static str, &[f32])> {
         match self {
             Activation::Threshold(thresholds) => vec![("threshold", thresholds)],
@@ -57,11 +58,11 @@ impl Activation {
         }
     }
 
-    /// Refuses a number of latents that cannot be kept.
+    /// Checks k against the number of latents.
     pub(super) fn check(&self, latents: usize) -> Result<()> {
         match self.k() {
             Some(k) if !(1..=latents).contains(&k) => {
-                Err(InputError::new("a dictionary cannot keep that many latents per row")
+                Err(InputError::new("the number of active latents per row is out of range")
                     .expected(format!("k from 1 to {latents}"))
                     .found(k)
                     .into())

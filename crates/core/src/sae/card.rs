@@ -1,31 +1,31 @@
-//! What an architecture or a baseline is, for people.
+//! Documentation of architectures and baselines, as `etalon archs NAME` prints it.
 
 use serde_json::{Value, json};
 
 use super::param::AnyParam;
 use super::preset::Preset;
 
-/// The card of an architecture: `etalon archs NAME` shows it.
+/// The documentation of an architecture or a baseline.
 pub struct ArchCard {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One line.
+    /// One-line summary.
     pub summary: &'static str,
-    /// From activation to code to reconstruction.
+    /// The forward pass: from activation to code to reconstruction.
     pub forward: &'static str,
-    /// What training makes small.
+    /// The training loss.
     pub loss: &'static str,
     /// The weights before training.
     pub initialisation: &'static str,
-    /// What is kept true of the weights.
+    /// Constraints on the weights, and gradient clipping.
     pub constraint: &'static str,
-    /// The options that matter, with defaults.
+    /// The most important options and their defaults.
     pub defaults: &'static str,
-    /// The parameters that it has beside the settings of every training.
+    /// Parameters besides the settings that every training has.
     pub params: &'static [&'static dyn AnyParam],
-    /// What the presets change.
+    /// What each preset changes.
     pub presets: &'static str,
-    /// Where it comes from.
+    /// References.
     pub source: &'static str,
 }
 
@@ -54,7 +54,7 @@ impl ArchCard {
         text.trim_end().to_string()
     }
 
-    /// A line per parameter: its option or, if only presets choose it, its name.
+    /// One line per parameter: its option or, if only presets set it, its name.
     fn params_text(&self) -> Vec<String> {
         let line = |param: &&dyn AnyParam| {
             let card = param.card();
@@ -91,9 +91,9 @@ impl ArchCard {
     }
 }
 
-/// The presets under which a parameter has another default, with that.
+/// The presets that change the default of a parameter, with their values.
 fn other_defaults(param: &dyn AnyParam) -> Vec<(&'static str, String)> {
-    let usual = param.default_text(Preset::Etalon);
+    let default = param.default_text(Preset::Etalon);
     let of_preset = Preset::NAMES.into_iter().map(|(name, preset)| (name, param.default_text(preset)));
-    of_preset.filter(|(_, value)| *value != usual).collect()
+    of_preset.filter(|(_, value)| *value != default).collect()
 }

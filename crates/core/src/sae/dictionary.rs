@@ -1,4 +1,4 @@
-//! What a dictionary is: directions, and a way to find which of them an activation uses.
+//! The interface of dictionaries, and the card that describes one.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -9,73 +9,75 @@ use crate::context::Reservation;
 use crate::error::{Error, InputError, Result};
 use crate::store::Tile;
 
-/// A dictionary of directions with a way to find which of them an activation uses.
+/// A set of directions, with an encoder that expresses an activation as a sparse combination of them.
 pub trait Dictionary: Any + Debug + Send + Sync {
-    /// What it is.
+    /// Architecture, sizes and sites.
     fn card(&self) -> &SaeCard;
-    /// The content address: equal dictionaries have equal ids, however they were read.
+    /// The content hash: equal dictionaries have equal ids, whatever file they come from.
     fn id(&self) -> String;
-    /// Appends one sparse row per row of the tile. A row's codes do not depend on the rows around it.
+    /// Appends one sparse row per row of the tile. The codes of a row do not depend on other rows.
     fn encode(&self, tile: &Tile<'_>, out: &mut CodesBuilder) -> Result<()>;
-    /// Writes one row of [`SaeCard::output_width`] per row of codes. Dictionaries that normalise rows or that have a skip
-    /// connection need the rows that were encoded.
+    /// Writes one row of [`SaeCard::output_width`] values per row of codes. Dictionaries that normalise rows or have a
+    /// skip connection need the encoded rows as `source`.
     fn decode(&self, codes: &CodesView<'_>, source: Option<&Tile<'_>>, out: &mut [f32]) -> Result<()>;
-    /// What every latent adds to the output: one row of [`SaeCard::output_width`] per latent.
+    /// The decoder matrix: one row of [`SaeCard::output_width`] values per latent.
     fn directions(&self) -> &[f32];
-    /// What a latent adds to the output.
+    /// The decoder direction of a latent.
     fn direction(&self, latent: Latent) -> &[f32] {
         let width = self.card().output_width();
         &self.directions()[latent.0 as usize * width..][..width]
     }
-    /// Copies the direction that a latent reads; zeros if it reads nothing.
+    /// Copies the encoder row of a latent; zeros if the dictionary has no encoder.
     fn encoder_row(&self, latent: Latent, into: &mut [f32]);
-    /// What is added to every latent's value: with gates the bias of the magnitude, else that of the pre-activation.
+    /// The bias added to the value of each latent: that of the magnitude if there are gates, else that of the
+    /// pre-activation.
     fn encoder_bias(&self) -> &[f32];
-    /// Bytes that a thread uses to encode so many rows, beside the codes.
+    /// Bytes that a thread needs to encode `rows` rows, besides the codes.
     fn encode_memory(&self, _rows: usize) -> u64 {
         0
     }
-    /// Chooses how the encoder product is searched: no code depends on it.
+    /// Sets the arithmetic of the encoder product. Codes do not depend on it.
     fn set_precision(&mut self, _precision: Precision) {}
-    /// How the encoder product is searched, in words.
+    /// The arithmetic of the encoder product, as text.
     fn precision(&self) -> &'static str {
         "f32"
     }
-    /// Keeps a reservation as long as the dictionary.
+    /// Stores a memory reservation in the dictionary, which releases it when dropped.
     fn hold(&mut self, memory: Reservation);
 }
 
 impl dyn Dictionary {
-    /// The dictionary as what it is, if it is that.
+    /// The dictionary as a `T`, if it is one.
     pub fn downcast_ref<T: Dictionary>(&self) -> Option<&T> {
         let any: &dyn Any = self;
         any.downcast_ref()
     }
 }
 
-/// What a dictionary is.
+/// The architecture, sizes and sites of a dictionary.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SaeCard {
     /// The name of its architecture.
     pub arch: String,
     /// The width of the activations it reads.
     pub width: usize,
-    /// How many latents it has.
+    /// Number of latents.
     pub latents: usize,
-    /// How many latents a row can have at most, if that is fixed.
+    /// Maximum number of active latents per row, if it is fixed.
     pub k: Option<usize>,
-    /// The site of a network that it reads, if its file says so.
+    /// The network site that it reads, if its file records one.
     pub site: Option<String>,
-    /// What it writes, if that is not what it reads (transcoders).
+    /// What it writes, if it writes another site than it reads (transcoders).
     pub output: Option<OutputSite>,
     /// Whether a linear map of the input is added to the output.
     pub skip: bool,
 }
 
-/// What a dictionary writes.
+/// The output of a dictionary that does not reconstruct its input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputSite {
-    /// The site of a network, if its file says so.
+    /// The network site, if its file records one.
     pub site: Option<String>,
     /// The width of the rows.
     pub width: usize,
@@ -92,28 +94,28 @@ impl SaeCard {
         self.output.as_ref().map_or(self.width, |output| output.width)
     }
 
-    /// Refuses rows of another width than it reads.
+    /// Checks the width of rows to encode.
     pub(super) fn check_input(&self, width: usize) -> Result<()> {
         if width == self.width {
             return Ok(());
         }
-        Err(InputError::new("the activations do not fit the dictionary")
+        Err(InputError::new("the width of the activations does not match the dictionary")
             .expected(format!("width {}", self.width))
             .found(format!("width {width}"))
             .into())
     }
 
-    /// Refuses to decode into something of another shape.
+    /// Checks the shapes of codes, source rows and reconstructions.
     pub(super) fn check_output(&self, codes: &CodesView<'_>, source: Option<&Tile<'_>>, out: &[f32]) -> Result<()> {
         let rows = codes.rows();
         if out.len() != rows * self.output_width() || source.is_some_and(|source| source.rows() != rows) {
-            return Err(Error::Bug("reconstruction of another shape than the codes".into()));
+            return Err(Error::Bug("the shapes of codes, source rows and reconstructions differ".into()));
         }
         source.map_or(Ok(()), |source| self.check_input(source.width))
     }
 }
 
-/// Builds the content address of a dictionary from named lists of numbers.
+/// Builds the content hash of a dictionary from named lists of numbers.
 pub(super) struct ContentHash(blake3::Hasher);
 
 impl ContentHash {
@@ -123,7 +125,7 @@ impl ContentHash {
         hash
     }
 
-    /// A word.
+    /// A name without numbers.
     pub fn name(&mut self, name: &str) {
         self.list(name, &[]);
     }
@@ -137,12 +139,12 @@ impl ContentHash {
     /// Zeros under a name.
     pub fn zeros(&mut self, name: &str, count: usize) {
         self.0.update(name.as_bytes()).update(&(count as u64).to_le_bytes());
-        let some = [0u8; 1 << 12];
+        let zeros = [0u8; 1 << 12];
         let mut bytes = 4 * count;
         while bytes > 0 {
-            let now = bytes.min(some.len());
-            self.0.update(&some[..now]);
-            bytes -= now;
+            let chunk = bytes.min(zeros.len());
+            self.0.update(&zeros[..chunk]);
+            bytes -= chunk;
         }
     }
 

@@ -1,4 +1,4 @@
-//! A whole store through a dictionary, on all threads of the caller's pool, in row order and in bounded memory.
+//! Encodes a whole store with a dictionary: on all threads of the caller's pool, in row order, in bounded memory.
 
 use std::path::Path;
 
@@ -10,27 +10,27 @@ use crate::context::{Context, Monitor, Reservation};
 use crate::error::Result;
 use crate::store::{ActivationStore, NpyWriter, Tile};
 
-/// Rows that one thread encodes at a time, at most; a multiple of what passes through a dictionary together.
-const MOST_ROWS: usize = 960;
+/// Maximum rows that one thread encodes at a time; a multiple of the tile height of the encoder product.
+const MAX_ROWS: usize = 960;
 
-/// Fewer rows than this would fetch the weights too often.
-const FEWEST_ROWS: usize = 48;
+/// Minimum rows per chunk: smaller chunks would read the weights from memory too often.
+const MIN_ROWS: usize = 48;
 
-/// Bytes of codes that a chunk may have if every latent that can fire does.
+/// Maximum bytes of codes per chunk, if every latent that can fire does.
 const CHUNK_BYTES: usize = 16 << 20;
 
-/// Chunks per thread that are encoded before any of them is passed on.
+/// Chunks per thread that are encoded together, before any of them reaches the sink.
 const CHUNKS_PER_THREAD: usize = 2;
 
-/// How many rows a chunk has. Codes do not depend on it.
+/// The number of rows per chunk. Codes do not depend on it.
 fn chunk_rows(card: &SaeCard) -> usize {
     let entries = card.k.unwrap_or(card.latents).max(1);
-    let rows = (CHUNK_BYTES / 8 / entries).clamp(FEWEST_ROWS, MOST_ROWS);
+    let rows = (CHUNK_BYTES / 8 / entries).clamp(MIN_ROWS, MAX_ROWS);
     if rows >= 96 { rows / 96 * 96 } else { rows / 12 * 12 }
 }
 
-/// Encodes chunk after chunk. `each` sees a chunk with its codes on some thread; `sink` gets what it made, in row order,
-/// while the next chunks are encoded.
+/// Encodes a store chunk by chunk. `each` maps a chunk and its codes to a result, on any thread; `sink` receives the
+/// results in row order while the next chunks are encoded.
 fn encode_chunks<T: Send>(
     dictionary: &dyn Dictionary,
     store: &ActivationStore,
@@ -41,44 +41,49 @@ fn encode_chunks<T: Send>(
     let card = dictionary.card();
     let rows = chunk_rows(card);
     let starts: Vec<usize> = (0..store.rows()).step_by(rows).collect();
-    let (wave, _memory) = wave(dictionary, rows.min(store.rows()), starts.len(), context)?;
+    let (chunks_at_once, _memory) = reserve_chunks(dictionary, rows.min(store.rows()), starts.len(), context)?;
     let encode = |&first: &usize| {
         context.check()?;
         let tile = store.tile(first..(first + rows).min(store.rows()))?;
         let mut codes = CodesBuilder::within(card.latents, context.budget());
         dictionary.encode(&tile, &mut codes)?;
-        let made = each(&tile, codes.finish())?;
+        let result = each(&tile, codes.finish())?;
         context.advance(tile.rows() as u64);
-        Ok(made)
+        Ok(result)
     };
     context.start("encoding", store.rows() as u64, "rows");
-    let mut waiting: Vec<T> = Vec::new();
-    for wave in starts.chunks(wave) {
-        let before = std::mem::take(&mut waiting);
-        let (made, passed) = context.install(|| {
+    let mut pending: Vec<T> = Vec::new();
+    for starts in starts.chunks(chunks_at_once) {
+        let previous = std::mem::take(&mut pending);
+        let (encoded, sunk) = context.install(|| {
             rayon::join(
-                || wave.par_iter().map(encode).collect::<Result<Vec<T>>>(),
-                || before.into_iter().try_for_each(&mut sink),
+                || starts.par_iter().map(encode).collect::<Result<Vec<T>>>(),
+                || previous.into_iter().try_for_each(&mut sink),
             )
         });
-        passed?;
-        waiting = made?;
+        sunk?;
+        pending = encoded?;
     }
-    waiting.into_iter().try_for_each(sink)?;
+    pending.into_iter().try_for_each(sink)?;
     context.finish();
     Ok(())
 }
 
-/// How many chunks are encoded together, and the memory that they use beside their codes. Little memory means fewer
-/// threads.
-fn wave(dictionary: &dyn Dictionary, rows: usize, chunks: usize, context: &Context) -> Result<(usize, Reservation)> {
+/// The number of chunks to encode together, and a reservation of the memory that they use besides their codes. Halves
+/// the number of threads until the memory suffices.
+fn reserve_chunks(
+    dictionary: &dyn Dictionary,
+    rows: usize,
+    chunks: usize,
+    context: &Context,
+) -> Result<(usize, Reservation)> {
     let bytes = dictionary.encode_memory(rows);
-    let most = context.threads().min(chunks).max(1);
-    let mut threads = most;
+    let max_threads = context.threads().min(chunks).max(1);
+    let mut threads = max_threads;
     loop {
-        let what = || format!("{threads} times {rows} rows on their way through a dictionary");
-        match context.budget().reserve(bytes.saturating_mul(threads as u64), what()) {
-            Ok(memory) if threads == most => return Ok((CHUNKS_PER_THREAD * threads, memory)),
+        let purpose = format!("encoding {rows} rows on each of {threads} threads");
+        match context.budget().reserve(bytes.saturating_mul(threads as u64), purpose) {
+            Ok(memory) if threads == max_threads => return Ok((CHUNKS_PER_THREAD * threads, memory)),
             Ok(memory) => return Ok((threads, memory)),
             Err(error) if threads == 1 => return Err(error),
             Err(_) => threads /= 2,
@@ -86,32 +91,32 @@ fn wave(dictionary: &dyn Dictionary, rows: usize, chunks: usize, context: &Conte
     }
 }
 
-/// The codes of every row of a store, in memory.
+/// Encodes every row of a store; the codes stay in memory.
 pub fn encode_store(dictionary: &dyn Dictionary, store: &ActivationStore, context: &Context) -> Result<Codes> {
     let mut all = CodesBuilder::within(dictionary.card().latents, context.budget());
     encode_chunks(dictionary, store, context, |_, codes| Ok(codes), |codes| all.append(codes.all()?))?;
     Ok(all.finish())
 }
 
-/// What was written.
+/// The size of codes that [`encode_to_disk`] wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: usize,
-    /// How many latents there are.
+    /// Number of latents.
     pub latents: usize,
-    /// How many entries are not zero.
+    /// Number of nonzero entries.
     pub entries: usize,
 }
 
-/// Where codes go: a directory of ours or a dense array.
+/// The output of codes: a directory in Etalon's format, or a dense array.
 enum Target {
     Directory(Box<CodesWriter>),
     Array(NpyWriter),
 }
 
-/// Writes the codes of every row while they are made: to a directory, or to a dense array if `out` ends in `.npy`. Wants
-/// reconstructions too if they have a file to go to.
+/// Encodes every row of a store to disk: to a directory, or to a dense array if `out` ends in `.npy`. Also writes
+/// reconstructions if `reconstruction` names a file.
 pub fn encode_to_disk(
     dictionary: &dyn Dictionary,
     store: &ActivationStore,
@@ -124,16 +129,16 @@ pub fn encode_to_disk(
         true => Target::Array(NpyWriter::create(out, store.rows(), latents)?),
         false => Target::Directory(Box::new(CodesWriter::create(out, latents)?)),
     };
-    let mut back = reconstruction.map(|file| NpyWriter::create(file, store.rows(), width)).transpose()?;
+    let mut reconstructions = reconstruction.map(|file| NpyWriter::create(file, store.rows(), width)).transpose()?;
     let mut encoded = Encoded { rows: store.rows(), latents, entries: 0 };
-    let wanted = back.is_some();
+    let decode = reconstructions.is_some();
     encode_chunks(
         dictionary,
         store,
         context,
         |tile, codes| {
-            let mut rows = vec![0.0; if wanted { tile.rows() * width } else { 0 }];
-            if wanted {
+            let mut rows = vec![0.0; if decode { tile.rows() * width } else { 0 }];
+            if decode {
                 dictionary.decode(&codes.all()?, Some(tile), &mut rows)?;
             }
             Ok((codes, rows))
@@ -144,24 +149,24 @@ pub fn encode_to_disk(
                 Target::Directory(writer) => writer.append(codes.all()?)?,
                 Target::Array(writer) => append_dense(writer, &codes)?,
             }
-            back.as_mut().map_or(Ok(()), |back| back.append(&rows))
+            reconstructions.as_mut().map_or(Ok(()), |writer| writer.append(&rows))
         },
     )?;
     match target {
         Target::Directory(writer) => writer.finish().map(drop)?,
         Target::Array(writer) => writer.finish()?,
     }
-    back.map_or(Ok(()), NpyWriter::finish)?;
+    reconstructions.map_or(Ok(()), NpyWriter::finish)?;
     Ok(encoded)
 }
 
-/// One row of the width of the dictionary at a time.
+/// Appends codes as dense rows, one at a time.
 fn append_dense(writer: &mut NpyWriter, codes: &Codes) -> Result<()> {
-    let mut line = vec![0.0; codes.latents()];
+    let mut dense = vec![0.0; codes.latents()];
     for (_, latents, values) in codes.all()?.iter() {
-        latents.iter().zip(values).for_each(|(&latent, &value)| line[latent as usize] = value);
-        writer.append(&line)?;
-        latents.iter().for_each(|&latent| line[latent as usize] = 0.0);
+        latents.iter().zip(values).for_each(|(&latent, &value)| dense[latent as usize] = value);
+        writer.append(&dense)?;
+        latents.iter().for_each(|&latent| dense[latent as usize] = 0.0);
     }
     Ok(())
 }
@@ -196,21 +201,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_in_memory() {
+    fn written_codes_equal_codes_in_memory() {
         let (rows, width) = (2100, 8);
         let store = ActivationStore::from_rows(example(rows, width), width).unwrap();
         let dictionary = untrained(&store, 40, 3, 0).unwrap();
         let context = Context::silent(2, 1 << 24).unwrap();
         let codes = encode_store(&dictionary, &store, &context).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let (own, dense, back) = ("own", "codes.npy", "back.npy");
-        let at = |name: &str| directory.path().join(name);
-        let written = encode_to_disk(&dictionary, &store, &at(own), Some(&at(back)), &context).unwrap();
+        let (own, dense, reconstruction) = ("own", "codes.npy", "back.npy");
+        let path = |name: &str| directory.path().join(name);
+        let written = encode_to_disk(&dictionary, &store, &path(own), Some(&path(reconstruction)), &context).unwrap();
         assert_eq!(written, Encoded { rows, latents: 40, entries: codes.entries() });
-        assert_eq!(Codes::open(&at(own)).unwrap().id().unwrap(), codes.id().unwrap());
-        encode_to_disk(&dictionary, &store, &at(dense), None, &context).unwrap();
+        assert_eq!(Codes::open(&path(own)).unwrap().id().unwrap(), codes.id().unwrap());
+        encode_to_disk(&dictionary, &store, &path(dense), None, &context).unwrap();
         let read = |name: &str| {
-            let source = Source { path: at(name), key: None };
+            let source = Source { path: path(name), key: None };
             read_rows(&source, Finite::Refuse, &Budget::new(1 << 24)).unwrap()
         };
         let array = read(dense);
@@ -218,13 +223,13 @@ mod tests {
         assert_eq!(Codes::from_dense(&array.values, 40).unwrap().id().unwrap(), codes.id().unwrap());
         let mut expected = vec![0.0; rows * width];
         dictionary.decode(&codes.all().unwrap(), None, &mut expected).unwrap();
-        assert_eq!(read(back).values, expected);
+        assert_eq!(read(reconstruction).values, expected);
 
-        // Stopped half-way, nothing is left under the final names.
+        // A cancelled run leaves nothing under the final names.
         context.cancel();
-        let stopped = encode_to_disk(&dictionary, &store, &at("no"), Some(&at("no.npy")), &context);
+        let stopped = encode_to_disk(&dictionary, &store, &path("no"), Some(&path("no.npy")), &context);
         assert!(matches!(stopped, Err(crate::error::Error::Cancelled)));
-        assert!(!at("no.npy").exists() && Codes::open(&at("no")).is_err());
+        assert!(!path("no.npy").exists() && Codes::open(&path("no")).is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Encoding by matching pursuit, a group of rows after the other.
+//! Encoding by matching pursuit, in groups of rows.
 
 pub use etalon_kernel::matching_pursuit::MatchingPursuit;
 
@@ -8,10 +8,11 @@ use etalon_kernel::matching_pursuit::sum_choices;
 use etalon_kernel::packed::{Panels, TILE_ROWS};
 use etalon_kernel::vector::RowView;
 
-/// Rows that pass through all panels together.
+/// Rows that are multiplied with all panels together.
 pub(super) const GROUP: usize = 8 * TILE_ROWS;
 
-/// Appends the codes of some rows. `prepare` writes a row as the encoder reads it; `decoder` has a direction per latent.
+/// Appends the codes of `rows` rows. `prepare` writes a row as the encoder reads it; `decoder` has one direction per
+/// latent.
 pub(super) fn encode(
     pursuit: MatchingPursuit,
     encoder: &Panels,

@@ -1,4 +1,4 @@
-//! Dictionaries: what turns activations into codes and back.
+//! Dictionaries: encode activations to sparse codes and decode codes to activations.
 //!
 //! A module uses only those to its left: `normalise`, `precision`, `preset`, `param`, `card`, `dictionary`,
 //! `matching_pursuit`, `activation`, `selector`, `linear`, `baseline`, `encode`, `checkpoint`, `train`, `arch`.

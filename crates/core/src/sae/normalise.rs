@@ -1,25 +1,25 @@
-//! What some dictionaries do to every row before they encode it, and take back after decoding.
+//! Normalisation of rows before encoding, and its inverse after decoding.
 
 use serde::{Deserialize, Serialize};
 
-/// What is done to a row, by its own values alone.
+/// The normalisation of a row, by its own values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normalisation {
-    /// Nothing.
+    /// No normalisation.
     #[default]
     None,
-    /// Mean 0 and standard deviation 1 (of a sample, n − 1; 0.00001 is added to the divisor).
+    /// Mean 0 and standard deviation 1 (sample deviation, n − 1; 0.00001 is added to the divisor).
     LayerNorm,
-    /// The norm becomes √width. A row of zeros stays.
+    /// Norm √width. A row of zeros is unchanged.
     ConstantNorm,
 }
 
-/// What keeps the divisor of [`Normalisation::LayerNorm`] from being 0.
-const SMALL: f64 = 1e-5;
+/// Added to the divisor of [`Normalisation::LayerNorm`], so that it is never 0.
+const EPSILON: f64 = 1e-5;
 
 impl Normalisation {
-    /// Its name in content addresses.
+    /// The name in content hashes.
     pub(super) fn name(self) -> &'static str {
         match self {
             Normalisation::None => "not normalised",
@@ -28,7 +28,7 @@ impl Normalisation {
         }
     }
 
-    /// What is to be done to this row.
+    /// The shift and scale of a row.
     pub(super) fn of(self, row: &[f32]) -> Statistics {
         let width = row.len() as f64;
         match self {
@@ -37,7 +37,7 @@ impl Normalisation {
                 let mean = row.iter().map(|&value| f64::from(value)).sum::<f64>() / width;
                 let squares = row.iter().map(|&value| (f64::from(value) - mean).powi(2)).sum::<f64>();
                 let deviation = if row.len() > 1 { (squares / (width - 1.0)).sqrt() } else { 0.0 };
-                Statistics { shift: mean, divide: deviation + SMALL, multiply: deviation }
+                Statistics { shift: mean, divide: deviation + EPSILON, multiply: deviation }
             }
             Normalisation::ConstantNorm => {
                 let norm = row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
@@ -48,7 +48,7 @@ impl Normalisation {
     }
 }
 
-/// What a row was normalised by: `(x − shift) / divide`, and back `y · multiply + shift`.
+/// The shift and scale of one row: `(x − shift) / divide`, and its inverse `y · multiply + shift`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Statistics {
     shift: f64,
@@ -66,7 +66,7 @@ impl Statistics {
         into.iter_mut().zip(row).for_each(|(into, &value)| *into = normal(value));
     }
 
-    /// Takes the normalisation back.
+    /// Undoes the normalisation of a row.
     pub fn undo(self, row: &mut [f32]) {
         row.iter_mut().for_each(|value| *value = (f64::from(*value) * self.multiply + self.shift) as f32);
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn known_rows() {
         // Mean 2, squares 1 + 0 + 1, deviation √(2/2) = 1.
         let row = [1.0, 2.0, 3.0];
         let mut normal = [0.0; 3];

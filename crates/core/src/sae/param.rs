@@ -1,5 +1,5 @@
-//! Parameters of architectures: a typed static each, from which options of the command line, cards and stored settings are
-//! made.
+//! Parameters of architectures: one typed static each. Command-line options, cards and stored settings are generated
+//! from them.
 
 use std::collections::BTreeMap;
 
@@ -10,48 +10,48 @@ use serde_json::{Value, json};
 use super::preset::Preset;
 use crate::error::{Error, InputError, Key, Result};
 
-/// A parameter of type `T`.
+/// A parameter of type `T`, with a default per preset.
 pub struct Param<T: 'static> {
     card: ParamCard,
     default: fn(Preset) -> T,
 }
 
-/// What the command line, stored settings and cards say about a parameter.
+/// The name, option and documentation of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamCard {
     /// Key in stored settings.
     pub name: &'static str,
-    /// Option of the command line without its dashes; none if only presets choose it.
+    /// Command-line option without its dashes; none if only presets set the parameter.
     pub option: Option<&'static str>,
-    /// What the value of the option is called.
+    /// Name of the option's value in help texts.
     pub value: &'static str,
-    /// One sentence for people.
+    /// One-sentence documentation.
     pub doc: &'static str,
 }
 
 impl<T: ParamValue> Param<T> {
-    /// A parameter that users may change; the texts are name, option, value and documentation.
+    /// A parameter with a command-line option; the texts are name, option, value and documentation.
     pub const fn new(texts: [&'static str; 4], default: fn(Preset) -> T) -> Param<T> {
         let [name, option, value, doc] = texts;
         Param { card: ParamCard { name, option: Some(option), value, doc }, default }
     }
 
-    /// A parameter that only presets choose; the texts are name and documentation.
+    /// A parameter that only presets set; the texts are name and documentation.
     pub const fn of_presets(texts: [&'static str; 2], default: fn(Preset) -> T) -> Param<T> {
         let [name, doc] = texts;
         Param { card: ParamCard { name, option: None, value: "", doc }, default }
     }
 }
 
-/// What a parameter can be.
+/// A type that a parameter can have.
 pub trait ParamValue: Serialize + DeserializeOwned + 'static {
-    /// Whether it is a list, whose values are separated by commas.
+    /// Whether the value is a comma-separated list.
     const LIST: bool = false;
-    /// The allowed values, for people.
+    /// The allowed values, for error messages.
     fn describe() -> &'static str;
-    /// Reads a value as it is written on the command line.
+    /// Parses a value from the command line.
     fn parse(text: &str) -> Option<Self>;
-    /// Writes a value as it is read.
+    /// Formats a value as [`ParamValue::parse`] reads it.
     fn to_text(&self) -> String;
 }
 
@@ -114,17 +114,17 @@ impl ParamValue for (f64, f64) {
     }
 }
 
-/// A parameter of any type, for lists.
+/// A parameter of any type, for lists of parameters.
 pub trait AnyParam: Sync {
-    /// What it is.
+    /// Name, option and documentation.
     fn card(&self) -> &ParamCard;
-    /// Whether it is a list, whose values are separated by commas.
+    /// Whether the value is a comma-separated list.
     fn is_list(&self) -> bool;
-    /// What it is unless somebody changes it, for people.
+    /// The default under a preset, as text.
     fn default_text(&self, preset: Preset) -> String;
-    /// What it is unless somebody changes it, as it is stored.
+    /// The default under a preset, as stored settings hold it.
     fn default_json(&self, preset: Preset) -> Value;
-    /// Reads a value as it is written on the command line.
+    /// Parses a value from the command line.
     fn parse(&self, text: &str) -> Result<Value>;
 }
 
@@ -157,12 +157,12 @@ impl<T: ParamValue> AnyParam for Param<T> {
     }
 }
 
-/// The parameters of a training with their values.
+/// The parameters of a training and their values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Params(BTreeMap<&'static str, Value>);
 
 impl Params {
-    /// Adds parameters that are not there yet, with their defaults.
+    /// Adds the missing parameters with their defaults.
     pub fn complete(&mut self, params: &[&'static dyn AnyParam], preset: Preset) {
         for param in params {
             self.0.entry(param.card().name).or_insert_with(|| param.default_json(preset));
@@ -172,19 +172,19 @@ impl Params {
     /// The value of a parameter.
     pub fn get<T: ParamValue>(&self, param: &Param<T>) -> Result<T> {
         let name = param.card.name;
-        let value = self.0.get(name).ok_or_else(|| Error::Bug(format!("there is no parameter `{name}`")))?;
+        let value = self.0.get(name).ok_or_else(|| Error::Bug(format!("unknown parameter `{name}`")))?;
         serde_json::from_value(value.clone()).map_err(|error| Error::Bug(format!("parameter `{name}`: {error}")))
     }
 
-    /// Changes a parameter that is there; others are left out.
+    /// Sets a parameter; ignores parameters that the training does not have.
     pub fn set<T: ParamValue>(&mut self, param: &Param<T>, value: T) {
         self.replace(param.card.name, json!(value));
     }
 
-    /// Changes a parameter that is there to what was parsed for it; others are left out.
+    /// Sets a parameter to a parsed value; ignores parameters that the training does not have.
     pub fn replace(&mut self, name: &str, value: Value) {
-        if let Some(there) = self.0.get_mut(name) {
-            *there = value;
+        if let Some(current) = self.0.get_mut(name) {
+            *current = value;
         }
     }
 
@@ -202,7 +202,7 @@ mod tests {
         Preset::Saelens => 7,
         _ => 3,
     });
-    static PAIR: Param<(f64, f64)> = Param::new(["pair", "both-ends", "A,B", "Two ends"], |_| (1.0, 0.5));
+    static PAIR: Param<(f64, f64)> = Param::new(["pair", "both-ends", "A,B", "Both ends"], |_| (1.0, 0.5));
     static WIDTH: Param<f32> = Param::of_presets(["width", "How wide"], |_| 0.1);
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_read_or_refused() {
+    fn values_are_parsed_or_refused() {
         assert_eq!(PAIR.parse("2, 0.25").unwrap(), json!([2.0, 0.25]));
         assert_eq!(PAIR.default_text(Preset::Etalon), "1,0.5");
         let error = PAIR.parse("2").unwrap_err().to_string();

@@ -1,21 +1,21 @@
-//! How the encoder product is searched for what is kept of it. No choice changes a single bit of a result.
+//! The arithmetic of the encoder product. It changes the speed, never a bit of a result.
 
 use serde::Serialize;
 
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use etalon_kernel::int8::Arithmetic;
 
-/// Which products say what may be kept.
+/// The arithmetic that finds the latents which a row keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
-    /// Products of 8-bit integers where the processor has instructions for them (AMX or AVX-512 VNNI), else the exact ones.
+    /// `Int8` where the processor has AMX or AVX-512 VNNI instructions, else `F32`.
     #[default]
     Auto,
-    /// The exact products of 32-bit numbers alone.
+    /// The f32 product of every row and latent.
     F32,
-    /// Products of 8-bit integers: they propose, and the exact product decides. A processor that has no instructions for
-    /// them is slow.
+    /// An int8 pre-filter with an error bound, and f32 products of the candidates that pass it. Slow on processors
+    /// without int8 instructions.
     Int8,
 }
 
@@ -23,28 +23,31 @@ impl Precision {
     /// The names on the command line.
     pub const NAMES: [&'static str; 3] = ["auto", "f32", "int8"];
 
-    /// Finds one by its name.
+    /// The precision of a name.
     pub fn named(name: &str) -> Result<Precision> {
         match name {
             "auto" => Ok(Precision::Auto),
             "f32" => Ok(Precision::F32),
             "int8" => Ok(Precision::Int8),
-            _ => Err(InputError::new("there is no such precision").expected("auto, f32 or int8").found(name).into()),
+            _ => Err(InputError::new(format!("invalid value for {}", Key("precision")))
+                .expected(Precision::NAMES.join(", "))
+                .found(name)
+                .into()),
         }
     }
 
-    /// Whether 8-bit integers propose.
-    pub fn proposes(self) -> bool {
+    /// Whether an int8 pre-filter is used.
+    pub fn prefilters(self) -> bool {
         match self {
-            Precision::Auto => Arithmetic::fastest() != Arithmetic::Loops,
+            Precision::Auto => Arithmetic::fastest() != Arithmetic::Scalar,
             Precision::F32 => false,
             Precision::Int8 => true,
         }
     }
 
-    /// What was used, in words, by something that keeps few latents per row or does not. The instructions are not named:
-    /// what is written down should not tell apart machines that give the same bits.
+    /// The arithmetic as text, for an encoder that selects few latents per row or not. Instruction sets are not named,
+    /// so that machines which compute the same bits also write the same files.
     pub fn used(self, selects: bool) -> &'static str {
-        if selects && self.proposes() { "int8 candidates, f32 values" } else { "f32" }
+        if selects && self.prefilters() { "int8 candidates, f32 values" } else { "f32" }
     }
 }

@@ -1,28 +1,29 @@
-//! Whose conventions a training follows.
+//! Presets: whose training conventions to follow.
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 
-/// Whose conventions a training follows.
+/// The program or paper whose training conventions to follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Preset {
-    /// Ours: the published definition with what is known to work.
+    /// The published definition of each architecture, with defaults that work well.
     #[default]
     Etalon,
-    /// dictionary_learning 0.1.0, update by update.
+    /// dictionary_learning 0.1.0, reproduced update by update.
     DictionaryLearning,
-    /// The program of the concept-annotation paper.
+    /// The released program of the concept-annotation paper (sae-concept-eval).
     SaeConceptEval,
-    /// SAELens 6, as far as the cards say.
+    /// SAELens 6; the card of each architecture lists the differences.
     Saelens,
     /// The recipe of the paper on conceptual blindspots, with the dictionaries of overcomplete 0.3.
     Blindspots,
 }
 
 impl Preset {
-    /// All of them, by name.
+    /// All presets by name.
     pub const NAMES: [(&'static str, Preset); 5] = [
         ("etalon", Preset::Etalon),
         ("dictionary-learning", Preset::DictionaryLearning),
@@ -31,11 +32,12 @@ impl Preset {
         ("blindspots", Preset::Blindspots),
     ];
 
-    /// Finds a preset.
+    /// The preset of a name.
     pub fn named(name: &str) -> Result<Preset> {
         Preset::NAMES.iter().find(|(other, _)| *other == name).map(|(_, preset)| *preset).ok_or_else(|| {
-            InputError::new(format!("there is no preset `{name}`"))
+            InputError::new(format!("invalid value for {}", Key("preset")))
                 .expected(Preset::NAMES.map(|(name, _)| name).join(", "))
+                .found(name)
                 .into()
         })
     }

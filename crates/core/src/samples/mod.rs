@@ -1,4 +1,5 @@
-//! Samples for people to look at: some rows with what they show, which latents fire there, and where.
+//! Samples for the explorer: rows with their image or text, the latents that fire on them, and on which patches or
+//! words.
 
 mod arrangement;
 mod gallery;

@@ -1,4 +1,4 @@
-//! Tables that say what rows are: `rows` with images, texts and words, and `boxes` with places in images.
+//! Tables that describe rows: images, texts and words (`rows`), and regions of images (`boxes`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,13 +7,13 @@ use crate::context::Budget;
 use crate::error::{InFile, InputError, Result};
 use crate::input::{Region, Sample, TextTable, read_table};
 
-/// The name of the real rows where there are generators beside them.
+/// The name of the real rows, where there are generators too.
 pub(super) const REAL: &str = "real";
 
 /// A set ("" for the real rows) and a row.
-pub(super) type Place = (String, usize);
+pub(super) type SetRow = (String, usize);
 
-/// A row of which nobody said anything.
+/// A row without description.
 pub(super) fn empty(row: usize) -> Sample {
     Sample {
         id: row.to_string(),
@@ -32,17 +32,17 @@ pub(super) fn empty(row: usize) -> Sample {
     }
 }
 
-/// What the lines of a table say about rows, by set ("" for the real rows) and row.
-pub(super) fn described(path: &Path, rows: usize, sets: &[&str], budget: &Budget) -> Result<BTreeMap<Place, Sample>> {
+/// The descriptions of rows in a table.
+pub(super) fn described(path: &Path, rows: usize, sets: &[&str], budget: &Budget) -> Result<BTreeMap<SetRow, Sample>> {
     let table = read_table(path, budget)?;
-    let read = || -> Result<BTreeMap<Place, Sample>> {
+    let read = || -> Result<BTreeMap<SetRow, Sample>> {
         if !["image", "text", "words", "caption"].iter().any(|name| table.column(name).is_some()) {
-            return Err(InputError::new("this table does not say what rows show")
+            return Err(InputError::new("the table does not describe rows")
                 .expected("a column `image`, `text`, `words` or `caption`")
                 .found(table.header.join(", "))
                 .into());
         }
-        let mut found = BTreeMap::new();
+        let mut samples = BTreeMap::new();
         for (line, cells) in table.cells.iter().enumerate() {
             let cell = |name: &str| {
                 let text = table.column(name).map(|column| cells[column].trim()).filter(|text| !text.is_empty());
@@ -51,48 +51,48 @@ pub(super) fn described(path: &Path, rows: usize, sets: &[&str], budget: &Budget
             let row = row_of(&table, line, rows)?;
             let set = cell("set").filter(|set| set != REAL).unwrap_or_default();
             if !set.is_empty() && !sets.contains(&set.as_str()) {
-                return Err(InputError::new("a set is no generator")
+                return Err(InputError::new("unknown set")
                     .expected(format!("`{REAL}` or one of {sets:?}"))
                     .found(format!("`{}`", set.escape_debug()))
-                    .at(table.place(line))
+                    .at(table.position(line))
                     .into());
             }
             let mut sample = empty(row);
             sample.id = cell("id").unwrap_or(sample.id);
             (sample.image, sample.text, sample.caption) = (cell("image"), cell("text"), cell("caption"));
-            sample.words = cell("words").map(|cell| words(&cell, &table.place(line))).transpose()?;
+            sample.words = cell("words").map(|cell| words(&cell, &table.position(line))).transpose()?;
             if let (None, Some(words)) = (&sample.text, &sample.words) {
                 sample.text = Some(words.concat());
             }
-            found.insert((set, row), sample);
+            samples.insert((set, row), sample);
         }
-        Ok(found)
+        Ok(samples)
     };
     read().in_file(path)
 }
 
-/// Words may begin with spaces and hold commas, so that a cell has them as a list of JSON.
-fn words(cell: &str, place: &str) -> Result<Vec<String>> {
+/// Words of a cell, a JSON list: words may begin with spaces and contain commas.
+fn words(cell: &str, position: &str) -> Result<Vec<String>> {
     serde_json::from_str(cell).map_err(|_| {
-        InputError::new("a cell of `words` is no list of words")
+        InputError::new("a cell of `words` is not a list of words")
             .expected(r#"a list such as ["a", " bird"]"#)
             .found(format!("`{}`", cell.chars().take(40).collect::<String>().escape_debug()))
-            .at(place)
+            .at(position)
             .into()
     })
 }
 
-/// Where in the images of rows something is.
+/// Regions of the images of rows.
 pub(super) fn boxes(path: &Path, rows: usize, budget: &Budget) -> Result<BTreeMap<usize, Vec<Region>>> {
     let table = read_table(path, budget)?;
     let read = || -> Result<BTreeMap<usize, Vec<Region>>> {
-        let mut found: BTreeMap<usize, Vec<Region>> = BTreeMap::new();
+        let mut regions: BTreeMap<usize, Vec<Region>> = BTreeMap::new();
         for (line, cells) in table.cells.iter().enumerate() {
             let wrong = |found: String| {
-                InputError::new("a line is no box")
-                    .expected("row, concept, x, y, width and height, the last four as shares of the image")
+                InputError::new("invalid box")
+                    .expected("row, concept, x, y, width and height, the last four as fractions of the image")
                     .found(found)
-                    .at(table.place(line))
+                    .at(table.position(line))
             };
             let cell = |name: &str| table.column(name).map(|column| cells[column].trim());
             let number = |name: &str| cell(name).and_then(|text| text.parse::<f32>().ok());
@@ -101,23 +101,23 @@ pub(super) fn boxes(path: &Path, rows: usize, budget: &Budget) -> Result<BTreeMa
                 Some(Region { name, x, y, width: number("width")?, height: number("height")? })
             })();
             let region = region.filter(Region::is_inside).ok_or_else(|| wrong(format!("`{}`", cells.join(","))))?;
-            found.entry(row_of(&table, line, rows)?).or_default().push(region);
+            regions.entry(row_of(&table, line, rows)?).or_default().push(region);
         }
-        Ok(found)
+        Ok(regions)
     };
     read().in_file(path)
 }
 
-/// The column `row`, or the place of the line.
+/// The value of the column `row`; without that column, the index of the line.
 fn row_of(table: &TextTable, line: usize, rows: usize) -> Result<usize> {
     let row = match table.column("row") {
         Some(column) => table.cells[line][column].trim().parse().ok(),
         None => Some(line),
     };
     row.filter(|&row| row < rows).ok_or_else(|| {
-        InputError::new("a line is of no row of the codes")
+        InputError::new("row number out of range")
             .expected(format!("a row from 0 to {}", rows.saturating_sub(1)))
-            .at(table.place(line))
+            .at(table.position(line))
             .into()
     })
 }

@@ -1,11 +1,10 @@
-//! Samples for people to look at: some rows of the data with what they show, what is known about them, and which latents
-//! fire there, and where.
+//! Writes `samples.jsonl` and `images/` for the explorer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::arrangement::{Arrangement, PatchGrid};
-use super::ranking::{Chosen, Standing};
+use super::ranking::{Chosen, Rank};
 use super::tables::{REAL, boxes, described, empty};
 use crate::codes::Codes;
 use crate::context::Budget;
@@ -16,47 +15,48 @@ use crate::load::{Tokens, TokensOfSets};
 use crate::run::{CODES, GENERATED, Inputs, LABELS};
 use crate::store::disk;
 
-/// Values per token that a sample keeps at most: 64 latents on 16 × 16 patches.
-const MOST_VALUES: usize = 1 << 14;
+/// The maximum number of values per token that a sample stores: 64 latents on 16 × 16 patches.
+const MAX_VALUES: usize = 1 << 14;
 
 /// What to write.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleSettings<'a> {
-    /// A table with columns `image` (a file, from where the table is), `text`, `words`, `caption`, `id`; `row`, if lines are
-    /// not rows in order; `set`, the generator, if it is not the real row.
+    /// A table with columns `image` (a path relative to the table), `text`, `words`, `caption`, `id`; `row`, unless
+    /// lines are rows in order; `set`, the name of the generator, unless it is a real row.
     pub rows: Option<&'a Path>,
-    /// A table with columns `row`, `concept`, `x`, `y`, `width`, `height`, as shares of the image.
+    /// A table with columns `row`, `concept`, and `x`, `y`, `width`, `height` as fractions of the image.
     pub boxes: Option<&'a Path>,
-    /// How the last tokens of an image lie, where they do not make a square.
+    /// The grid of the patches of an image, if it is not square.
     pub grid: Option<PatchGrid>,
-    /// Rows to write, real and generated.
+    /// The maximum number of rows to write, of real rows and of each generator.
     pub most: usize,
 }
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenSamples {
-    /// Lines of `samples.jsonl`.
+    /// Number of lines of `samples.jsonl`.
     pub samples: usize,
-    /// Images, each once.
+    /// Number of distinct images.
     pub images: usize,
-    /// Firings with a value for every patch or word.
+    /// Number of activations with a value for every patch or word.
     pub maps: usize,
-    /// Samples with an image or a text of which nobody can know how their tokens lie in it.
+    /// Number of samples with an image or text whose token positions are unknown.
     pub unplaced: usize,
 }
 
-/// One set of rows: the real ones, or what a generator made.
+/// The real rows, or the rows of a generator.
 struct Side<'a> {
-    /// As tables name it: nothing for the real rows.
+    /// Its name in tables: empty for the real rows.
     key: String,
-    /// As samples name it: nothing where there are real rows only.
+    /// Its name in samples: `None` if there are only real rows.
     set: Option<String>,
     codes: &'a Codes,
     tokens: Option<&'a Tokens>,
 }
 
-/// Writes `samples.jsonl` and `images/` into a directory. Tokens are those that were pooled to the rows of the inputs.
+/// Writes `samples.jsonl` and `images/` to a directory. `tokens` are the tokens that were pooled to the rows of the
+/// inputs.
 pub fn write_samples(
     inputs: &Inputs,
     tokens: &TokensOfSets,
@@ -72,35 +72,35 @@ pub fn write_samples(
     let boxes = settings.boxes.map(|path| boxes(path, codes.rows(), budget)).transpose()?.unwrap_or_default();
     let real = (!names.is_empty()).then(|| REAL.to_string());
     let mut sides = vec![Side { key: String::new(), set: real, codes, tokens: tokens.real.as_ref() }];
-    for (place, (name, model)) in generated.iter().enumerate() {
+    for (index, (name, model)) in generated.iter().enumerate() {
         let (key, set) = (name.to_string(), Some(name.to_string()));
-        sides.push(Side { key, set, codes: &model.codes, tokens: tokens.models.get(place) });
+        sides.push(Side { key, set, codes: &model.codes, tokens: tokens.models.get(index) });
     }
-    // Rows of which a table says what they show come before others: there is something to see.
-    let seen: BTreeSet<usize> = described.keys().map(|(_, row)| *row).collect();
+    // If there are described rows, only those are written: the others have nothing to show.
+    let described_rows: BTreeSet<usize> = described.keys().map(|(_, row)| *row).collect();
     let sets: Vec<&Codes> = sides.iter().map(|side| side.codes).collect();
-    let chosen = Chosen::of(&sets, settings.most, &seen)?;
+    let chosen = Chosen::of(&sets, settings.most, &described_rows)?;
     let (mut written, mut images) = (WrittenSamples::default(), BTreeSet::new());
     let mut file = disk::NewFile::create(&out.join("samples.jsonl"))?;
-    for (side, standings) in sides.iter().zip(chosen.standings(&sets)?) {
+    for (side, ranks) in sides.iter().zip(chosen.ranks(&sets)?) {
         let token_rows = side.tokens.map_or_else(Vec::new, |tokens| tokens.of(&chosen.rows));
-        for (place, &row) in chosen.rows.iter().enumerate() {
+        for (index, &row) in chosen.rows.iter().enumerate() {
             let mut sample = described.get(&(side.key.clone(), row)).cloned().unwrap_or_else(|| empty(row));
             if side.key.is_empty() {
                 sample.boxes = boxes.get(&row).cloned().unwrap_or_default();
                 if let Some(labels) = inputs.find(&LABELS) {
-                    let with = |wanted| named(labels, row, wanted);
+                    let with = |label| concepts_with(labels, row, label);
                     (sample.concepts, sample.unknown) = (Some(with(Label::Yes)), with(Label::Unknown));
                 }
             } else if sample.id == row.to_string() {
                 sample.id = format!("{} {row}", side.key);
             }
             sample.set.clone_from(&side.set);
-            sample.activations = firings(side.codes, row, &standings[place], chosen.all)?;
-            if let (Some(tokens), Some(rows)) = (side.tokens, token_rows.get(place)) {
+            sample.activations = firings(side.codes, row, &ranks[index], chosen.all)?;
+            if let (Some(tokens), Some(rows)) = (side.tokens, token_rows.get(index)) {
                 match Arrangement::of(&sample, rows.len(), settings.grid)? {
                     Some(arrangement) => {
-                        written.maps += lay_out(&mut sample, &standings[place], tokens, rows, arrangement)?;
+                        written.maps += add_maps(&mut sample, &ranks[index], tokens, rows, arrangement)?;
                     }
                     None => written.unplaced += usize::from(sample.image.is_some() || sample.text.is_some()),
                 }
@@ -116,11 +116,11 @@ pub fn write_samples(
             }
             let line = serde_json::to_string(&sample).map_err(|error| Error::Bug(format!("a sample: {error}")))?;
             if line.len() as u64 >= LONGEST_SAMPLE {
-                return Err(InputError::new("a sample is too long to be shown")
+                return Err(InputError::new("a sample is too long for the explorer")
                     .expected(format!("fewer than {LONGEST_SAMPLE} bytes"))
-                    .found(format!("{} bytes, {} latents that fire", line.len(), sample.activations.len()))
+                    .found(format!("{} bytes, {} active latents", line.len(), sample.activations.len()))
                     .at(format!("row {row}"))
-                    .advice("take codes with fewer active latents")
+                    .advice("use codes with fewer active latents")
                     .into());
             }
             file.write(format!("{line}\n").as_bytes())?;
@@ -132,44 +132,41 @@ pub fn write_samples(
     Ok(written)
 }
 
-/// The latents that fire on a row; where they stand, unless all rows are here and everybody can see it.
-fn firings(codes: &Codes, row: usize, standings: &[Standing], all: bool) -> Result<Vec<Firing>> {
+/// The active latents of a row, with their ranks unless all rows are written: then the explorer computes the ranks
+/// itself.
+fn firings(codes: &Codes, row: usize, ranks: &[Rank], all: bool) -> Result<Vec<Firing>> {
     let (latents, values) = codes.view(row..row + 1)?.row(0);
-    let firing = |((&latent, value), standing): ((&u32, &f32), &Standing)| Firing {
+    let firing = |((&latent, value), rank): ((&u32, &f32), &Rank)| Firing {
         latent,
-        // The shortest digits that mean this number.
+        // The shortest decimal that reads back as this `f32`.
         value: value.to_string().parse().unwrap_or(f64::from(*value)),
-        above: (!all).then_some(standing.above),
+        above: (!all).then_some(rank.above),
         tokens: Vec::new(),
         grid: Vec::new(),
     };
-    Ok(latents.iter().zip(values).zip(standings).map(firing).collect())
+    Ok(latents.iter().zip(values).zip(ranks).map(firing).collect())
 }
 
-/// Gives firings their values per patch or word; says how many. They are kept where the sample is among those that people
-/// see of a latent, or of the same row as one of those; and if these are too many, where its turn comes first.
-fn lay_out(
+/// Adds values per patch or word to the activations of a sample, and returns to how many. Only latents that show the
+/// sample, or a counterpart of it, get them; if these are too many, those with the lowest display order.
+fn add_maps(
     sample: &mut Sample,
-    standings: &[Standing],
+    ranks: &[Rank],
     tokens: &Tokens,
     rows: &[usize],
     arrangement: Arrangement,
 ) -> Result<usize> {
     let rows = &rows[arrangement.first()..];
-    let mut wanted: Vec<(u16, u32)> = sample
-        .activations
-        .iter()
-        .zip(standings)
-        .filter_map(|(firing, standing)| Some((standing.turn?, firing.latent)))
-        .collect();
-    wanted.sort_unstable();
-    wanted.truncate(MOST_VALUES / rows.len().max(1));
-    let mut latents: Vec<u32> = wanted.into_iter().map(|(_, latent)| latent).collect();
+    let mut shown: Vec<(u16, u32)> =
+        sample.activations.iter().zip(ranks).filter_map(|(firing, rank)| Some((rank.order?, firing.latent))).collect();
+    shown.sort_unstable();
+    shown.truncate(MAX_VALUES / rows.len().max(1));
+    let mut latents: Vec<u32> = shown.into_iter().map(|(_, latent)| latent).collect();
     latents.sort_unstable();
-    let mut found: BTreeMap<u32, Vec<f32>> = tokens.values(rows, &latents)?;
-    let maps = found.len();
+    let mut by_latent: BTreeMap<u32, Vec<f32>> = tokens.values(rows, &latents)?;
+    let maps = by_latent.len();
     for firing in &mut sample.activations {
-        let Some(values) = found.remove(&firing.latent) else { continue };
+        let Some(values) = by_latent.remove(&firing.latent) else { continue };
         match arrangement {
             Arrangement::Patches { .. } => firing.grid = values,
             Arrangement::Words { .. } => firing.tokens = values,
@@ -181,8 +178,8 @@ fn lay_out(
     Ok(maps)
 }
 
-fn named(labels: &Annotations, row: usize, wanted: Label) -> Vec<String> {
-    let has = |concept: &usize| labels.label(row, Concept(*concept as u32)) == wanted;
+fn concepts_with(labels: &Annotations, row: usize, label: Label) -> Vec<String> {
+    let has = |concept: &usize| labels.label(row, Concept(*concept as u32)) == label;
     (0..labels.concepts()).filter(has).map(|concept| labels.names()[concept].clone()).collect()
 }
 
@@ -206,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_with_what_is_known_of_them() {
-        let room = tempfile::tempdir().unwrap();
-        fs::write(room.path().join("bird.png"), b"\x89PNG\r\n\x1a\n0000").unwrap();
-        let (rows, boxes) = (room.path().join("rows.csv"), room.path().join("boxes.csv"));
+    fn samples_have_images_labels_and_boxes() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join("bird.png"), b"\x89PNG\r\n\x1a\n0000").unwrap();
+        let (rows, boxes) = (scratch.path().join("rows.csv"), scratch.path().join("boxes.csv"));
         fs::write(&rows, "row,image,caption\n1,bird.png,a bird\n2,bird.png,another\n").unwrap();
         fs::write(&boxes, "row,concept,x,y,width,height\n1,striped,0.1,0.2,0.3,0.4\n").unwrap();
-        let (out, budget) = (room.path().join("out"), Budget::of_machine());
+        let (out, budget) = (scratch.path().join("out"), Budget::of_machine());
         let settings = SampleSettings { rows: Some(&rows), boxes: Some(&boxes), grid: None, most: 10 };
         let written = write_samples(&inputs(), &TokensOfSets::default(), &settings, &out, &budget).unwrap();
         // Two rows share one image.
@@ -227,12 +224,12 @@ mod tests {
     }
 
     #[test]
-    fn wrong_tables_are_named() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("rows.csv");
+    fn invalid_tables_are_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("rows.csv");
         let write = |rows, boxes| {
             let settings = SampleSettings { rows, boxes, grid: None, most: 9 };
-            let out = room.path().join("o");
+            let out = scratch.path().join("o");
             write_samples(&inputs(), &TokensOfSets::default(), &settings, &out, &Budget::of_machine()).unwrap_err()
         };
         for text in [
@@ -254,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Two samples of five tokens (the first for the whole) and two latents; a generator that swaps the latents.
+    /// Two samples of five tokens (the first is a class token) and two latents; a generator that swaps the latents.
     fn pooled() -> (Inputs, TokensOfSets) {
         // Latent 0 fires on tokens 0, 1 and 4 of sample 0 and on token 2 of sample 1; latent 1 on token 3 of sample 0.
         let values =
@@ -271,33 +268,33 @@ mod tests {
     }
 
     fn maps(table: &str, grid: Option<&str>) -> Result<(WrittenSamples, Vec<Sample>)> {
-        let room = tempfile::tempdir().unwrap();
-        fs::write(room.path().join("bird.png"), b"\x89PNG\r\n\x1a\n0000").unwrap();
-        let rows = room.path().join("rows.csv");
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join("bird.png"), b"\x89PNG\r\n\x1a\n0000").unwrap();
+        let rows = scratch.path().join("rows.csv");
         fs::write(&rows, table).unwrap();
         let grid = grid.map(|grid| grid.parse()).transpose()?;
         let settings = SampleSettings { rows: Some(&rows), boxes: None, grid, most: 10 };
         let ((inputs, tokens), budget) = (pooled(), Budget::of_machine());
-        let written = write_samples(&inputs, &tokens, &settings, room.path(), &budget)?;
-        Ok((written, read_samples(&room.path().join("samples.jsonl"), &budget)?))
+        let written = write_samples(&inputs, &tokens, &settings, scratch.path(), &budget)?;
+        Ok((written, read_samples(&scratch.path().join("samples.jsonl"), &budget)?))
     }
 
     #[test]
     fn images_get_a_value_per_patch() {
         let table = "row,set,image\n0,real,bird.png\n1,real,bird.png\n0,sd,bird.png\n1,sd,bird.png\n";
         let (written, samples) = maps(table, None).unwrap();
-        // Three firings of the real rows and three of the generator, each with a map.
+        // Three activations of the real rows and three of the generator, each with a map.
         assert_eq!(written, WrittenSamples { samples: 4, images: 1, maps: 6, unplaced: 0 });
-        // Five tokens are one for the whole image and 2 × 2 patches; the mean of all five is the value.
+        // Five tokens are a class token and 2 × 2 patches; the mean of all five is the value.
         let firing = &samples[0].activations;
         assert_eq!((firing[0].value, &firing[0].grid[..]), (2.6, &[1.0, 0.0, 0.0, 3.0][..]));
         assert_eq!((firing[1].value, &firing[1].grid[..]), (0.4, &[0.0, 0.0, 2.0, 0.0][..]));
         assert_eq!(samples[1].activations[0].grid, [0.0, 0.543, 0.0, 0.0]);
         assert!(samples[0].columns.is_none() && firing[0].tokens.is_empty() && firing[0].above.is_none());
-        // What the generator made is the same with the latents swapped.
+        // The generator's rows are the same with swapped latents.
         assert_eq!(samples[2].set.as_deref(), Some("sd"));
         assert_eq!(samples[2].activations[1].grid, firing[0].grid);
-        // A grid that somebody names takes the last tokens.
+        // A given grid uses the last tokens.
         let (_, wide) = maps(table, Some("1x3")).unwrap();
         assert_eq!((wide[0].columns, &wide[0].activations[0].grid[..]), (Some(3), &[0.0, 0.0, 3.0][..]));
         assert!(maps(table, Some("2x3")).unwrap_err().to_string().contains("too few tokens"));
@@ -312,27 +309,27 @@ mod tests {
         assert_eq!(samples[0].words.as_ref().unwrap()[1], " bird,");
         assert_eq!(samples[0].activations[0].tokens, [1.0, 0.0, 0.0, 3.0]);
         assert!(samples[0].activations[0].grid.is_empty());
-        // Five words between spaces take the first token along; three are nobody knows which.
+        // Five words between spaces match all five tokens; the positions of three are unknown.
         let (_, samples) = maps("row,text\n0,a bird on a wall\n", None).unwrap();
         assert_eq!(samples[0].activations[0].tokens, [9.0, 1.0, 0.0, 0.0, 3.0]);
         let (written, samples) = maps("row,text\n0,on a wall\n", None).unwrap();
         assert_eq!((written.maps, written.unplaced, samples[0].activations[0].tokens.len()), (0, 1, 0));
         let error = maps("row,words\n0,\"[\"\"a\"\"]\"\n", None).unwrap_err().to_string();
-        assert!(error.contains("other words than tokens"), "{error}");
+        assert!(error.contains("do not match its tokens"), "{error}");
     }
 
     #[test]
     fn a_sample_keeps_a_bounded_number_of_values() {
-        // Three latents fire on all of 8,192 patches: two of them are what a sample keeps.
+        // Three latents fire on all of 8,192 patches: a sample stores the maps of two.
         let codes = Arc::new(Codes::from_dense(&vec![1.0; 3 * 8192], 3).unwrap());
         let tokens = Tokens { codes, samples: vec![0; 8192].into() };
         let mut sample = empty(0);
-        let standing = Standing { above: 0.0, turn: Some(0) };
-        let standings = [Standing { turn: Some(4), ..standing }, standing, Standing { turn: Some(1), ..standing }];
-        sample.activations = firings(&tokens.codes, 0, &standings, true).unwrap();
+        let rank = Rank { above: 0.0, order: Some(0) };
+        let ranks = [Rank { order: Some(4), ..rank }, rank, Rank { order: Some(1), ..rank }];
+        sample.activations = firings(&tokens.codes, 0, &ranks, true).unwrap();
         let rows: Vec<usize> = (0..8192).collect();
         let patches = Arrangement::Patches { first: 0, columns: Some(64) };
-        assert_eq!(lay_out(&mut sample, &standings, &tokens, &rows, patches).unwrap(), 2);
+        assert_eq!(add_maps(&mut sample, &ranks, &tokens, &rows, patches).unwrap(), 2);
         let lengths: Vec<usize> = sample.activations.iter().map(|firing| firing.grid.len()).collect();
         assert_eq!((lengths, sample.columns), (vec![0, 8192, 8192], Some(64)));
     }

@@ -1,4 +1,4 @@
-//! `ActivationStore`: rows × width of finite `f32`, wherever they lie.
+//! `ActivationStore`: rows × width of finite `f32`, in memory or on disk.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,11 +20,11 @@ pub struct ActivationStore {
     backing: Arc<Backing>,
     width: usize,
     rows: usize,
-    /// Which rows of the backing these are; more than one piece only in a split.
+    /// The rows of the backing; more than one piece only in a split.
     pieces: Vec<Piece>,
     samples: Samples,
     splits: SplitRanges,
-    /// Rows of the source that are not here because they were not finite.
+    /// Rows of the source that were dropped because they were not finite.
     dropped: Vec<usize>,
     id: OnceLock<String>,
 }
@@ -32,12 +32,12 @@ pub struct ActivationStore {
 /// Consecutive rows of the backing.
 #[derive(Debug)]
 struct Piece {
-    /// The number of the first row in this store.
+    /// The index of the first row in this store.
     first: usize,
     rows: Range<usize>,
 }
 
-/// The sample each row belongs to (a token row knows its text), if it is not one row per sample.
+/// The sample that each row belongs to, such as the text of a token, unless every row is a sample.
 #[derive(Debug)]
 enum Samples {
     None,
@@ -45,10 +45,10 @@ enum Samples {
     Stored(Box<Shard>),
 }
 
-/// Consecutive rows, borrowed where they lie in one piece.
+/// Consecutive rows, borrowed if they are contiguous in memory.
 #[derive(Debug)]
 pub struct Tile<'a> {
-    /// The number of the first row.
+    /// The index of the first row.
     pub first_row: usize,
     /// Values per row.
     pub width: usize,
@@ -57,14 +57,14 @@ pub struct Tile<'a> {
 }
 
 impl Tile<'_> {
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// The row at a place within this tile.
-    pub fn row(&self, place: usize) -> &[f32] {
-        &self.values[place * self.width..][..self.width]
+    /// A row by its index within this tile.
+    pub fn row(&self, index: usize) -> &[f32] {
+        &self.values[index * self.width..][..self.width]
     }
 }
 
@@ -88,6 +88,7 @@ impl ActivationStore {
             return Err(InputError::new("activations do not fill whole rows")
                 .expected(format!("a multiple of the width {width}"))
                 .found(format!("{} values", values.len()))
+                .advice("check the shape of the array")
                 .into());
         }
         check_finite(&values, 0, width)?;
@@ -95,7 +96,7 @@ impl ActivationStore {
         Ok(ActivationStore::new(Backing::Memory(values, None), width, rows))
     }
 
-    /// The same for rows whose memory is reserved: the reservation lasts as long as the rows.
+    /// Like [`ActivationStore::from_rows`], for rows whose memory is reserved. The store keeps the reservation.
     pub fn from_reserved(rows: Reserved<Vec<f32>>, width: usize) -> Result<ActivationStore> {
         let (values, memory) = rows.into_parts();
         let mut store = ActivationStore::from_rows(values, width)?;
@@ -105,7 +106,7 @@ impl ActivationStore {
         Ok(store)
     }
 
-    /// Remembers which rows of the source were dropped, ascending.
+    /// Records which rows of the source were dropped, ascending.
     #[must_use]
     pub fn without_rows(self, dropped: Vec<usize>) -> ActivationStore {
         ActivationStore { dropped, ..self }
@@ -119,9 +120,10 @@ impl ActivationStore {
     /// One row per sample: the mean of its rows, or the first of them; a sample without rows is zero.
     pub fn pooled(&self, samples: &[u32], count: usize, first_only: bool) -> Result<ActivationStore> {
         if samples.len() != self.rows() {
-            return Err(InputError::new("sample numbers do not cover the embeddings")
-                .expected(format!("{} numbers, one per row", self.rows()))
-                .found(samples.len())
+            return Err(InputError::new("there is not one sample id per row of the embeddings")
+                .expected(format!("{} ids, one per row", self.rows()))
+                .found(format!("{} ids", samples.len()))
+                .advice("export embeddings and sample ids from the same split")
                 .into());
         }
         let width = self.width();
@@ -141,15 +143,15 @@ impl ActivationStore {
         ActivationStore::from_rows(sums.iter().enumerate().map(mean).collect(), width)
     }
 
-    /// The little-endian `f32` at some bytes of a file, read in place. Values are checked as they are read.
+    /// Maps the little-endian `f32` in a byte range of a file. Values are checked when they are first read.
     pub fn mapped(path: &Path, bytes: Range<u64>, width: usize) -> Result<ActivationStore> {
         let file = PlainFile::new(Map::open(path)?, bytes, width)?;
         let rows = file.rows();
         Ok(ActivationStore::new(Backing::File(file), width, rows))
     }
 
-    /// A directory that [`super::import`] wrote. Lengths, checksums of checksums and sample ids are checked now, rows
-    /// when they are first read.
+    /// Opens a directory that [`super::import`] wrote. Checks lengths, the files of checksums and sample ids now, and
+    /// rows when they are first read.
     pub fn open(directory: &Path) -> Result<ActivationStore> {
         let layout = StoreManifest::read(directory)?;
         let mut shards = Vec::with_capacity(layout.shards.len());
@@ -170,12 +172,13 @@ impl ActivationStore {
         Ok(store)
     }
 
-    /// Says which sample each row belongs to.
+    /// Sets the sample of each row.
     pub fn with_samples(mut self, samples: Vec<u32>) -> Result<ActivationStore> {
         if samples.len() != self.rows {
-            return Err(InputError::new("sample ids do not cover the rows")
+            return Err(InputError::new("there is not one sample id per row")
                 .expected(format!("{} ids, one per row", self.rows))
-                .found(samples.len())
+                .found(format!("{} ids", samples.len()))
+                .advice("export activations and sample ids from the same split")
                 .into());
         }
         self.samples = Samples::Memory(samples);
@@ -183,14 +186,14 @@ impl ActivationStore {
         Ok(self)
     }
 
-    /// Names parts of the rows.
+    /// Sets the named splits of the rows.
     pub fn with_splits(mut self, splits: SplitRanges) -> Result<ActivationStore> {
         splits::check(&splits, self.rows)?;
         self.splits = splits;
         Ok(self)
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -205,17 +208,17 @@ impl ActivationStore {
         match &self.samples {
             Samples::None => None,
             Samples::Memory(samples) => Some(samples),
-            // Every block passed its check on opening, so this cannot fail any more.
+            // All blocks were checked when the store was opened, so this cannot fail.
             Samples::Stored(shard) => shard.read(0..self.rows).ok(),
         }
     }
 
-    /// The named parts of the rows.
+    /// The named splits of the rows.
     pub fn splits(&self) -> &SplitRanges {
         &self.splits
     }
 
-    /// The rows of a split, renumbered from 0; the values stay where they are.
+    /// The rows of a split, renumbered from 0. Copies no values.
     pub fn select_split(&self, name: &str) -> Result<ActivationStore> {
         let ranges = splits::find(&self.splits, name)?;
         let (mut pieces, mut rows) = (Vec::new(), 0);
@@ -239,7 +242,7 @@ impl ActivationStore {
         })
     }
 
-    /// The pieces that some rows of this store lie in, each with those rows.
+    /// The pieces that contain some rows of this store, each with those rows.
     fn overlaps(&self, rows: Range<usize>) -> impl Iterator<Item = (&Piece, Range<usize>)> {
         let from = self.pieces.partition_point(|piece| piece.first + piece.rows.len() <= rows.start);
         self.pieces[from..].iter().take_while(move |piece| piece.first < rows.end).filter_map(move |piece| {
@@ -248,7 +251,7 @@ impl ActivationStore {
         })
     }
 
-    /// A run of rows: borrowed if they lie in one piece, else copied together.
+    /// Consecutive rows: borrowed if they are contiguous, else copied together.
     pub fn tile(&self, rows: Range<usize>) -> Result<Tile<'_>> {
         if rows.start > rows.end || rows.end > self.rows {
             return Err(Error::Bug(format!("rows {rows:?} of a store of {}", self.rows)));
@@ -260,7 +263,7 @@ impl ActivationStore {
             while next < end {
                 let run = self.backing.run(next..end, self.width)?;
                 if run.is_empty() {
-                    return Err(Error::Bug(format!("row {next} is nowhere")));
+                    return Err(Error::Bug(format!("row {next} is missing in the store")));
                 }
                 next += run.len() / self.width;
                 if values.is_empty() {
@@ -275,8 +278,8 @@ impl ActivationStore {
         Ok(Tile { first_row: rows.start, width: self.width, values })
     }
 
-    /// The content address of rows, width and samples: equal for equal content, wherever it lies. Free for a stored
-    /// directory; otherwise computed on the first call.
+    /// The content address of rows, width and samples: equal for equal content, in memory or on disk. Read from the
+    /// manifest of a stored directory, otherwise computed on the first call.
     pub fn id(&self) -> Result<String> {
         if let Some(id) = self.id.get() {
             return Ok(id.clone());

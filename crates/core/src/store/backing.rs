@@ -1,25 +1,25 @@
-//! Where rows lie: in memory, in a plain file of another program, in shards of our own.
+//! The storage of rows: memory, a plain file of another program, or shards that Etalon wrote.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::map::{Map, Residency, floats};
-use super::shard::{Seen, Shard};
+use super::shard::{CheckedBlocks, Shard};
 use crate::context::Reservation;
 use crate::error::{Error, InFile, InputError, Key, Result};
 
-/// The rows themselves.
+/// The storage of rows.
 #[derive(Debug)]
 pub enum Backing {
-    /// In memory, known to be finite, with the part of the budget that they use.
+    /// In memory, checked to be finite, with their memory reservation.
     Memory(Vec<f32>, Option<Reservation>),
-    /// In a file that we did not write.
+    /// In a file of another program.
     File(PlainFile),
     /// In shards.
     Shards {
-        /// Each with the number of its first row, ascending.
+        /// Each with the index of its first row, ascending.
         shards: Vec<(usize, Shard)>,
-        /// How much of them is in memory.
+        /// Limits how much of them is resident in memory.
         residency: Residency,
     },
 }
@@ -31,25 +31,25 @@ pub struct PlainFile {
     /// The byte of the first value.
     start: usize,
     rows: usize,
-    /// Rows whose values are looked at together, once.
+    /// Rows that are checked together, once.
     block_rows: usize,
-    seen: Seen,
+    checked: CheckedBlocks,
     residency: Residency,
 }
 
-/// Bytes that are looked at together.
+/// Bytes that are checked together.
 const BLOCK_BYTES: usize = 1 << 20;
 
 impl PlainFile {
-    /// The bytes of `range` as rows of a width.
+    /// The bytes of `range` as rows of `width` values.
     pub fn new(map: Map, range: Range<u64>, width: usize) -> Result<PlainFile> {
-        let place = |byte| usize::try_from(byte).ok().filter(|&byte| byte <= map.length());
+        let inside = |byte| usize::try_from(byte).ok().filter(|&byte| byte <= map.length());
         let row_bytes = width.checked_mul(4).filter(|&bytes| bytes > 0);
-        let (Some(start), Some(end), Some(row_bytes)) = (place(range.start), place(range.end), row_bytes) else {
-            return Err(InputError::new("an array does not lie within its file")
+        let (Some(start), Some(end), Some(row_bytes)) = (inside(range.start), inside(range.end), row_bytes) else {
+            return Err(InputError::new("the array is longer than its file")
                 .expected(format!("rows of {width} values within {} bytes", map.length()))
                 .found(format!("bytes {} to {}", range.start, range.end))
-                .advice("the file is cut; copy or export it again")
+                .advice("the file is incomplete; copy or export it again")
                 .file(map.path())
                 .into());
         };
@@ -57,15 +57,16 @@ impl PlainFile {
             return Err(InputError::new("activations do not fill whole rows")
                 .expected(format!("a multiple of {row_bytes} bytes, {width} values"))
                 .found(format!("{} bytes", end.saturating_sub(start)))
+                .advice("check the shape of the array")
                 .file(map.path())
                 .into());
         }
         let (rows, block_rows) = ((end - start) / row_bytes, (BLOCK_BYTES / row_bytes).max(1));
-        let seen = Seen::new(rows.div_ceil(block_rows));
-        Ok(PlainFile { map, start, rows, block_rows, seen, residency: Residency::default() })
+        let checked = CheckedBlocks::new(rows.div_ceil(block_rows));
+        Ok(PlainFile { map, start, rows, block_rows, checked, residency: Residency::default() })
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -77,8 +78,8 @@ impl PlainFile {
 
     fn run(&self, rows: Range<usize>, width: usize) -> Result<Cow<'_, [f32]>> {
         self.map.check_unchanged()?;
-        self.residency.hand_out(rows.len() * width * 4, std::iter::once(&self.map));
-        self.seen.check(rows.start / self.block_rows..rows.end.div_ceil(self.block_rows), |block| {
+        self.residency.count(rows.len() * width * 4, std::iter::once(&self.map));
+        self.checked.check(rows.start / self.block_rows..rows.end.div_ceil(self.block_rows), |block| {
             let first = block * self.block_rows;
             let values = self.values(first..(first + self.block_rows).min(self.rows), width)?;
             check_finite(&values, first, width).in_file(self.map.path())
@@ -88,7 +89,7 @@ impl PlainFile {
 }
 
 impl Backing {
-    /// As many of the rows, from the first on, as lie in one piece; at least one if there is one.
+    /// As many rows, from the first on, as are contiguous; at least one if `rows` is not empty.
     pub fn run(&self, rows: Range<usize>, width: usize) -> Result<Cow<'_, [f32]>> {
         match self {
             Backing::Memory(values, _) => {
@@ -97,31 +98,34 @@ impl Backing {
             }
             Backing::File(file) => file.run(rows, width),
             Backing::Shards { shards, residency } => {
-                let place = shards.partition_point(|(first, _)| *first <= rows.start);
-                let Some((first, shard)) = place.checked_sub(1).and_then(|place| shards.get(place)) else {
+                let next = shards.partition_point(|(first, _)| *first <= rows.start);
+                let Some((first, shard)) = next.checked_sub(1).and_then(|index| shards.get(index)) else {
                     return Err(Error::Bug(format!("rows {rows:?} are in no shard")));
                 };
-                let end = shards.get(place).map_or(rows.end, |(next, _)| rows.end.min(*next));
-                residency.hand_out((end - rows.start) * width * 4, shards.iter().map(|(_, shard)| shard.map()));
+                let end = shards.get(next).map_or(rows.end, |(first, _)| rows.end.min(*first));
+                residency.count((end - rows.start) * width * 4, shards.iter().map(|(_, shard)| shard.map()));
                 shard.read((rows.start - first) * width..(end - first) * width).map(Cow::Borrowed)
             }
         }
     }
 }
 
-/// Refuses values that are not finite, with the place of the first and how many there are.
+/// Refuses NaN and infinite values; the error states how many there are and where the first one is.
 pub fn check_finite(values: &[f32], first_row: usize, width: usize) -> Result<()> {
-    // A sum of the exponent bits would be quicker still; this form is already compiled to vector instructions.
+    // The compiler vectorises this form.
     let bad = values.iter().filter(|value| !value.is_finite()).count();
     if bad == 0 {
         return Ok(());
     }
-    let place = values.iter().position(|value| !value.is_finite()).unwrap_or(0);
+    let index = values.iter().position(|value| !value.is_finite()).unwrap_or(0);
     let last_row = first_row + (values.len() / width).saturating_sub(1);
-    Err(InputError::new("activations hold a value that is not finite")
+    Err(InputError::new("activations contain a value that is not finite")
         .expected("finite numbers")
-        .found(format!("{}; {bad} such values in rows {first_row} to {last_row}", values[place]))
-        .at(format!("row {}, column {}", first_row + place / width, place % width))
-        .advice(format!("look for an overflow where they were made, or import them with {} drop-rows", Key("nan")))
+        .found(format!("{}; {bad} such values in rows {first_row} to {last_row}", values[index]))
+        .at(format!("row {}, column {}", first_row + index / width, index % width))
+        .advice(format!(
+            "check for overflow where they were computed, or drop those rows with {} drop-rows",
+            Key("nan")
+        ))
         .into())
 }

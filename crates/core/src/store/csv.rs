@@ -1,8 +1,8 @@
-//! Tables for other programs: comma-separated values, quoted where they need it.
+//! Writes tables as CSV, quoted where needed.
 
 use crate::error::{Error, Result};
 
-/// Records of the same length as CSV.
+/// Formats records of the same length as CSV.
 pub fn csv_text<R, C>(records: impl IntoIterator<Item = R>) -> Result<String>
 where
     R: IntoIterator<Item = C>,

@@ -1,7 +1,7 @@
-//! The one way to change anything on disk: write a temporary file, sync it, rename it, sync its directory.
+//! All writes to disk: write a temporary file, sync it, rename it, sync its directory.
 //!
-//! A file under its final name is therefore whole. With the feature `crash-points`, the process aborts just before the
-//! n-th of these operations (`ETALON_CRASH_AT=n`), so that tests can kill it everywhere.
+//! A file under its final name is therefore complete. With the feature `crash-points`, the process aborts just before the
+//! n-th of these operations (`ETALON_CRASH_AT=n`), so that tests can stop it everywhere.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,15 +18,15 @@ pub(super) fn crash_point() {
     #[cfg(feature = "crash-points")]
     {
         static DONE: AtomicU64 = AtomicU64::new(0);
-        let place = DONE.fetch_add(1, Ordering::SeqCst) + 1;
-        let wanted = std::env::var("ETALON_CRASH_AT").ok().and_then(|text| text.parse::<u64>().ok());
-        if wanted == Some(place) {
+        let operation = DONE.fetch_add(1, Ordering::SeqCst) + 1;
+        let last = std::env::var("ETALON_CRASH_AT").ok().and_then(|text| text.parse::<u64>().ok());
+        if last == Some(operation) {
             std::process::abort();
         }
     }
 }
 
-/// A file that appears under its final name only when it is finished; dropped before that, it vanishes.
+/// A file that appears under its final name only when it is finished. Dropped before that, it is removed.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -36,7 +36,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Starts a file beside its final place, making the directory if need be.
+    /// Creates a temporary file in the directory of the final one; creates the directory if it does not exist.
     pub fn create(target: &Path) -> Result<NewFile> {
         check_target(target)?;
         let directory = parent(target);
@@ -80,19 +80,19 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {
-            // Best effort: an orphan is harmless, and `etalon clean` removes old ones.
+            // Best effort: a leftover temporary file is harmless, and `etalon clean` removes it.
             let _ = fs::remove_file(&self.temporary);
         }
     }
 }
 
-/// Refuses places where a file would take the place of something else: renaming over `/dev/null` replaces the device.
+/// Refuses targets that exist and are not files: a rename onto `/dev/null` would replace the device.
 pub fn check_target(target: &Path) -> Result<()> {
     match fs::metadata(target) {
-        Ok(there) if !there.is_file() => Err(InputError::new("a file cannot be written here")
-            .expected("a new name, or a file to replace")
-            .found(if there.is_dir() { "a directory" } else { "a device, a pipe or a socket" })
-            .advice("name a file")
+        Ok(existing) if !existing.is_file() => Err(InputError::new("a file cannot be written to this path")
+            .expected("a new path, or a file to replace")
+            .found(if existing.is_dir() { "a directory" } else { "a device, a pipe or a socket" })
+            .advice("give the path of a file")
             .file(target)
             .into()),
         _ => Ok(()),
@@ -106,16 +106,16 @@ pub fn write(target: &Path, bytes: &[u8]) -> Result<()> {
     file.finish()
 }
 
-/// Makes a directory and its parents; durable once something in it is.
+/// Creates a directory and its parents. They are durable once a file in them is.
 pub fn make_directory(directory: &Path) -> Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
     crash_point();
-    fs::create_dir_all(directory).map_err(Error::io("make a directory", directory))
+    fs::create_dir_all(directory).map_err(Error::io("create a directory", directory))
 }
 
-/// Removes a file; one that is not there is as good as removed.
+/// Removes a file, if it exists.
 pub fn remove(file: &Path) -> Result<()> {
     crash_point();
     match fs::remove_file(file) {
@@ -124,7 +124,7 @@ pub fn remove(file: &Path) -> Result<()> {
     }
 }
 
-/// The process that a temporary file of [`NewFile`] belongs to, by its name.
+/// The process that wrote a temporary file of [`NewFile`], from its name.
 pub(super) fn owner(name: &str) -> Option<u32> {
     let (_, number) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
     number.split_once('-')?.0.parse().ok()

@@ -1,38 +1,38 @@
-//! From a source of rows, however large, to a stored directory, in bounded memory.
+//! Imports rows of any source into a stored directory, in bounded memory.
 
 use std::path::Path;
 
 use super::ActivationStore;
 use super::backing::check_finite;
+use super::checksums::BLOCK_BYTES;
 use super::layout::{FORMAT, RowShard, SAMPLES, StoreManifest, content_id, is_ours, shard_name};
 use super::output::Output;
-use super::seal::BLOCK_BYTES;
 use super::shard::{ShardWriter, differs};
 use super::splits::{self, Boundaries, SplitRanges};
 use crate::context::{Context, Monitor};
 use crate::error::{Error, InputError, Result};
 use crate::input::{Finite, RowReader, Shape};
 
-/// How to import.
+/// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Rows per shard; if not given, about 256 MB of them.
+    /// Rows per shard; `None` for about 256 MB.
     pub shard_rows: Option<usize>,
     /// What to do with values that are not finite.
     pub finite: Finite,
     /// The sample of each row of the source.
     pub samples: Option<Vec<u32>>,
-    /// Named parts of the rows of the source.
+    /// Named splits of the rows of the source.
     pub splits: SplitRanges,
 }
 
 const SHARD_BYTES: usize = 256_000_000;
 const MOST_BUFFER_BYTES: u64 = 64_000_000;
-/// What is noted of a row in the buffer: its sample, and whether it is kept.
-const NOTE_BYTES: u64 = 4 + 8;
+/// Bytes per row in the buffer besides its values: its sample, and whether it is kept.
+const EXTRA_BYTES: u64 = 4 + 8;
 
-/// Copies all rows of a source into a directory. Run again after a crash, it keeps what is already there and right;
-/// a directory that holds another finished store is refused.
+/// Copies all rows of a source into a directory. After a crash, a second run keeps the shards that are already complete
+/// and correct. A directory with another finished store is refused.
 pub fn import(
     reader: &mut dyn RowReader,
     out: &Path,
@@ -42,14 +42,14 @@ pub fn import(
     let shape = reader.shape();
     let row_bytes = check_shape(shape, options)?;
     let budget = context.budget();
-    let buffer_rows = (budget.left() / 4).min(MOST_BUFFER_BYTES) / (row_bytes as u64 + NOTE_BYTES);
+    let buffer_rows = (budget.left() / 4).min(MOST_BUFFER_BYTES) / (row_bytes as u64 + EXTRA_BYTES);
     let buffer_rows = (buffer_rows as usize).clamp(1, shape.rows.max(1));
-    let _taken = budget.reserve(buffer_rows as u64 * (row_bytes as u64 + NOTE_BYTES), "the import buffer")?;
+    let _memory = budget.reserve(buffer_rows as u64 * (row_bytes as u64 + EXTRA_BYTES), "the import buffer")?;
     let mut buffer = vec![0f32; buffer_rows * shape.width];
 
     let output = Output::claim(out, FORMAT, is_ours)?;
     if output.is_finished() {
-        check_likely_the_same(out, shape, options)?;
+        check_same_shape(out, shape, options)?;
     }
     context.start("importing activations", shape.rows as u64, "rows");
     let mut rows = ShardRows::new(&output, shape, options, row_bytes);
@@ -66,16 +66,18 @@ fn check_shape(shape: Shape, options: &ImportOptions) -> Result<usize> {
     let row_bytes = shape.width.checked_mul(4).filter(|&bytes| bytes > 0);
     let Some(row_bytes) = row_bytes.filter(|bytes| bytes.checked_mul(shape.rows).is_some()) else {
         return Err(InputError::new("activations have an impossible shape")
-            .expected("at least one value per row, and fewer bytes than there are addresses")
+            .expected("at least one value per row, and fewer bytes than memory addresses")
             .found(format!("{} rows of {} values", shape.rows, shape.width))
+            .advice("check the shape of the array")
             .into());
     };
     if let Some(samples) = &options.samples
         && samples.len() != shape.rows
     {
-        return Err(InputError::new("sample ids do not cover the rows")
+        return Err(InputError::new("there is not one sample id per row")
             .expected(format!("{} ids, one per row", shape.rows))
-            .found(samples.len())
+            .found(format!("{} ids", samples.len()))
+            .advice("export rows and sample ids from the same split")
             .into());
     }
     let last_sample = shape.rows_per_sample.map(|rows| shape.rows.saturating_sub(1).checked_div(rows));
@@ -83,23 +85,24 @@ fn check_shape(shape: Shape, options: &ImportOptions) -> Result<usize> {
         return Err(InputError::new("there are too many samples, or samples without rows")
             .expected(format!("at most {} samples of at least one row", u32::MAX))
             .found(format!("{} rows, {} per sample", shape.rows, shape.rows_per_sample.unwrap_or(0)))
+            .advice("check the shape of the array: samples × tokens × width")
             .into());
     }
     splits::check(&options.splits, shape.rows)?;
     Ok(row_bytes)
 }
 
-/// Spares reading a large source when already its shape is not that of the finished store.
-fn check_likely_the_same(out: &Path, shape: Shape, options: &ImportOptions) -> Result<()> {
-    let there = StoreManifest::read(out)?;
-    let rows = there.rows.saturating_add(there.dropped_rows);
-    if (rows, there.width) == (shape.rows, shape.width)
-        && (there.dropped_rows == 0 || options.finite == Finite::DropRows)
+/// Refuses a source whose shape is not that of the finished store, before the source is read.
+fn check_same_shape(out: &Path, shape: Shape, options: &ImportOptions) -> Result<()> {
+    let finished = StoreManifest::read(out)?;
+    let rows = finished.rows.saturating_add(finished.dropped_rows);
+    if (rows, finished.width) == (shape.rows, shape.width)
+        && (finished.dropped_rows == 0 || options.finite == Finite::DropRows)
     {
         return Ok(());
     }
     Err(differs(out)
-        .found(format!("{rows} rows of {} values; the source has {} of {}", there.width, shape.rows, shape.width))
+        .found(format!("{rows} rows of {} values; the source has {} of {}", finished.width, shape.rows, shape.width))
         .into())
 }
 
@@ -108,21 +111,24 @@ fn copy(reader: &mut dyn RowReader, buffer: &mut [f32], rows: &mut ShardRows<'_>
         context.check()?;
         let read = reader.read(buffer)?;
         let Some(values) = buffer.get_mut(..read.saturating_mul(rows.shape.width)) else {
-            return Err(Error::Bug(format!("a reader of {} says that it read {read} rows", reader.kind())));
+            return Err(Error::Bug(format!(
+                "a reader of {} returned {read} rows, more than its buffer has",
+                reader.kind()
+            )));
         };
         if read == 0 {
             break;
         }
-        rows.take(values)?;
+        rows.add(values)?;
         context.advance(read as u64);
     }
     if rows.seen == rows.shape.rows {
         return Ok(());
     }
-    Err(InputError::new("the source does not have the rows that it announced")
+    Err(InputError::new("the source has fewer rows than its header states")
         .expected(format!("{} rows", rows.shape.rows))
         .found(format!("{} rows", rows.seen))
-        .advice("the file is cut, or still being written")
+        .advice("the file is incomplete or still being written; try again when it is complete")
         .into())
 }
 
@@ -133,7 +139,7 @@ struct ShardRows<'a> {
     options: &'a ImportOptions,
     shard_rows: usize,
     row_bytes: usize,
-    /// Rows of the source that went by, and how many of them were kept.
+    /// Rows of the source that were read, and how many of them were kept.
     seen: usize,
     kept: usize,
     shard: Option<ShardWriter>,
@@ -161,8 +167,8 @@ impl<'a> ShardRows<'a> {
         }
     }
 
-    /// Takes the next rows of the source.
-    fn take(&mut self, values: &mut [f32]) -> Result<()> {
+    /// Adds the next rows of the source.
+    fn add(&mut self, values: &mut [f32]) -> Result<()> {
         let width = self.shape.width;
         let rows = values.len() / width;
         if self.seen + rows > self.shape.rows {
@@ -175,7 +181,7 @@ impl<'a> ShardRows<'a> {
         };
         let start = self.kept;
         let ids = match &kept {
-            // The usual case: all rows stay, so boundaries move as one.
+            // The usual case: all rows are kept.
             None => {
                 for row in 0..=rows {
                     self.boundaries.pass(self.seen + row, start + row);
@@ -199,11 +205,13 @@ impl<'a> ShardRows<'a> {
         Ok(())
     }
 
-    /// The samples of rows at some places after the last; nothing if rows are samples.
-    fn sample_ids(&self, places: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
+    /// The samples of rows, counted from the first row of the buffer; `None` if every row is a sample.
+    fn sample_ids(&self, rows: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
         match (&self.options.samples, self.shape.rows_per_sample) {
-            (Some(samples), _) => Some(places.map(|place| samples[self.seen + place]).collect()),
-            (None, Some(rows)) if rows > 1 => Some(places.map(|place| ((self.seen + place) / rows) as u32).collect()),
+            (Some(samples), _) => Some(rows.map(|row| samples[self.seen + row]).collect()),
+            (None, Some(per_sample)) if per_sample > 1 => {
+                Some(rows.map(|row| ((self.seen + row) / per_sample) as u32).collect())
+            }
             _ => None,
         }
     }
@@ -223,11 +231,11 @@ impl<'a> ShardRows<'a> {
                 Some(shard) => shard,
                 None => self.shard.insert(self.output.file(&shard_name(self.shards.len()))?),
             };
-            let room = self.shard_rows.saturating_mul(self.row_bytes) - shard.bytes();
-            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            let free = self.shard_rows.saturating_mul(self.row_bytes) - shard.bytes();
+            let (now, later) = bytes.split_at(free.min(bytes.len()));
             shard.append(now)?;
             bytes = later;
-            if now.len() == room {
+            if now.len() == free {
                 self.finish_shard()?;
             }
         }
@@ -258,18 +266,18 @@ impl<'a> ShardRows<'a> {
             block_bytes: BLOCK_BYTES,
             shards: self.shards,
             samples,
-            splits: self.boundaries.moved(&self.options.splits),
+            splits: self.boundaries.adjusted(&self.options.splits),
         })
     }
 }
 
-/// Moves the finite rows to the front, and says which they are.
+/// Moves the finite rows to the front; returns their indices.
 fn keep_finite(values: &mut [f32], width: usize) -> Vec<usize> {
     let rows = 0..values.len() / width;
     let is_finite = |row: &usize| values[row * width..][..width].iter().all(|value| value.is_finite());
     let kept: Vec<usize> = rows.filter(is_finite).collect();
-    for (place, &row) in kept.iter().enumerate() {
-        values.copy_within(row * width..(row + 1) * width, place * width);
+    for (index, &row) in kept.iter().enumerate() {
+        values.copy_within(row * width..(row + 1) * width, index * width);
     }
     kept
 }

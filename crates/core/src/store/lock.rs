@@ -13,23 +13,23 @@ use crate::error::{Error, InputError, Result};
 /// The name of the lock file.
 pub const NAME: &str = ".lock";
 
-/// Held while a directory is written; readers need none.
+/// A lock on a directory while it is written; readers need none.
 ///
-/// The system holds the lock for the process, not the file: it ends with the process however that dies, so a lock is
-/// never stale. The file names the process for the message to the second writer.
+/// The operating system releases the lock when the process ends, however it ends, so a lock is never stale. The file
+/// contains the process id, for the error message of a second writer.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
-    /// The directory was not there before: if nothing comes to lie in it, it goes again.
-    made: bool,
+    /// The lock created the directory: it is removed again if it stays empty.
+    created: bool,
     /// Locked until it is closed.
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock, making the directory if need be, and removes what dead writers left half-written.
+    /// Takes the lock and removes temporary files of processes that have ended. Creates the directory if needed.
     pub fn take(directory: &Path) -> Result<Lock> {
-        let made = !directory.exists();
+        let created = !directory.exists();
         disk::make_directory(directory)?;
         let path = directory.join(NAME);
         loop {
@@ -38,21 +38,21 @@ impl Lock {
             let mut file = options.map_err(Error::io("lock a directory", &path))?;
             match file.try_lock() {
                 Ok(()) => {}
-                // Some cluster file systems have no locks. Two writers then do the same work and write the same bytes.
+                // Some cluster file systems have no locks. Two writers then write the same bytes.
                 Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
                 Err(TryLockError::Error(error)) => return Err(Error::io("lock a directory", &path)(error)),
                 Err(TryLockError::WouldBlock) => return Err(held(&mut file, directory).into()),
             }
             // The last writer may have removed the file between our opening and locking it.
-            let there = fs::metadata(&path).map(|there| (there.dev(), there.ino())).ok();
-            let ours = file.metadata().map(|ours| (ours.dev(), ours.ino())).ok();
-            if there == ours && ours.is_some() {
+            let current = fs::metadata(&path).map(|file| (file.dev(), file.ino())).ok();
+            let ours = file.metadata().map(|file| (file.dev(), file.ino())).ok();
+            if current == ours && ours.is_some() {
                 let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
                 let text = format!("process {} on {}", std::process::id(), host.trim());
                 let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
                 written.map_err(Error::io("lock a directory", &path))?;
-                let lock = Lock { path, made, _file: file };
-                remove_orphans(directory)?;
+                let lock = Lock { path, created, _file: file };
+                remove_leftovers(directory)?;
                 return Ok(lock);
             }
         }
@@ -61,10 +61,10 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Before it is unlocked, so that nobody locks a file that is about to go. Left behind, it does no harm.
+        // Removed before it is unlocked, so that no process locks a file that is then removed. A leftover is harmless.
         let _ = disk::remove(&self.path);
-        if let Some(directory) = self.path.parent().filter(|_| self.made) {
-            // Refused by the system unless it is empty.
+        if let Some(directory) = self.path.parent().filter(|_| self.created) {
+            // Fails unless the directory is empty.
             let _ = fs::remove_dir(directory);
         }
     }
@@ -74,12 +74,12 @@ fn held(file: &mut File, directory: &Path) -> InputError {
     let mut holder = String::new();
     let _ = file.take(200).read_to_string(&mut holder);
     InputError::new("another process is writing to this directory")
-        .found(if holder.is_empty() { "a writer that did not give its name".into() } else { holder })
+        .found(if holder.is_empty() { "an unknown process".into() } else { holder })
         .advice("wait until it has ended, or choose another directory")
         .file(directory)
 }
 
-fn remove_orphans(directory: &Path) -> Result<()> {
+fn remove_leftovers(directory: &Path) -> Result<()> {
     for name in names(directory)? {
         if disk::owner(&name).is_some_and(|process| !is_alive(process)) {
             disk::remove(&directory.join(name))?;
@@ -93,7 +93,7 @@ fn is_alive(process: u32) -> bool {
     process.is_some_and(|process| test_kill_process(process) != Err(rustix::io::Errno::SRCH))
 }
 
-/// The names in a directory, sorted; none if there is no directory.
+/// The names in a directory, sorted; none if it does not exist.
 pub fn names(directory: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_writer_is_told_who_the_first_is() {
+    fn the_error_names_the_process_that_holds_the_lock() {
         let directory = tempfile::tempdir().unwrap();
         let lock = Lock::take(directory.path()).unwrap();
         let error = Lock::take(directory.path()).unwrap_err().to_string();
@@ -123,13 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dead_left_is_taken_over() {
+    fn temporary_files_of_ended_processes_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        let orphan = format!(".a.f32.{}-0.tmp", child.id());
+        let leftover = format!(".a.f32.{}-0.tmp", child.id());
         let ours = format!(".a.f32.{}-7.tmp", std::process::id());
-        for name in [NAME, &orphan, &ours] {
+        for name in [NAME, &leftover, &ours] {
             fs::write(directory.path().join(name), "process 1").unwrap();
         }
         let _lock = Lock::take(directory.path()).unwrap();

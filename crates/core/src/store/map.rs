@@ -1,4 +1,4 @@
-//! Mapped files of a store, with messages for people, and their numbers.
+//! Memory-mapped files of a store, and their bytes as numbers.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -18,7 +18,11 @@ impl Map {
     /// Maps a regular file.
     pub fn open(path: &Path) -> Result<Map> {
         FileMap::open(path).map(Map).map_err(|error| match error.kind() {
-            ErrorKind::InvalidInput => InputError::new("this is not a regular file").file(path).into(),
+            ErrorKind::InvalidInput => InputError::new("the path is not a regular file")
+                .expected("a regular file")
+                .advice("check the path")
+                .file(path)
+                .into(),
             _ => Error::io("open a file", path)(error),
         })
     }
@@ -40,48 +44,48 @@ impl Map {
         })
     }
 
-    /// An error if the file is not the one that was opened.
+    /// An error if the file changed after it was opened.
     pub fn check_unchanged(&self) -> Result<()> {
-        let changed = self.0.changed().map_err(Error::io("look at a file", self.path()))?;
+        let changed = self.0.changed().map_err(Error::io("check a file", self.path()))?;
         let Some(length) = changed else { return Ok(()) };
         Err(InputError::new("a file changed while it was read")
-            .expected(format!("{} bytes, not touched since it was opened", self.length()))
+            .expected(format!("{} bytes, not modified since it was opened", self.length()))
             .found(format!("{length} bytes"))
-            .advice("wait until whatever writes it has ended, then run again")
+            .advice("wait until the program that writes it has ended, then rerun")
             .file(self.path())
             .into())
     }
 }
 
 impl Map {
-    /// Lets the system take the memory back; what is read again is fetched again.
+    /// Releases the resident pages. Reading them again loads them again.
     pub fn release(&self) {
         self.0.release();
     }
 }
 
-/// Keeps a long scan from filling memory: counts what was handed out, and releases the maps every now and then.
+/// Limits the resident memory of a long scan: counts the bytes that were read, and releases the maps regularly.
 #[derive(Debug, Default)]
 pub struct Residency {
-    handed_out: AtomicU64,
+    bytes: AtomicU64,
 }
 
 /// A scan keeps about this many bytes of mapped files resident.
 const RESIDENT: u64 = 32 << 20;
 
 impl Residency {
-    /// Called with the size of what is about to be handed out, and all maps it may come from.
-    pub fn hand_out<'a>(&self, bytes: usize, maps: impl Iterator<Item = &'a Map>) {
-        if self.handed_out.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 > RESIDENT {
-            self.handed_out.store(0, Ordering::Relaxed);
+    /// Counts bytes that are about to be read from some of these maps.
+    pub fn count<'a>(&self, bytes: usize, maps: impl Iterator<Item = &'a Map>) {
+        if self.bytes.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 > RESIDENT {
+            self.bytes.store(0, Ordering::Relaxed);
             maps.for_each(Map::release);
         }
     }
 }
 
-/// Bytes as numbers; they must be aligned to such numbers.
+/// Bytes as numbers; they must be aligned.
 pub fn numbers<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Result<&[T]> {
-    // An empty slice has no alignment.
+    // An empty slice may not be aligned.
     if bytes.is_empty() {
         return Ok(&[]);
     }
@@ -102,7 +106,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_map_shows_the_file_and_notices_change() {
+    fn a_change_of_the_file_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         fs::write(&path, [0, 0, 128, 63, 7]).unwrap();

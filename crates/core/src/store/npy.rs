@@ -1,19 +1,19 @@
-//! Arrays for other programs: `.npy`, version 1, little-endian `f32`, C order.
+//! Writes arrays as `.npy`, version 1, little-endian `f32`, C order.
 
 use std::path::Path;
 
 use super::disk::NewFile;
 use crate::error::{Error, Result};
 
-/// Bytes handed to the file at a time.
+/// Bytes written at a time.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// An array that is written row by row and appears under its name when it is complete.
+/// Writes an array row by row. The file appears under its name when it is complete.
 #[derive(Debug)]
 pub struct NpyWriter {
     file: NewFile,
     block: Vec<u8>,
-    /// Values that are still to come.
+    /// Values that are not written yet.
     missing: usize,
 }
 
@@ -22,7 +22,7 @@ impl NpyWriter {
     pub fn create(path: &Path, rows: usize, width: usize) -> Result<NpyWriter> {
         let missing = rows.checked_mul(width).ok_or_else(|| Error::Bug(format!("an array of {rows} × {width}")))?;
         let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
-        // Magic, version, length and header together fill whole blocks of 64 bytes and end with a line break.
+        // Magic, version, length and header together are a multiple of 64 bytes and end with a line break.
         let padding = (64 - (10 + header.len() + 1) % 64) % 64;
         header.push_str(&" ".repeat(padding));
         header.push('\n');
@@ -55,7 +55,7 @@ impl NpyWriter {
     }
 }
 
-/// Writes rows × width values that a function fills row by row, without holding them all.
+/// Writes rows × width values that a function fills row by row, without keeping them all in memory.
 pub fn write_npy(
     path: &Path,
     rows: usize,

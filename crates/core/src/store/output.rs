@@ -1,4 +1,4 @@
-//! A directory that is being written: claimed, filled file by file, sealed with its manifest.
+//! A directory that is being written: locked, filled file by file, finished with its manifest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::checksums::{BLOCK_BYTES, Checksums};
 use super::disk;
 use super::lock::{self, Lock};
 use super::manifest::{self, Format, StoredFile};
-use super::seal::{BLOCK_BYTES, Seal};
 use super::shard::{ShardWriter, differs};
 use crate::error::{Error, InFile, InputError, Result};
 
@@ -19,18 +19,19 @@ pub struct Output {
     directory: PathBuf,
     format: Format,
     is_ours: fn(&str) -> bool,
-    /// The directory was finished before: all we may do is confirm it.
+    /// The directory was finished before: its content may be confirmed, not changed.
     finished: bool,
     _lock: Lock,
 }
 
 impl Output {
-    /// Claims a directory that is new, empty, unfinished or finished with the same format; refuses any other, so that
-    /// nothing of others is ever overwritten. `is_ours` knows the names of data files.
+    /// Locks a directory that is new, empty, unfinished or finished with the same format. Any other is refused, so that
+    /// other files are never overwritten. `is_ours` is true for the names of data files.
     pub fn claim(directory: &Path, format: Format, is_ours: fn(&str) -> bool) -> Result<Output> {
         if directory.exists() && !directory.is_dir() {
-            return Err(InputError::new("the output is a directory")
-                .found("a file of that name")
+            return Err(InputError::new("the output is not a directory")
+                .expected("a new directory")
+                .found("a file")
                 .advice("choose another name")
                 .file(directory)
                 .into());
@@ -38,7 +39,7 @@ impl Output {
         for name in lock::names(directory)? {
             let known = name == lock::NAME || name == manifest::NAME || disk::owner(&name).is_some();
             if !known && !is_ours(&name) {
-                return Err(InputError::new("the output directory holds other files")
+                return Err(InputError::new("the output directory contains other files")
                     .expected("a new or empty directory, or the unfinished work of an earlier run")
                     .found(format!("`{name}`"))
                     .advice("choose another directory")
@@ -59,7 +60,7 @@ impl Output {
         &self.directory
     }
 
-    /// True when a finished store is there and can only be confirmed.
+    /// True if the directory was finished before.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
@@ -69,18 +70,19 @@ impl Output {
         ShardWriter::create(self.directory.join(name), BLOCK_BYTES, self.finished)
     }
 
-    /// Removes data files that an earlier, other run left, and writes the manifest.
+    /// Removes data files of an earlier run that are not in `files`, and writes the manifest.
     pub fn finish(self, files: &[&StoredFile], body: &impl Serialize) -> Result<()> {
         let path = self.directory.join(manifest::NAME);
         let text = manifest::text(self.format, body)?;
         if self.finished {
-            let there = fs::read(&path).map_err(Error::io("read a manifest", &path))?;
-            return if there == text.as_bytes() { Ok(()) } else { Err(differs(&self.directory).into()) };
+            let existing = fs::read(&path).map_err(Error::io("read a manifest", &path))?;
+            return if existing == text.as_bytes() { Ok(()) } else { Err(differs(&self.directory).into()) };
         }
-        let seal = |name: &str| Seal::beside(Path::new(name)).to_string_lossy().into_owned();
-        let wanted: BTreeSet<String> = files.iter().flat_map(|file| [file.file.clone(), seal(&file.file)]).collect();
+        let checksums = |name: &str| Checksums::path_of(Path::new(name)).to_string_lossy().into_owned();
+        let listed: BTreeSet<String> =
+            files.iter().flat_map(|file| [file.file.clone(), checksums(&file.file)]).collect();
         for name in lock::names(&self.directory)? {
-            if (self.is_ours)(&name) && !wanted.contains(&name) {
+            if (self.is_ours)(&name) && !listed.contains(&name) {
                 disk::remove(&self.directory.join(name))?;
             }
         }

@@ -1,26 +1,26 @@
-//! A stored file with its seal: read in place, every block checked when it is first touched.
+//! A stored file with its checksums: memory-mapped, every block checked when it is first read.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::checksums::{ChecksumBuilder, Checksums};
 use super::disk::{self, NewFile};
 use super::manifest::StoredFile;
 use super::map::{Map, numbers};
-use super::seal::{Seal, Sealing};
 use crate::error::{Error, InputError, Result};
 
-/// A set of blocks that only grows; used by many threads at once.
+/// The set of blocks that were checked, shared by threads.
 #[derive(Debug)]
-pub struct Seen(Vec<AtomicU64>);
+pub struct CheckedBlocks(Vec<AtomicU64>);
 
-impl Seen {
-    /// None of `blocks` yet.
-    pub fn new(blocks: usize) -> Seen {
-        Seen((0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+impl CheckedBlocks {
+    /// None of `blocks` is checked yet.
+    pub fn new(blocks: usize) -> CheckedBlocks {
+        CheckedBlocks((0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Runs the check for those blocks that have not passed it yet.
+    /// Runs the check for the blocks that have not passed it yet.
     pub fn check(&self, blocks: Range<usize>, mut check: impl FnMut(usize) -> Result<()>) -> Result<()> {
         for block in blocks {
             let (word, bit) = (&self.0[block / 64], 1 << (block % 64));
@@ -33,7 +33,7 @@ impl Seen {
     }
 }
 
-/// What every block of a file must be, apart from undamaged.
+/// What is checked of a block besides its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Any bytes.
@@ -42,17 +42,17 @@ pub enum Content {
     Finite,
 }
 
-/// A stored file, mapped.
+/// A stored file, memory-mapped.
 #[derive(Debug)]
 pub struct Shard {
     map: Map,
     content: Content,
-    seal: Seal,
-    seen: Seen,
+    checksums: Checksums,
+    checked: CheckedBlocks,
 }
 
 impl Shard {
-    /// Maps a file that a manifest lists, and checks its length and its seal.
+    /// Maps a file that a manifest lists; checks its length and the file of checksums.
     pub fn open(directory: &Path, listed: &StoredFile, block_bytes: usize, content: Content) -> Result<Shard> {
         let map = Map::open(&directory.join(&listed.file))?;
         if map.length() != listed.bytes {
@@ -61,12 +61,12 @@ impl Shard {
                 .found(format!("{} bytes", map.length()))
                 .into());
         }
-        let seal = Seal::read(map.path(), listed.bytes, block_bytes)?;
-        if seal.hash.to_hex().as_str() != listed.blake3 {
-            return Err(damaged(map.path()).expected(&listed.blake3).found(seal.hash.to_hex()).into());
+        let checksums = Checksums::read(map.path(), listed.bytes, block_bytes)?;
+        if checksums.hash.to_hex().as_str() != listed.blake3 {
+            return Err(damaged(map.path()).expected(&listed.blake3).found(checksums.hash.to_hex()).into());
         }
-        let seen = Seen::new(seal.table.len());
-        Ok(Shard { map, content, seal, seen })
+        let checked = CheckedBlocks::new(checksums.table.len());
+        Ok(Shard { map, content, checksums, checked })
     }
 
     /// The mapped file.
@@ -74,126 +74,131 @@ impl Shard {
         &self.map
     }
 
-    /// BLAKE3 of the file, as its seal says.
+    /// BLAKE3 of the file, according to its checksums.
     pub fn hash(&self) -> blake3::Hash {
-        self.seal.hash
+        self.checksums.hash
     }
 
-    /// A run of numbers, counted in numbers.
+    /// Consecutive numbers, by their index.
     pub fn read<T: bytemuck::AnyBitPattern>(&self, items: Range<usize>) -> Result<&[T]> {
         let size = size_of::<T>();
         let bytes = self.map.bytes(items.start * size..items.end * size)?;
         if !bytes.is_empty() {
-            let block = self.seal.block_bytes;
+            let block = self.checksums.block_bytes;
             let blocks = items.start * size / block..(items.end * size).div_ceil(block);
-            self.seen.check(blocks, |block| self.block(block).map(drop))?;
+            self.checked.check(blocks, |block| self.block(block).map(drop))?;
         }
         numbers(bytes)
     }
 
     /// All bytes of a block, if it is undamaged.
     fn block(&self, block: usize) -> Result<&[u8]> {
-        // A file that was cut must not be touched beyond its new end.
+        // A truncated file must not be read beyond its new end.
         self.map.check_unchanged()?;
-        let start = block * self.seal.block_bytes;
-        let range = start..(start + self.seal.block_bytes).min(self.seal.bytes);
+        let start = block * self.checksums.block_bytes;
+        let range = start..(start + self.checksums.block_bytes).min(self.checksums.bytes);
         let bytes = self.map.bytes(range.clone())?;
-        let (expected, found) = (self.seal.table[block], crc32c::crc32c(bytes));
-        let place = format!("bytes {} to {}", range.start, range.end);
+        let (expected, found) = (self.checksums.table[block], crc32c::crc32c(bytes));
+        let position = format!("bytes {} to {}", range.start, range.end);
         if expected != found {
-            let complaint = damaged(self.map.path()).expected(format!("checksum {expected:08x}"));
-            return Err(complaint.found(format!("checksum {found:08x}")).at(place).into());
+            let error = damaged(self.map.path()).expected(format!("checksum {expected:08x}"));
+            return Err(error.found(format!("checksum {found:08x}")).at(position).into());
         }
-        // Our writer refuses such values; a directory may come from elsewhere.
+        // The writer refuses such values, but the directory may be from another program.
         if self.content == Content::Finite && !numbers::<f32>(bytes)?.iter().all(|value| value.is_finite()) {
-            return Err(damaged(self.map.path()).found("a value that is not finite").at(place).into());
+            return Err(damaged(self.map.path())
+                .expected("finite numbers")
+                .found("NaN or an infinite value")
+                .at(position)
+                .into());
         }
         Ok(bytes)
     }
 
-    /// Reads every byte: all blocks, then the BLAKE3. Hands the blocks on as they pass.
+    /// Reads every byte: checks all blocks, then the BLAKE3. Calls `each` with every block.
     pub fn check_all(&self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut hash = blake3::Hasher::new();
-        for block in 0..self.seal.table.len() {
+        for block in 0..self.checksums.table.len() {
             let bytes = self.block(block)?;
             hash.update(bytes);
             each(bytes)?;
             self.map.release();
         }
         let found = hash.finalize();
-        if found == self.seal.hash {
+        if found == self.checksums.hash {
             return Ok(());
         }
-        Err(damaged(self.map.path()).expected(self.seal.hash.to_hex()).found(found.to_hex()).into())
+        Err(damaged(self.map.path()).expected(self.checksums.hash.to_hex()).found(found.to_hex()).into())
     }
 }
 
-/// A file that is not what was written.
+/// The error for a file whose content is not what was written.
 pub fn damaged(file: &Path) -> InputError {
     InputError::new("a stored file is damaged")
-        .advice("delete the directory and make it again from its source")
+        .advice("delete the directory and create it again from its source")
         .file(file)
 }
 
-/// A stored file on its way to disk.
+/// Writes a stored file.
 ///
-/// What an earlier run left under the same name is compared with what is appended, and kept if it is the same; from
-/// the first difference on, a new file is written. So a resumed run needs no trust in what it finds, and an
-/// undisturbed one ends with the same bytes.
+/// If an earlier run left a file of the same name, its bytes are compared with the appended ones and kept while they are
+/// equal; from the first difference on, a new file is written. So a resumed run does not trust earlier files, and ends
+/// with the same bytes as an uninterrupted one.
 #[derive(Debug)]
 pub struct ShardWriter {
     target: PathBuf,
     earlier: Option<Map>,
     new: Option<NewFile>,
-    sealing: Sealing,
-    /// A finished directory: the file may be confirmed, not changed.
+    builder: ChecksumBuilder,
+    /// The directory is finished: the file may be confirmed, not changed.
     finished: bool,
 }
 
-/// What is copied at a time when a file turns out to differ.
+/// Bytes copied at a time when a file turns out to differ.
 const COPY_BYTES: usize = 4 << 20;
 
 impl ShardWriter {
-    /// Starts a file. In a finished directory, it must turn out to be the one that is there.
+    /// Starts a file. In a finished directory, it must turn out to be equal to the existing one.
     pub fn create(target: PathBuf, block_bytes: usize, finished: bool) -> Result<ShardWriter> {
         let earlier = if target.exists() { Some(Map::open(&target)?) } else { None };
-        let mut writer = ShardWriter { target, earlier, new: None, sealing: Sealing::new(block_bytes), finished };
+        let mut writer =
+            ShardWriter { target, earlier, new: None, builder: ChecksumBuilder::new(block_bytes), finished };
         if writer.earlier.is_none() {
-            writer.part()?;
+            writer.start_new()?;
         }
         Ok(writer)
     }
 
-    /// How many bytes were appended.
+    /// Number of bytes that were appended.
     pub fn bytes(&self) -> usize {
-        self.sealing.bytes()
+        self.builder.bytes()
     }
 
     /// Appends bytes.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(earlier) = &self.earlier {
-            let start = self.sealing.bytes();
+            let start = self.builder.bytes();
             let same = start + bytes.len() <= earlier.length() && earlier.bytes(start..start + bytes.len())? == bytes;
             earlier.release();
             if !same {
-                self.part()?;
+                self.start_new()?;
             }
         }
         if let Some(new) = &mut self.new {
             new.write(bytes)?;
         }
-        self.sealing.update(bytes);
+        self.builder.update(bytes);
         Ok(())
     }
 
-    /// From here on the file differs from what was there.
-    fn part(&mut self) -> Result<()> {
+    /// From here on the file differs from the earlier one: starts a new file with the bytes so far.
+    fn start_new(&mut self) -> Result<()> {
         if self.finished {
             return Err(differs(&self.target).into());
         }
         let mut new = NewFile::create(&self.target)?;
         if let Some(earlier) = self.earlier.take() {
-            let same = earlier.bytes(0..self.sealing.bytes())?;
+            let same = earlier.bytes(0..self.builder.bytes())?;
             same.chunks(COPY_BYTES).try_for_each(|bytes| {
                 new.write(bytes)?;
                 earlier.release();
@@ -204,28 +209,28 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// Gives the file its name, then its seal.
+    /// Gives the file its name, then writes its checksums.
     pub fn finish(mut self) -> Result<(StoredFile, blake3::Hash)> {
-        if self.earlier.as_ref().is_some_and(|earlier| earlier.length() != self.sealing.bytes()) {
-            self.part()?;
+        if self.earlier.as_ref().is_some_and(|earlier| earlier.length() != self.builder.bytes()) {
+            self.start_new()?;
         }
         if let Some(new) = self.new {
             new.finish()?;
         }
-        let seal = self.sealing.finish();
-        if Seal::read(&self.target, seal.bytes, seal.block_bytes).ok().as_ref() != Some(&seal) {
-            disk::write(&Seal::beside(&self.target), &seal.to_bytes())?;
+        let checksums = self.builder.finish();
+        if Checksums::read(&self.target, checksums.bytes, checksums.block_bytes).ok().as_ref() != Some(&checksums) {
+            disk::write(&Checksums::path_of(&self.target), &checksums.to_bytes())?;
         }
         let file = self.target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok((StoredFile { file, bytes: seal.bytes, blake3: seal.hash.to_hex().to_string() }, seal.hash))
+        Ok((StoredFile { file, bytes: checksums.bytes, blake3: checksums.hash.to_hex().to_string() }, checksums.hash))
     }
 }
 
-/// The answer to a writer that would change a finished directory.
+/// The error for a write that would change a finished directory.
 pub fn differs(target: &Path) -> InputError {
-    InputError::new("the output directory holds another finished store")
-        .expected("a new directory, or one with the very same content")
-        .advice("choose another directory, or delete this one first; `etalon verify` says whether it is damaged")
+    InputError::new("the output directory contains another finished store")
+        .expected("a new directory, or one with exactly the same content")
+        .advice("choose another directory, or delete this one first; `etalon verify` checks it for damage")
         .file(target)
 }
 
@@ -242,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn only_touched_blocks_are_checked() {
+    fn only_the_blocks_that_are_read_are_checked() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.bin");
         let data: Vec<u8> = (0..60).collect();
@@ -262,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_file_is_kept_while_it_agrees() {
+    fn an_earlier_file_is_kept_if_it_is_equal() {
         let directory = tempfile::tempdir().unwrap();
         let (path, other) = (directory.path().join("a.bin"), directory.path().join("b.bin"));
         let data: Vec<u8> = (0..60).collect();

@@ -1,4 +1,4 @@
-//! The stored form of sparse rows: where each row ends, which columns are not zero, and their values.
+//! Sparse rows on disk: offsets of the rows, columns that are not zero, and their values.
 
 use std::ops::Range;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{self, Format, StoredFile};
 use super::map::Residency;
-use super::shard::{Content, Seen, Shard, damaged};
+use super::shard::{CheckedBlocks, Content, Shard, damaged};
 use crate::error::{Error, InFile, InputError, Result};
 
 /// Stored codes.
@@ -19,20 +19,20 @@ pub const FILES: [&str; 3] = ["offsets.u64", "latents.u32", "values.f32"];
 /// Rows whose structure is checked together, once.
 const BLOCK_ROWS: usize = 1024;
 
-/// Is this the name of a data file or seal of stored codes?
+/// True for the names of data files and checksums of stored codes.
 pub fn is_ours(name: &str) -> bool {
     FILES.contains(&name) || ["offsets.crc", "latents.crc", "values.crc"].contains(&name)
 }
 
-/// What the manifest says.
+/// The content of the manifest.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SparseLayout {
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: usize,
-    /// How many latents there are.
+    /// Number of latents.
     pub latents: usize,
-    /// How many entries are not zero.
+    /// Number of entries that are not zero.
     pub entries: usize,
     /// The content address.
     pub id: String,
@@ -58,21 +58,20 @@ impl SparseLayout {
         if latents && blocks && layout.files.iter().zip(FILES).zip(lengths).all(fits) {
             return Ok(layout);
         }
-        Err(InputError::new("a manifest contradicts itself")
-            .found("files that do not fit its numbers")
+        Err(manifest::contradiction("files whose names or lengths do not agree with its numbers")
             .file(&directory.join(manifest::NAME))
             .into())
     }
 }
 
-/// Stored sparse rows, mapped.
+/// Stored sparse rows, memory-mapped.
 #[derive(Debug)]
 pub struct SparseRows {
     layout: SparseLayout,
     offsets: Shard,
     latents: Shard,
     values: Shard,
-    seen: Seen,
+    checked: CheckedBlocks,
     residency: Residency,
 }
 
@@ -80,7 +79,7 @@ pub struct SparseRows {
 pub type Slices<'a> = (&'a [u64], &'a [u32], &'a [f32]);
 
 impl SparseRows {
-    /// Opens a directory. Lengths and checksums of checksums are checked now, rows when they are first read.
+    /// Opens a directory. Checks lengths and the files of checksums now, and rows when they are first read.
     pub fn open(directory: &Path) -> Result<SparseRows> {
         let layout = SparseLayout::read(directory)?;
         let open = |file: &StoredFile| Shard::open(directory, file, layout.block_bytes, Content::Any);
@@ -94,36 +93,36 @@ impl SparseRows {
                 .found(format!("{} to {}", ends[0], ends[1]))
                 .into());
         }
-        let seen = Seen::new(rows.div_ceil(BLOCK_ROWS));
-        Ok(SparseRows { layout, offsets, latents, values, seen, residency: Residency::default() })
+        let checked = CheckedBlocks::new(rows.div_ceil(BLOCK_ROWS));
+        Ok(SparseRows { layout, offsets, latents, values, checked, residency: Residency::default() })
     }
 
-    /// What the manifest says.
+    /// The content of the manifest.
     pub fn layout(&self) -> &SparseLayout {
         &self.layout
     }
 
-    /// A run of rows, once they are known to be well formed.
+    /// Consecutive rows, after their structure is checked.
     pub fn slices(&self, rows: Range<usize>) -> Result<Slices<'_>> {
         if rows.start > rows.end || rows.end > self.layout.rows {
             return Err(Error::Bug(format!("rows {rows:?} of codes with {}", self.layout.rows)));
         }
-        // An empty run still shows the offset it lies at, which its block vouches for.
+        // An empty range still returns one offset, so its block is checked too.
         let blocks = rows.start / BLOCK_ROWS..rows.end.max(rows.start + 1).min(self.layout.rows).div_ceil(BLOCK_ROWS);
-        self.seen.check(blocks, |block| {
+        self.checked.check(blocks, |block| {
             let first = block * BLOCK_ROWS;
             let slices = self.unchecked(first..(first + BLOCK_ROWS).min(self.layout.rows))?;
-            self.hand_out(slices);
+            self.count(slices);
             check(slices, first, self.layout.latents).in_file(self.latents.map().path())
         })?;
         let slices = self.unchecked(rows)?;
-        self.hand_out(slices);
+        self.count(slices);
         Ok(slices)
     }
 
-    fn hand_out(&self, (offsets, latents, values): Slices<'_>) {
+    fn count(&self, (offsets, latents, values): Slices<'_>) {
         let maps = [&self.offsets, &self.latents, &self.values].map(Shard::map);
-        self.residency.hand_out(size_of_val(offsets) + size_of_val(latents) + size_of_val(values), maps.into_iter());
+        self.residency.count(size_of_val(offsets) + size_of_val(latents) + size_of_val(values), maps.into_iter());
     }
 
     fn unchecked(&self, rows: Range<usize>) -> Result<Slices<'_>> {
@@ -149,35 +148,38 @@ impl SparseRows {
         if found == self.layout.id {
             return Ok(());
         }
-        Err(InputError::new("a manifest names other content").expected(&self.layout.id).found(found).into())
+        Err(manifest::other_content(&self.layout.id, &found).into())
     }
 }
 
-/// Refuses rows whose latents do not ascend or do not exist, and values that are zero or not finite. Offsets ascend.
+/// Refuses rows whose latents do not ascend or are out of range, and values that are zero or not finite. Offsets must
+/// ascend.
 pub fn check((offsets, latents, values): Slices<'_>, first_row: usize, width: usize) -> Result<()> {
-    for (place, ends) in offsets.windows(2).enumerate() {
+    for (index, ends) in offsets.windows(2).enumerate() {
         let range = (ends[0] - offsets[0]) as usize..(ends[1] - offsets[0]) as usize;
         let (row, row_values) = (&latents[range.clone()], &values[range]);
         let ascending = row.windows(2).all(|pair| pair[0] < pair[1]);
         if !ascending || row.last().is_some_and(|&latent| latent as usize >= width) {
             return Err(InputError::new("codes are not sorted sparse rows")
                 .expected(format!("ascending latents below {width}"))
-                .at(format!("row {}", first_row + place))
+                .at(format!("row {}", first_row + index))
+                .advice("encode the activations again")
                 .into());
         }
-        if let Some(place_in_row) = row_values.iter().position(|value| !value.is_finite() || *value == 0.0) {
-            return Err(InputError::new("codes hold a value that cannot be")
+        if let Some(entry) = row_values.iter().position(|value| !value.is_finite() || *value == 0.0) {
+            return Err(InputError::new("codes contain an invalid value")
                 .expected("finite numbers other than 0")
-                .found(row_values[place_in_row])
-                .at(format!("row {}, latent {}", first_row + place, row[place_in_row]))
+                .found(row_values[entry])
+                .at(format!("row {}, latent {}", first_row + index, row[entry]))
+                .advice("encode the activations again")
                 .into());
         }
     }
     Ok(())
 }
 
-/// The content address of sparse rows, from the BLAKE3 of offsets, latents and values; so that a writer which sees
-/// them row by row can make it.
+/// The content address of sparse rows, from the BLAKE3 of offsets, latents and values, so that a writer can compute it
+/// row by row.
 pub fn content_id(latents: usize, hashes: [blake3::Hash; 3]) -> String {
     let mut hash = blake3::Hasher::new_derive_key("etalon codes v1");
     hash.update(&(latents as u64).to_le_bytes());
@@ -190,19 +192,19 @@ pub fn content_id(latents: usize, hashes: [blake3::Hash; 3]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::checksums::BLOCK_BYTES;
     use crate::store::output::Output;
-    use crate::store::seal::BLOCK_BYTES;
     use crate::store::verify;
 
-    /// Writes anything, with right checksums.
+    /// Writes rows without checking them, with correct checksums.
     fn write(directory: &Path, (offsets, latents, values): Slices<'_>, width: usize) {
         let output = Output::claim(directory, FORMAT, is_ours).unwrap();
         let parts: [&[u8]; 3] =
             [bytemuck::cast_slice(offsets), bytemuck::cast_slice(latents), bytemuck::cast_slice(values)];
-        let mut place = 0;
+        let mut index = 0;
         let written = parts.map(|bytes| {
-            let mut file = output.file(FILES[place]).unwrap();
-            place += 1;
+            let mut file = output.file(FILES[index]).unwrap();
+            index += 1;
             file.append(bytes).unwrap();
             file.finish().unwrap()
         });
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_contradict_themselves_are_errors() {
+    fn invalid_rows_are_refused() {
         let good: Slices<'_> = (&[0, 2, 2, 3], &[0, 4, 1], &[1.0, -2.0, 3.0]);
         let directory = tempfile::tempdir().unwrap();
         write(&directory.path().join("good"), good, 5);
@@ -240,8 +242,8 @@ mod tests {
     }
 
     #[test]
-    fn only_touched_rows_are_checked() {
-        // Row 1500 holds a zero; the other block of rows does not care.
+    fn only_the_rows_that_are_read_are_checked() {
+        // Row 1500 contains a zero; the other block of rows is valid.
         let offsets: Vec<u64> = (0..=2000).collect();
         let mut values = vec![1.0; 2000];
         values[1500] = 0.0;

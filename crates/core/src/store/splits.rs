@@ -1,22 +1,23 @@
-//! Named parts of the rows, such as `train` and `test`.
+//! Named splits of the rows, such as `train` and `test`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::error::{InputError, Result};
 
-/// The row ranges of every split, ascending and apart. Different splits may share rows.
+/// The row ranges of every split, ascending and disjoint. Different splits may share rows.
 pub type SplitRanges = BTreeMap<String, Vec<Range<usize>>>;
 
-/// Refuses ranges that overlap, run backwards or leave the rows.
+/// Refuses ranges that overlap, are reversed or exceed the number of rows.
 pub fn check(splits: &SplitRanges, rows: usize) -> Result<()> {
     for (name, ranges) in splits {
         let mut last = 0;
         for range in ranges {
             if range.start < last || range.start > range.end || range.end > rows {
-                return Err(InputError::new(format!("split `{name}` has a wrong range of rows"))
+                return Err(InputError::new(format!("split `{name}` has an invalid range of rows"))
                     .expected(format!("ascending ranges within {last} to {rows}"))
                     .found(format!("{} to {}", range.start, range.end))
+                    .advice("check the rows of the split")
                     .into());
             }
             last = range.end;
@@ -30,17 +31,19 @@ pub fn find<'a>(splits: &'a SplitRanges, name: &str) -> Result<&'a [Range<usize>
     splits.get(name).map(Vec::as_slice).ok_or_else(|| {
         let known: Vec<&str> = splits.keys().map(String::as_str).collect();
         InputError::new(format!("there is no split `{name}`"))
-            .expected(if known.is_empty() { "no split at all".into() } else { known.join(", ") })
+            .expected(if known.is_empty() { "data with splits".into() } else { known.join(", ") })
+            .found(format!("`{name}`"))
+            .advice("check the name of the split")
             .into()
     })
 }
 
-/// Follows splits through rows that are dropped on the way: told of every row in order, it learns where each
-/// boundary ends up.
+/// Adjusts splits when rows are dropped: computes the new index of every boundary while rows are read in order.
 #[derive(Debug)]
 pub struct Boundaries {
-    places: BTreeMap<usize, usize>,
-    /// Boundaries not met yet, the nearest last.
+    /// The new index of each boundary.
+    moved: BTreeMap<usize, usize>,
+    /// Boundaries that were not reached yet, descending.
     waiting: Vec<usize>,
 }
 
@@ -48,25 +51,25 @@ impl Boundaries {
     /// All starts and ends.
     pub fn of(splits: &SplitRanges) -> Boundaries {
         let ends = splits.values().flatten().flat_map(|range| [range.start, range.end]);
-        let places: BTreeMap<usize, usize> = ends.map(|end| (end, 0)).collect();
-        let waiting = places.keys().rev().copied().collect();
-        Boundaries { places, waiting }
+        let moved: BTreeMap<usize, usize> = ends.map(|end| (end, 0)).collect();
+        let waiting = moved.keys().rev().copied().collect();
+        Boundaries { moved, waiting }
     }
 
-    /// `kept` rows were kept of the first `row`.
+    /// Of the first `row` rows, `kept` were kept.
     pub fn pass(&mut self, row: usize, kept: usize) {
         while let Some(&boundary) = self.waiting.last()
             && boundary <= row
         {
-            self.places.insert(boundary, kept);
+            self.moved.insert(boundary, kept);
             self.waiting.pop();
         }
     }
 
-    /// The splits over the kept rows; ranges without rows are gone.
-    pub fn moved(&self, splits: &SplitRanges) -> SplitRanges {
-        let place = |end: &usize| self.places.get(end).copied().unwrap_or(0);
-        let moved = |range: &Range<usize>| place(&range.start)..place(&range.end);
+    /// The splits over the kept rows, without empty ranges.
+    pub fn adjusted(&self, splits: &SplitRanges) -> SplitRanges {
+        let new = |end: &usize| self.moved.get(end).copied().unwrap_or(0);
+        let moved = |range: &Range<usize>| new(&range.start)..new(&range.end);
         let ranges = |ranges: &Vec<Range<usize>>| ranges.iter().map(moved).filter(|range| !range.is_empty()).collect();
         splits.iter().map(|(name, old)| (name.clone(), ranges(old))).collect()
     }
@@ -89,7 +92,7 @@ mod tests {
             kept += usize::from(row != 1 && row != 4);
         }
         boundaries.pass(6, kept);
-        assert_eq!(boundaries.moved(&splits), [("a".into(), vec![0..1]), ("b".into(), vec![1..4])].into());
+        assert_eq!(boundaries.adjusted(&splits), [("a".into(), vec![0..1]), ("b".into(), vec![1..4])].into());
     }
 
     #[test]

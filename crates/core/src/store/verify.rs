@@ -1,57 +1,59 @@
-//! Every byte of a stored directory, checked.
+//! Checks every byte of a stored directory.
 
 use std::fs;
 use std::path::Path;
 
+use super::checksums::Checksums;
 use super::layout::{self, StoreManifest, content_id};
 use super::manifest::{self, Format, StoredFile};
-use super::seal::Seal;
 use super::shard::{Content, Shard};
 use super::sparse::{self, SparseRows};
 use crate::error::{Error, InFile, InputError, Result};
 
-/// What was found to be in order.
+/// The summary of a directory without errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verified {
-    /// The kind of directory.
+    /// The format of the directory.
     pub format: String,
-    /// How many files were read, the manifest and the seals included.
+    /// Number of files that were read, manifest and checksums included.
     pub files: usize,
-    /// How many bytes they have.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// How many rows they hold.
+    /// Number of rows.
     pub rows: usize,
     /// The content address.
     pub id: String,
 }
 
-/// A kind of directory and how it is verified: rooms that come after this one may bring their own.
+/// A format of directories and the function that verifies it. Other modules may add their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// Its format.
     pub format: Format,
-    /// Reads every byte.
+    /// Checks every byte of a directory.
     pub verify: fn(&Path) -> Result<Verified>,
 }
 
-/// The kinds known here.
+/// The formats of this module.
 pub const KINDS: &[Kind] =
     &[Kind { format: layout::FORMAT, verify: activations }, Kind { format: sparse::FORMAT, verify: codes }];
 
-/// Checks every byte of a directory: lengths, checksums, BLAKE3, structure. The error names the first bad place.
+/// Checks every byte of a directory: lengths, checksums, BLAKE3, structure. The error states the first problem.
 pub fn verify(directory: &Path) -> Result<Verified> {
     verify_among(directory, KINDS)
 }
 
-/// The same, for other kinds of directories.
+/// Like [`verify`], for other formats.
 pub fn verify_among(directory: &Path, kinds: &[Kind]) -> Result<Verified> {
     let fields = manifest::read(directory)?;
     let format = manifest::format_of(&fields);
     let Some(kind) = kinds.iter().find(|kind| kind.format.name == format) else {
         let known: Vec<&str> = kinds.iter().map(|kind| kind.format.name).collect();
-        return Err(InputError::new("this kind of directory is not known")
+        return Err(InputError::new("unknown format of the directory")
             .expected(known.join(", "))
             .found(format)
+            .advice("install the newest Etalon")
             .file(directory)
             .into());
     };
@@ -76,7 +78,7 @@ fn activations(directory: &Path) -> Result<Verified> {
     }
     let found = content_id(layout.rows, layout.width, samples, hash.finalize());
     if found != layout.id {
-        return Err(InputError::new("a manifest names other content").expected(&layout.id).found(found).into());
+        return Err(manifest::other_content(&layout.id, &found).into());
     }
     let files = layout.shards.iter().map(|shard| &shard.stored).chain(&layout.samples);
     verified(directory, layout::FORMAT, files, layout.rows, found)
@@ -96,11 +98,11 @@ fn verified<'a>(
     rows: usize,
     id: String,
 ) -> Result<Verified> {
-    let paths = listed.map(|listed| directory.join(&listed.file)).flat_map(|path| [Seal::beside(&path), path]);
+    let paths = listed.map(|listed| directory.join(&listed.file)).flat_map(|path| [Checksums::path_of(&path), path]);
     let mut verified = Verified { format: format.name.to_string(), files: 0, bytes: 0, rows, id };
     for path in paths.chain([directory.join(manifest::NAME)]) {
         verified.files += 1;
-        verified.bytes += fs::metadata(&path).map_err(Error::io("look at a file", &path))?.len();
+        verified.bytes += fs::metadata(&path).map_err(Error::io("check a file", &path))?.len();
     }
     Ok(verified)
 }

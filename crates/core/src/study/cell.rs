@@ -1,4 +1,4 @@
-//! One cell of a study by its name, evaluated whole or in pieces by several processes.
+//! A single cell of a study, evaluated by one process or in units by several.
 
 use std::fmt;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::metrics::{Evaluated, Evaluation, recipe};
 use crate::results::{Archive, Stored};
 use crate::run::{Kept, Mode};
 
-/// A set, a metric and a seed; written as SET:METRIC:SEED.
+/// A cell: a set, a metric and a seed. `Display` writes SET:METRIC:SEED.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Index of the set in the study.
+    /// Index of the set, for [`Study::load`].
     pub set: usize,
     /// Name of the set.
     pub name: String,
-    /// Index of the metric in the study.
+    /// Index of the metric in [`Study::metrics`].
     pub metric: usize,
     /// Name of the metric.
     pub metric_name: String,
@@ -32,16 +32,16 @@ impl fmt::Display for Cell {
     }
 }
 
-/// What came of a cell.
+/// How [`Study::run_cell`] ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CellOutcome {
-    /// Its result is stored.
+    /// The result is stored.
     Done,
-    /// The units that were asked for are stored.
+    /// The units of [`Mode::Units`] are stored.
     Stored,
-    /// Units of a stage have to be run first.
+    /// Units of a stage have to be run before it can be merged.
     Waiting {
-        /// The stage.
+        /// Number and key of the stage.
         stage: String,
         /// Its missing units.
         missing: Vec<usize>,
@@ -49,7 +49,7 @@ pub enum CellOutcome {
 }
 
 impl Study {
-    /// All cells, in the order in which they are run.
+    /// All cells, in the order of `etalon run`.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for (set, name) in self.sets().enumerate() {
@@ -63,7 +63,7 @@ impl Study {
         cells
     }
 
-    /// The cell of a name.
+    /// The cell with a name, written as SET:METRIC:SEED.
     pub fn cell(&self, text: &str) -> Result<Cell> {
         let cells = self.cells();
         cells.iter().find(|cell| cell.to_string() == text).cloned().ok_or_else(|| {
@@ -74,7 +74,7 @@ impl Study {
         })
     }
 
-    /// Evaluates a cell, or a part of it; units are kept in a directory, and a finished result goes to the archive.
+    /// Evaluates a cell, or the part that `mode` selects. Stores units in a directory, and the result in the archive.
     pub fn run_cell(
         &self,
         cell: &Cell,

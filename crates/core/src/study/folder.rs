@@ -1,4 +1,4 @@
-//! A folder of dictionaries stands for that many sets: `sae = "saes/*"`.
+//! `sae = "saes/*"` in a study: a set for every dictionary of a folder.
 
 use std::fs;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::path::Path;
 use crate::error::{Error, InputError, Result};
 use crate::sae::checkpoint;
 
-/// What stands for every dictionary of a folder.
+/// The last part of a path that means all dictionaries of a folder.
 const ALL: &str = "*";
 
-/// The folder, if a path names all dictionaries in it.
+/// The folder, if a path means all dictionaries in it.
 pub fn folder_of(path: &str) -> Option<&str> {
     path.strip_suffix(ALL).filter(|folder| folder.ends_with('/'))
 }
 
-/// The names of the dictionaries in a folder, in order.
+/// The names of the dictionaries in a folder, sorted.
 pub fn dictionaries(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::io("list the dictionaries", folder))? {
@@ -26,7 +26,7 @@ pub fn dictionaries(folder: &Path) -> Result<Vec<String>> {
     }
     names.sort();
     if names.is_empty() {
-        return Err(InputError::new("this folder holds no dictionaries")
+        return Err(InputError::new("the folder holds no dictionaries")
             .expected("a directory or file per dictionary, such as a training grid writes")
             .file(folder)
             .into());
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_last_part_stands_for_all() {
+    fn only_a_star_as_the_last_part_means_all() {
         assert_eq!(folder_of("saes/*"), Some("saes/"));
         assert_eq!(folder_of("a/b/*"), Some("a/b/"));
         for one in ["saes", "saes/topk*", "*", "saes/*/x"] {
@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn a_folder_without_dictionaries_is_refused() {
-        let room = tempfile::tempdir().unwrap();
-        fs::write(room.path().join("notes.txt"), "none").unwrap();
-        let error = dictionaries(room.path()).unwrap_err();
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join("notes.txt"), "none").unwrap();
+        let error = dictionaries(scratch.path()).unwrap_err();
         assert!(error.is_input() && error.to_string().contains("no dictionaries"), "{error}");
-        assert!(dictionaries(&room.path().join("nowhere")).is_err());
+        assert!(dictionaries(&scratch.path().join("nowhere")).is_err());
     }
 }

@@ -1,4 +1,5 @@
-//! The grid: every set × metric × seed is one recipe, one result file, and nothing is computed twice.
+//! The grid of a study: every set × metric × seed is one recipe and one result file. Results in the archive are not
+//! computed again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,18 +12,18 @@ use crate::metrics::{self, Metric, evaluate_together, recipe};
 use crate::results::{Archive, Profile, Recipe, ResultFile, Stored};
 use crate::run::{CODES, DICTIONARY, Inputs, Kept};
 
-/// Inputs under a name, such as "trained, 4096 latents, seed 1".
+/// A named set of inputs, such as "trained, 4096 latents, seed 1".
 pub struct Set {
     /// The name in tables and figures.
     pub name: String,
-    /// What is evaluated.
+    /// The inputs.
     pub inputs: Inputs,
-    /// What else a report may want to know: dictionary size, sparsity, architecture, seed.
+    /// Metadata for reports: dictionary size, sparsity, architecture, seed.
     pub about: BTreeMap<String, Value>,
 }
 
 impl Set {
-    /// A set that knows its dictionary's size and architecture, and the mean number of active latents.
+    /// A set whose metadata are the size and architecture of the dictionary and the mean number of active latents.
     pub fn new(name: &str, inputs: Inputs) -> Set {
         let mut about = BTreeMap::new();
         if let Some(codes) = inputs.find(&CODES) {
@@ -40,37 +41,37 @@ impl Set {
     }
 }
 
-/// What a result says about its inputs.
+/// The metadata of a result: those of the set, and its name.
 pub(super) fn about_cell(set: &Set) -> BTreeMap<String, Value> {
     let mut about = set.about.clone();
     about.insert("inputs".into(), json!(set.name));
     about
 }
 
-/// What to do with every set.
+/// What to evaluate on every set.
 pub struct Grid<'a> {
-    /// Metrics, each with the parameters that were given for it.
+    /// Metrics, each with its given parameters.
     pub metrics: Vec<(&'static dyn Metric, BTreeMap<String, String>)>,
     /// The seeds.
     pub seeds: Vec<u64>,
-    /// Paper or reference.
+    /// The published definitions, or the numbers of the released programs.
     pub profile: Profile,
-    /// Where results go.
+    /// Where results are stored.
     pub archive: &'a Archive,
-    /// Where finished units are kept, so that a killed run loses little.
+    /// Where finished units are stored, so that an interrupted run can resume.
     pub units: Option<&'a Path>,
     /// Threads, memory, progress, cancellation.
     pub context: &'a Context,
 }
 
-/// What became of a grid.
+/// The outcome of a grid.
 #[derive(Debug, Default)]
 pub struct GridOutcome {
-    /// Cells computed now.
+    /// Number of cells computed by this run, or copied from a result under another name.
     pub computed: usize,
-    /// Cells that were there already.
+    /// Number of cells whose result was in the archive.
     pub kept: usize,
-    /// Cells left out because a set lacks what the metric needs: metric and set.
+    /// Metric and set of cells left out because the set lacks inputs that the metric needs.
     pub lacking: Vec<(String, String)>,
     /// Cells that failed.
     pub failed: Vec<Failure>,
@@ -90,7 +91,7 @@ pub struct Failure {
 }
 
 impl GridOutcome {
-    /// Notes that a cell failed; cancelling is passed on.
+    /// Records that a cell failed; returns the error if the user cancelled.
     fn fail(&mut self, set: &Set, metric: &str, seed: u64, error: Error) -> Result<()> {
         if matches!(error, Error::Cancelled) {
             return Err(error);
@@ -99,7 +100,7 @@ impl GridOutcome {
         Ok(())
     }
 
-    /// Adds what became of another part.
+    /// Adds the outcome of another part.
     pub fn add(&mut self, other: GridOutcome) {
         self.computed += other.computed;
         self.kept += other.kept;
@@ -108,8 +109,15 @@ impl GridOutcome {
     }
 }
 
+/// Under which name a result is in the archive.
+enum Found {
+    SameName,
+    OtherName,
+    Nothing,
+}
+
 impl Grid<'_> {
-    /// The metrics that take seconds, with default parameters.
+    /// All metrics that take seconds, with default parameters.
     pub fn quick_metrics() -> Vec<(&'static dyn Metric, BTreeMap<String, String>)> {
         let mut metrics = Grid::all_metrics();
         metrics.retain(|(metric, _)| !metrics::SLOW.contains(&metric.card().name));
@@ -121,7 +129,8 @@ impl Grid<'_> {
         metrics::METRICS.iter().map(|metric| (*metric, BTreeMap::new())).collect()
     }
 
-    /// Evaluates whatever is not in the archive yet; the metrics of a set run in step. Only cancelling stops it half-way.
+    /// Evaluates all cells that are not in the archive. The metrics of a set share the reading of rows. A failed cell
+    /// does not stop the others; cancelling does.
     pub fn run(&self, sets: &[Set]) -> Result<GridOutcome> {
         let mut outcome = GridOutcome::default();
         for set in sets {
@@ -141,10 +150,10 @@ impl Grid<'_> {
             }
             for &seed in &self.seeds {
                 let prepared = recipe(*metric, &set.inputs, given, self.profile, seed);
-                match prepared.and_then(|recipe| Ok((self.is_there(&recipe, &about)?, recipe))) {
-                    Ok((Some(true), _)) => outcome.kept += 1,
-                    Ok((Some(false), _)) => outcome.computed += 1,
-                    Ok((None, recipe)) => work.push((*metric, recipe)),
+                match prepared.and_then(|recipe| Ok((self.stored(&recipe, &about)?, recipe))) {
+                    Ok((Found::SameName, _)) => outcome.kept += 1,
+                    Ok((Found::OtherName, _)) => outcome.computed += 1,
+                    Ok((Found::Nothing, recipe)) => work.push((*metric, recipe)),
                     Err(error) => outcome.fail(set, name, seed, error)?,
                 }
             }
@@ -163,21 +172,21 @@ impl Grid<'_> {
         Ok(())
     }
 
-    /// Whether a result is in the archive: under this name (true), or under another, from which it is copied (false).
-    fn is_there(&self, recipe: &Recipe, about: &BTreeMap<String, Value>) -> Result<Option<bool>> {
+    /// Looks for a result in the archive. One of the same recipe under another name is copied.
+    fn stored(&self, recipe: &Recipe, about: &BTreeMap<String, Value>) -> Result<Found> {
         if let Some(stored) = self.archive.get(&Stored::id_of(recipe, about)?)? {
-            // The inputs may have changed and changed back: what this run keeps is current.
+            // The inputs may have changed and changed back: the result that this run uses becomes the current one.
             self.archive.renew(&stored.id)?;
-            // A run that was killed just after it stored the result may have left its units.
+            // A run that was killed right after it stored the result has left its units.
             self.forget(recipe)?;
-            return Ok(Some(true));
+            return Ok(Found::SameName);
         }
-        let Some(twin) = self.archive.same_recipe(recipe)? else { return Ok(None) };
-        self.archive.put(&twin.result, about)?;
-        Ok(Some(false))
+        let Some(same) = self.archive.same_recipe(recipe)? else { return Ok(Found::Nothing) };
+        self.archive.put(&same.result, about)?;
+        Ok(Found::OtherName)
     }
 
-    /// Removes the units of a result that is safely stored.
+    /// Removes the units of a result that is stored.
     fn forget(&self, recipe: &Recipe) -> Result<()> {
         match self.units {
             Some(directory) => Kept::new(directory, &recipe.id()?).forget(),

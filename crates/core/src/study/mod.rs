@@ -1,4 +1,4 @@
-//! Studies: grids of input sets × metrics × seeds, resumable, kept in one results directory; and grids of trainings.
+//! Studies: grids of input sets × metrics × seeds that resume if interrupted, and grids of training runs.
 
 mod cell;
 mod folder;

@@ -1,4 +1,4 @@
-//! `STUDY.toml`: what to evaluate, written down.
+//! Reads a study file, `STUDY.toml`.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
@@ -15,10 +15,10 @@ use crate::load::{Given, Opening, Recognised};
 use crate::metrics::{self, METRICS, Metric};
 use crate::results::Profile;
 
-/// Far more bytes than anybody writes by hand.
-const LONGEST: u64 = 16 << 20;
+/// The maximum size of a study file in bytes.
+const MAX_BYTES: u64 = 16 << 20;
 
-/// A study as it is written.
+/// The format of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Written {
@@ -37,7 +37,7 @@ struct Written {
     sets: Vec<toml::Table>,
 }
 
-/// A `[[set]]`: its name, what a report should know about it, and paths like those of `[inputs]`.
+/// A `[[set]]`: its name, metadata for reports, and values of roles as in `[inputs]`.
 struct WrittenSet {
     name: String,
     about: BTreeMap<String, serde_json::Value>,
@@ -45,7 +45,7 @@ struct WrittenSet {
 }
 
 impl WrittenSet {
-    /// One set, or one for every dictionary of a folder (`sae = "saes/*"`), named after it.
+    /// One set, or one for every dictionary of a folder (`sae = "saes/*"`), named after the dictionary.
     fn read(mut table: toml::Table, base: &Path) -> Result<Vec<WrittenSet>> {
         let folder = table.get("sae").and_then(toml::Value::as_str).and_then(folder_of).map(String::from);
         let name = match table.remove("name") {
@@ -59,7 +59,7 @@ impl WrittenSet {
             }
         };
         let wrong = |error: toml::de::Error| {
-            InputError::new(format!("the set `{name}` cannot be understood")).found(error.message().trim())
+            InputError::new(format!("the set `{name}` is invalid")).found(error.message().trim())
         };
         let about: BTreeMap<String, serde_json::Value> =
             table.remove("about").map(toml::Value::try_into).transpose().map_err(wrong)?.unwrap_or_default();
@@ -86,13 +86,13 @@ fn one_seed() -> Vec<u64> {
 pub struct Study {
     /// The title of the report.
     pub title: String,
-    /// Where results go.
+    /// The results directory.
     pub out: PathBuf,
-    /// Paper or reference.
+    /// The published definitions, or the numbers of the released programs.
     pub profile: Profile,
     /// The seeds.
     pub seeds: Vec<u64>,
-    /// Metrics with the parameters given for them.
+    /// Metrics, each with its given parameters.
     pub metrics: Vec<(&'static dyn Metric, BTreeMap<String, String>)>,
     sets: Vec<(String, Given, BTreeMap<String, serde_json::Value>)>,
     base: PathBuf,
@@ -103,7 +103,7 @@ impl Study {
     pub fn read(file: &Path) -> Result<Study> {
         let (opened, _) = input::open_regular(file)?;
         let mut text = String::new();
-        opened.take(LONGEST).read_to_string(&mut text).map_err(|error| match error.kind() {
+        opened.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| match error.kind() {
             ErrorKind::InvalidData => {
                 InputError::new("the study is not UTF-8 text").advice("save it as UTF-8").file(file).into()
             }
@@ -111,10 +111,10 @@ impl Study {
         })?;
         let written: Written = toml::from_str(&text).map_err(|error| {
             let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
-            let complaint = InputError::new("the study cannot be understood").found(error.message().trim()).file(file);
+            let invalid = InputError::new("the study is invalid").found(error.message().trim()).file(file);
             match line {
-                Some(line) => complaint.at(format!("line {line}")),
-                None => complaint,
+                Some(line) => invalid.at(format!("line {line}")),
+                None => invalid,
             }
         })?;
         let base = file.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -149,7 +149,7 @@ impl Study {
                 .into());
         }
         if sets.is_empty() || written.seeds.is_empty() || written.metrics.is_empty() {
-            return Err(wrong("the study has nothing to do".into())
+            return Err(wrong("the study is empty".into())
                 .expected("at least one metric, one seed and one [[set]]")
                 .into());
         }
@@ -170,7 +170,7 @@ impl Study {
         self.sets.iter().map(|(name, _, _)| name.as_str())
     }
 
-    /// Reads the inputs of one set, and encodes them if it names a dictionary.
+    /// Loads the inputs of a set.
     pub fn load(&self, index: usize, context: &Context) -> Result<(Set, Option<Recognised>)> {
         let (name, given, about) = self.sets.get(index).ok_or_else(|| Error::Bug(format!("no set number {index}")))?;
         let opened = given.open(&Opening::at(&self.base), context)?;
@@ -180,15 +180,15 @@ impl Study {
     }
 }
 
-/// Parameters as they would be written on the command line.
+/// Parameters as strings, as on the command line.
 fn given_params(table: &BTreeMap<String, toml::Value>) -> BTreeMap<String, String> {
-    let word = |value: &toml::Value| match value {
+    let single = |value: &toml::Value| match value {
         toml::Value::String(text) => text.clone(),
         other => other.to_string(),
     };
     let text = |value: &toml::Value| match value {
-        toml::Value::Array(values) => values.iter().map(word).collect::<Vec<_>>().join(","),
-        other => word(other),
+        toml::Value::Array(values) => values.iter().map(single).collect::<Vec<_>>().join(","),
+        other => single(other),
     };
     table.iter().map(|(name, value)| (name.replace('-', "_"), text(value))).collect()
 }
@@ -203,8 +203,8 @@ mod tests {
     use crate::sae::{Activation, Linear, Normalisation, Parts, checkpoint};
 
     #[test]
-    fn a_folder_of_dictionaries_is_that_many_sets() {
-        let room = tempfile::tempdir().unwrap();
+    fn every_dictionary_of_a_folder_is_a_set() {
+        let scratch = tempfile::tempdir().unwrap();
         for name in ["b", "a"] {
             let neuron = Linear::new(Parts {
                 arch: "identity".into(),
@@ -216,9 +216,9 @@ mod tests {
                 input: Normalisation::None,
                 activation: Activation::Signed,
             });
-            checkpoint::save(&neuron.unwrap(), &Map::new(), "etalon", &room.path().join("saes").join(name)).unwrap();
+            checkpoint::save(&neuron.unwrap(), &Map::new(), "etalon", &scratch.path().join("saes").join(name)).unwrap();
         }
-        let file = room.path().join("study.toml");
+        let file = scratch.path().join("study.toml");
         let text = "metrics = [\"core\"]\n[inputs]\nembeddings = \"x.npy\"\n[[set]]\nsae = \"saes/*\"\n[[set]]\nname = \"again\"\nsae = \"saes/*\"\n";
         fs::write(&file, text).unwrap();
         let study = Study::read(&file).unwrap();

@@ -1,5 +1,4 @@
-//! Lists of architectures × latents × active latents × seeds: what is trained or made, with which settings, and where it
-//! goes.
+//! Grids of dictionaries: architectures × latents × active latents × seeds, with their settings and output directories.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,59 +14,59 @@ use crate::sae::train::{Preset, TrainJob, TrainingSettings, steps_of_epochs};
 use crate::sae::{Dictionary, checkpoint};
 use crate::store::ActivationStore;
 
-/// Times that every row is used unless something else is said.
+/// Default number of epochs.
 const EPOCHS: f64 = 10.0;
 
-/// Dictionaries to train, and baselines to make: one for every combination of the lists.
+/// Dictionaries to train and baselines to compute: one for every combination of the lists.
 #[derive(Debug)]
 pub struct TrainingGrid<'a> {
-    /// Architectures and baselines.
+    /// Names of architectures and baselines.
     pub archs: &'a [String],
-    /// Latents; baselines may do without.
+    /// Numbers of latents; optional for baselines.
     pub latents: &'a [usize],
-    /// Active latents per row; none for those of the preset.
+    /// Numbers of active latents per row; empty for that of the preset.
     pub ks: &'a [usize],
     /// Seeds.
     pub seeds: &'a [u64],
-    /// Whose conventions to follow.
+    /// The preset: whose conventions to follow.
     pub preset: Preset,
-    /// What replaces settings of the preset.
+    /// Settings that replace those of the preset.
     pub changes: Changes,
-    /// Weights to start from.
+    /// Initial weights.
     pub initial: Option<Tensors>,
-    /// Where to write: a directory, with one below for each dictionary if there are several.
+    /// The output directory; it has a subdirectory for each dictionary if there are several.
     pub out: &'a Path,
 }
 
-/// What replaces settings of a preset.
+/// Settings that replace those of a preset.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Rows per step.
     pub batch: usize,
-    /// Steps in all.
+    /// Number of steps.
     pub steps: Option<u64>,
-    /// Times that every row is used, where steps are not given.
+    /// Number of epochs, unless steps are given.
     pub epochs: Option<f64>,
     /// Learning rate.
     pub rate: Option<f64>,
-    /// Steps over which the learning rate rises.
+    /// Warm-up steps of the learning rate.
     pub warmup: Option<u64>,
-    /// Step from which the learning rate falls to 0.
+    /// Step from which the learning rate decays to 0.
     pub decay_start: Option<u64>,
-    /// The global length to which gradients are cut; 0 does not cut.
+    /// Maximum gradient norm; 0 disables clipping.
     pub clip: Option<f64>,
     /// Rows without firing after which a latent is dead.
     pub dead_after: Option<u64>,
-    /// Steps between two resamplings of silent latents.
+    /// Steps between two resamplings of dead latents.
     pub resample: Option<u64>,
-    /// Whether inputs are divided by the root of their mean squared length.
+    /// Whether inputs are divided by the root mean square of their norms.
     pub normalise: bool,
-    /// Parameters of architectures as users write them, by option.
+    /// Parameters of architectures as text, by option.
     pub params: BTreeMap<String, String>,
 }
 
 impl Changes {
-    /// Changes settings for a store with so many rows.
+    /// Applies the changes for a store with `rows` rows.
     fn apply(&self, settings: &mut TrainingSettings, rows: usize) -> Result<()> {
         settings.batch = self.batch;
         let epochs = self.epochs.unwrap_or(EPOCHS);
@@ -94,42 +93,42 @@ impl Changes {
     }
 }
 
-/// A baseline to be made.
+/// A baseline to compute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaselineJob {
     /// Its name.
     pub name: String,
-    /// Latents.
+    /// Number of latents.
     pub latents: Option<usize>,
     /// Active latents per row.
     pub k: Option<usize>,
     /// The seed.
     pub seed: u64,
-    /// Where it goes.
+    /// The output directory.
     pub out: PathBuf,
 }
 
-/// The work of a grid.
+/// The jobs of a grid.
 #[derive(Debug)]
 pub struct TrainingPlan {
     /// Dictionaries to train together.
     pub jobs: Vec<TrainJob>,
-    /// Baselines to make.
+    /// Baselines to compute.
     pub baselines: Vec<BaselineJob>,
 }
 
-/// Every number that was given, or none.
+/// The numbers of a list, or a single `None` for an empty list.
 fn each(list: &[usize]) -> Vec<Option<usize>> {
     if list.is_empty() { vec![None] } else { list.iter().map(|&number| Some(number)).collect() }
 }
 
 impl TrainingGrid<'_> {
-    /// What to train and to make on the rows of a store.
+    /// The jobs of the grid on the rows of a store.
     pub fn plan(&self, store: &ActivationStore) -> Result<TrainingPlan> {
-        let (made, learnt): (Vec<&str>, Vec<&str>) =
+        let (baselines, architectures): (Vec<&str>, Vec<&str>) =
             self.archs.iter().map(String::as_str).partition(|name| baseline::find(name).is_some());
-        let mut plan = TrainingPlan { jobs: self.jobs(&learnt, store)?, baselines: self.baselines(&made) };
-        // One dictionary goes to the output itself, several below it.
+        let mut plan = TrainingPlan { jobs: self.jobs(&architectures, store)?, baselines: self.baselines(&baselines) };
+        // A single dictionary is written to the output directory itself.
         match (plan.jobs.as_mut_slice(), plan.baselines.as_mut_slice()) {
             ([job], []) => job.out = self.out.into(),
             ([], [one]) => one.out = self.out.into(),
@@ -143,9 +142,7 @@ impl TrainingGrid<'_> {
         for name in names {
             let arch = arch::find(name)?;
             if self.latents.is_empty() {
-                return Err(InputError::new(format!("nothing says how many latents `{name}` should have"))
-                    .advice(format!("add {} L", Key("latents")))
-                    .into());
+                return Err(InputError::new(format!("{} is required for `{name}`", Key("latents"))).into());
             }
             for &latents in self.latents {
                 for k in each(self.ks) {
@@ -185,7 +182,7 @@ impl TrainingGrid<'_> {
 }
 
 impl BaselineJob {
-    /// Makes the baseline for the rows of a store, and writes it. It may take size and sparsity from another dictionary.
+    /// Computes the baseline on the rows of a store and writes it. Size and sparsity default to those of `like`.
     pub fn run(
         &self,
         store: &ActivationStore,
@@ -228,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_has_a_folder() {
+    fn every_combination_has_a_directory() {
         let store = ActivationStore::from_rows(vec![0.5; 40 * 8], 8).unwrap();
         let archs = ["topk", "random", "jumprelu"].map(String::from);
         let plan = grid(&archs, &[16, 20], &[("target-l0", "3"), ("groups", "0.5,0.5")]).plan(&store).unwrap();
@@ -241,14 +238,14 @@ mod tests {
         assert_eq!((settings.steps, settings.clip), (8, None));
         assert_eq!(settings.get(&TARGET_L0).unwrap(), 3.0);
         assert_eq!(settings.get(&GROUPS).unwrap(), [0.5, 0.5]);
-        // One alone goes to the output itself.
+        // A single one is written to the output directory itself.
         let one = ["pca".to_string()];
         let alone = TrainingGrid { ks: &[], seeds: &[0], ..grid(&one, &[], &[]) };
         assert_eq!(alone.plan(&store).unwrap().baselines[0].out, Path::new("out"));
     }
 
     #[test]
-    fn what_cannot_be_trained_is_refused() {
+    fn invalid_grids_are_refused() {
         let store = ActivationStore::from_rows(vec![0.5; 40 * 8], 8).unwrap();
         let archs = ["topk".to_string()];
         let why = |grid: TrainingGrid<'_>| grid.plan(&store).unwrap_err().to_string();

@@ -1,4 +1,5 @@
-//! Every byte of a directory of ours: a store, codes, a dictionary, a world, results, or several of them together.
+//! Verification of every byte of a directory that Etalon wrote: a store, codes, a dictionary, a world, results, or a
+//! directory of several of them.
 
 use std::fs;
 use std::path::Path;
@@ -10,18 +11,18 @@ use crate::results::Archive;
 use crate::sae::checkpoint;
 use crate::store;
 
-/// What was found to be whole.
+/// What [`verify`] read.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// How many files were read.
+    /// Number of files.
     pub files: usize,
-    /// How many bytes they have.
+    /// Number of bytes.
     pub bytes: u64,
-    /// What they were, such as "activations" and "results".
+    /// Their types, such as "activations" and "results".
     pub kinds: Vec<String>,
 }
 
-/// Checks a directory and those below it; the error names the first bad place.
+/// Checks a directory and its subdirectories; the error names the first damaged file.
 pub fn verify(directory: &Path) -> Result<Checked> {
     if !directory.is_dir() {
         return Err(InputError::new("there is no such directory")
@@ -33,7 +34,7 @@ pub fn verify(directory: &Path) -> Result<Checked> {
     let mut checked = Checked::default();
     visit(directory, &mut checked)?;
     if checked.files == 0 {
-        return Err(InputError::new("there is nothing here that Etalon wrote")
+        return Err(InputError::new("the directory holds nothing that Etalon wrote")
             .expected("a store, codes, a dictionary, a world or a results directory")
             .file(directory)
             .into());
@@ -45,10 +46,10 @@ pub fn verify(directory: &Path) -> Result<Checked> {
 
 fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
     if directory.join("manifest.json").exists() {
-        let found = store::verify(directory)?;
-        checked.files += found.files;
-        checked.bytes += found.bytes;
-        checked.kinds.push(found.format);
+        let store = store::verify(directory)?;
+        checked.files += store.files;
+        checked.bytes += store.bytes;
+        checked.kinds.push(store.format);
         return Ok(());
     }
     if directory.join("world.json").is_file() {
@@ -77,19 +78,19 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
         checked.files += whole.len();
         for stored in &whole {
             let path = archive.path(&stored.id);
-            checked.bytes += fs::metadata(&path).map_err(Error::io("look at a result", &path))?.len();
+            checked.bytes += fs::metadata(&path).map_err(Error::io("read the size of a result", &path))?.len();
         }
         if !whole.is_empty() {
             checked.kinds.push("results".into());
         }
     }
-    let mut below = Vec::new();
+    let mut subdirectories = Vec::new();
     for entry in fs::read_dir(directory).map_err(Error::io("list a directory", directory))? {
         let path = entry.map_err(Error::io("list a directory", directory))?.path();
         if path.is_dir() && !path.is_symlink() {
-            below.push(path);
+            subdirectories.push(path);
         }
     }
-    below.sort();
-    below.iter().try_for_each(|path| visit(path, checked))
+    subdirectories.sort();
+    subdirectories.iter().try_for_each(|path| visit(path, checked))
 }

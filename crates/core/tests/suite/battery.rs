@@ -1,4 +1,4 @@
-//! The common battery: every metric of the list goes through the same worlds and the same laws.
+//! The common battery: every metric runs on the same small data sets and must satisfy the same laws.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,8 +21,8 @@ use etalon_kernel::random::{permutation, stream, unit};
 
 use crate::{MEMORY, recipe_of};
 
-/// Headline numbers for which the order of rows matters: a random split takes other rows, and CKNNA gives ties between
-/// neighbours to the lower row.
+/// Headline numbers that depend on the order of rows: a random split selects other rows, and CKNNA breaks ties between
+/// neighbours by row.
 const ROWS_IN_ORDER: &[&str] = &[
     "match_score_held_out",
     "fms",
@@ -86,13 +86,13 @@ const ROWS_IN_ORDER: &[&str] = &[
     "fid_codes_floor",
 ];
 
-/// Headline numbers for which the order of latents matters: trees give ties between splits to the lower latent, and the
-/// first weights of a trained probe are drawn in order, in a range that also depends on their number; a dictionary of
-/// directions is trained on them in an order.
+/// Headline numbers that depend on the order of latents: trees break ties between splits by latent; the initial weights
+/// of a probe are drawn in order, in a range that depends on their number; a meta-dictionary is trained on directions
+/// in order.
 const LATENTS_IN_ORDER: &[&str] =
     &["fms", "fms_held_out", "all_latents_accuracy", "meta_explained", "meta_null", "meta_error"];
 
-/// Headline numbers that count latents, dead ones among them, or compare their directions, which repeat others here.
+/// Headline numbers that count latents, including dead ones, or compare directions, which are duplicated here.
 const DEAD_LATENTS: &[&str] = &[
     "all_latents_accuracy",
     "frac_alive",
@@ -118,12 +118,12 @@ const DEAD_IN_REFERENCE: &[&str] = &[
     "delta_skewness",
 ];
 
-/// Headline numbers of the reference that depend on latents without an effect: the released program takes them away
-/// before those with a negative effect, by their order.
+/// Headline numbers of the profile `reference` that depend on latents without effect: the released program ablates
+/// them, in order, before those with a negative effect.
 const REFERENCE_LATENTS: &[&str] =
     &["tpp_10", "tpp_20", "tpp_20_intended", "tpp_20_unintended", "tpp_noise", "tpp_detectable"];
 
-/// A small world as dense arrays, so that rows and latents can be permuted.
+/// A small data set as dense arrays, so that rows and latents can be permuted.
 #[derive(Clone)]
 struct Small {
     latents: usize,
@@ -202,10 +202,10 @@ impl Small {
         ActivationStore::from_rows(self.embeddings.concat(), self.width).ok()
     }
 
-    /// A generator: it fails to make some latents of some rows and makes others too strongly. What it does depends on a
-    /// row alone, so that it moves with the row.
+    /// A generator that suppresses some latents of some rows and exaggerates others. Its output depends only on the
+    /// row, so that rows can be permuted.
     fn generated(&self, index: usize) -> Generated {
-        let made = |row: &Vec<f32>| {
+        let output = |row: &Vec<f32>| {
             let largest = row.iter().copied().fold(0.0, f32::max);
             let changed = move |value: &f32| match (largest * 97.0 + value * 31.0 + index as f32) as usize % 3 {
                 0 => 0.0,
@@ -214,12 +214,12 @@ impl Small {
             };
             row.iter().map(changed).collect::<Vec<_>>()
         };
-        let codes: Vec<f32> = self.codes.iter().flat_map(made).collect();
+        let codes: Vec<f32> = self.codes.iter().flat_map(output).collect();
         let codes = Arc::new(Codes::from_dense(&codes, self.latents).unwrap());
         Generated { codes, embeddings: self.embeddings().map(Arc::new) }
     }
 
-    /// A dictionary of this size; it did not make the codes, which does not matter to laws.
+    /// A dictionary of this size. It did not encode the codes, which is irrelevant for the laws.
     fn dictionary(&self) -> Linear {
         let weights = |shift: usize| {
             let weight = |index: usize| ((index * 7919 + shift) % 103) as f32 / 50.0 - 1.0;
@@ -268,7 +268,7 @@ fn training() -> Record {
     Record { points: vec![point(0), point(1)] }
 }
 
-/// The twelve worlds.
+/// The twelve data sets.
 fn worlds() -> Vec<(&'static str, Small)> {
     let base = Small::random(60, 9, 3, 1);
     let set = |latent: usize, value: f32| {
@@ -287,14 +287,14 @@ fn worlds() -> Vec<(&'static str, Small)> {
         ("a latent that is always on", set(4, 1.0)),
         ("a concept without a positive row", base.clone().label_column(1, Label::No)),
         ("a concept that is everywhere", base.clone().label_column(1, Label::Yes)),
-        ("a concept that nobody labelled", base.clone().label_column(1, Label::Unknown)),
+        ("an unlabelled concept", base.clone().label_column(1, Label::Unknown)),
         ("every row twice", base.with_rows(&(0..120).map(|row| row / 2).collect::<Vec<_>>())),
         ("every latent twice", base.with_latents(|row| [row, row].concat())),
         ("ties everywhere", base.with_latents(|row| row.iter().map(|&v| if v > 0.0 { 1.0 } else { 0.0 }).collect())),
     ]
 }
 
-/// Two repeats show everything that ten do, and a training as long as by default, hundreds of times, takes minutes.
+/// Parameters for short runs: fewer repeats and training steps.
 fn quick(metric: &dyn Metric) -> Vec<(&'static str, &'static str)> {
     let declared = |name: &str| metric.card().params.iter().any(|param| param.name == name);
     [("repeats", "2"), ("meta_steps", "20")].into_iter().filter(|(name, _)| declared(name)).collect()
@@ -304,12 +304,12 @@ fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile, seed: u64, thread
     crate::run(metric, inputs, &quick(metric), profile, seed, threads)
 }
 
-/// What a metric is called in messages.
+/// The name of a metric in messages.
 fn title(metric: &dyn Metric, profile: Profile) -> String {
     format!("`{}` ({})", metric.card().name, profile.name())
 }
 
-/// The bytes of a result, with the time it took left out.
+/// The JSON of a result, without its run time.
 fn text(mut result: ResultFile) -> String {
     result.seconds = 0.0;
     result.to_json().unwrap().to_string()
@@ -324,31 +324,31 @@ fn for_every_metric(law: impl Fn(&'static dyn Metric, Profile)) {
 }
 
 #[test]
-fn every_world_gives_scores_or_a_clear_complaint() {
+fn every_data_set_gives_scores_or_an_input_error() {
     for_every_metric(|metric, profile| {
         let card = metric.card();
         for (name, world) in worlds() {
-            let place = format!("{} on the world with {name}", title(metric, profile));
+            let case = format!("{} on the data set with {name}", title(metric, profile));
             let done = catch_unwind(AssertUnwindSafe(|| run(metric, &world.inputs(), profile, 0, 2)));
-            let result = match done.unwrap_or_else(|_| panic!("{place} panicked")) {
+            let result = match done.unwrap_or_else(|_| panic!("{case} panicked")) {
                 Ok(result) => result,
                 Err(error @ Error::Input(_)) => {
-                    assert!(world.codes.len() <= 1, "{place}: {error}");
+                    assert!(world.codes.len() <= 1, "{case}: {error}");
                     continue;
                 }
-                Err(error) => panic!("{place}: {error}"),
+                Err(error) => panic!("{case}: {error}"),
             };
             let keys: Vec<&str> = result.scores.headline.iter().map(|headline| headline.key.as_str()).collect();
-            assert_eq!(keys, card.headline.iter().map(|output| output.key).collect::<Vec<_>>(), "{place}");
+            assert_eq!(keys, card.headline.iter().map(|output| output.key).collect::<Vec<_>>(), "{case}");
             for (headline, output) in result.scores.headline.iter().zip(card.headline) {
                 let Some(value) = headline.value else {
-                    assert!(!result.scores.notes.is_empty(), "{place}: `{}` undefined without a note", headline.key);
+                    assert!(!result.scores.notes.is_empty(), "{case}: `{}` undefined without a note", headline.key);
                     continue;
                 };
                 let (low, high) = output.range;
-                assert!((low - 1e-9..=high + 1e-9).contains(&value), "{place}: `{}` = {value}", headline.key);
+                assert!((low - 1e-9..=high + 1e-9).contains(&value), "{case}: `{}` = {value}", headline.key);
                 if let Some(interval) = headline.interval {
-                    assert!(interval.low <= interval.high, "{place}: `{}`", headline.key);
+                    assert!(interval.low <= interval.high, "{case}: `{}`", headline.key);
                 }
             }
         }
@@ -402,7 +402,7 @@ fn the_order_of_rows_does_not_matter() {
     let inputs = world.inputs();
     let pairs = &inputs.get(&PAIRS).unwrap().pairs;
     let renumber = |index: usize| Pair { before: 2 * index, after: 2 * index + 1, ..pairs[order[2 * index] / 2] };
-    // The nulls of a small world are its own codes shifted; give both the same shift of the same rows.
+    // Nulls are shifted codes: use the same shifted rows for both.
     let null = inputs.share(&NULLS).unwrap();
     let moved = world
         .with_rows(&order)
@@ -416,7 +416,7 @@ fn the_order_of_rows_does_not_matter() {
     });
 }
 
-/// The directions of a world in another order.
+/// The directions of a data set in another order.
 fn directions_of(world: &Small, order: &[usize]) -> ActivationStore {
     let directions = world.inputs().share(&DIRECTIONS).unwrap();
     let row = |&latent: &usize| directions.tile(latent..latent + 1).unwrap().row(0).to_vec();
@@ -468,7 +468,7 @@ fn the_size_of_units_does_not_change_a_bit() {
     });
 }
 
-/// One evaluation of which every unit is run by itself, as other processes would.
+/// An evaluation whose units are run in separate calls, as by other processes.
 struct Driver<'a> {
     metric: &'static dyn Metric,
     inputs: &'a Inputs,
@@ -492,7 +492,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The stage that waits for units, with what it waits for; the result if there is none.
+    /// The stage that lacks units, with those units; `Err` with the result if no stage does.
     fn merge(&self) -> std::result::Result<(String, Vec<usize>), Box<ResultFile>> {
         match self.call(Mode::Merge).unwrap() {
             Evaluated::Waiting { stage, missing } => Ok((stage, missing)),
@@ -502,7 +502,7 @@ impl Driver<'_> {
     }
 
     /// Damages the file of one unit of a stage and deletes that of another; returns both units.
-    fn spoil(&self, stage: &str, units: &[usize]) -> Vec<usize> {
+    fn damage(&self, stage: &str, units: &[usize]) -> Vec<usize> {
         let file = |unit: usize| {
             let entries = std::fs::read_dir(self.directory.path()).unwrap().map(|entry| entry.unwrap().path());
             let is_unit = |path: &std::path::PathBuf| {
@@ -539,14 +539,14 @@ fn units_run_one_by_one_give_the_same_bits() {
             };
             assert!(!missing.is_empty() && !stages.contains(&stage), "{name} waits for {stage} twice: {missing:?}");
             driver.run_units(&stage, &missing);
-            let spoiled = driver.spoil(&stage, &missing);
-            assert_eq!(driver.merge().ok(), Some((stage.clone(), spoiled.clone())), "{name}");
-            driver.run_units(&stage, &spoiled);
+            let damaged = driver.damage(&stage, &missing);
+            assert_eq!(driver.merge().ok(), Some((stage.clone(), damaged.clone())), "{name}");
+            driver.run_units(&stage, &damaged);
             stages.push(stage);
         };
         let local = run(metric, &inputs, profile, 5, 2).unwrap();
         assert!(text(*result) == text(local), "{name} unit by unit, in {} stages", stages.len());
-        // What a worker is asked for must be what its own replay finds.
+        // A worker refuses a stage whose key differs from that of its own replay.
         if let Some(stage) = stages.first() {
             let other = format!("{}0", &stage[..stage.len() - 1]);
             let other = if other == *stage { format!("{}1", &stage[..stage.len() - 1]) } else { other };
@@ -557,7 +557,7 @@ fn units_run_one_by_one_give_the_same_bits() {
 }
 
 #[test]
-fn memory_is_returned_and_cancelled_work_stops() {
+fn memory_is_released_and_cancelled_work_stops() {
     let inputs = Small::random(300, 10, 4, 13).inputs();
     for_every_metric(|metric, profile| {
         let name = title(metric, profile);
@@ -565,16 +565,16 @@ fn memory_is_returned_and_cancelled_work_stops() {
         let context = Context::silent(2, MEMORY).unwrap();
         let evaluation = Evaluation::default();
         evaluation.run(metric, &inputs, &recipe, &context).unwrap();
-        assert_eq!(context.budget().left(), MEMORY, "{name} keeps memory");
+        assert_eq!(context.budget().left(), MEMORY, "{name} holds memory");
         context.cancel();
         let stopped = evaluation.run(metric, &inputs, &recipe, &context);
         assert!(matches!(stopped, Err(Error::Cancelled)), "{name}: {stopped:?}");
-        assert_eq!(context.budget().left(), MEMORY, "{name} keeps memory when it is cancelled");
+        assert_eq!(context.budget().left(), MEMORY, "{name} holds memory after cancellation");
     });
 }
 
 #[test]
-fn results_and_recipes_survive_the_disk() {
+fn results_and_recipes_round_trip_through_json() {
     let inputs = Small::random(120, 10, 4, 19).inputs();
     for_every_metric(|metric, profile| {
         let result = run(metric, &inputs, profile, 0, 2).unwrap();

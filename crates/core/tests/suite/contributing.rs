@@ -1,4 +1,4 @@
-//! The metric of CONTRIBUTING.md does what the guide says.
+//! The example metric of CONTRIBUTING.md works.
 
 #[path = "../../examples/firing_rate.rs"]
 mod firing_rate;
@@ -7,12 +7,12 @@ use etalon::codes::Codes;
 use etalon::prelude::*;
 
 #[test]
-fn the_metric_of_the_guide_works() {
+fn the_example_runs() {
     firing_rate::main().unwrap();
 }
 
 #[test]
-fn without_rows_it_is_undefined_with_a_note() {
+fn without_rows_the_score_is_undefined_with_a_note() {
     let inputs = Inputs::default().with(&CODES, Codes::from_dense(&[], 2).unwrap());
     let metric = firing_rate::FiringRate;
     let recipe = recipe(&metric, &inputs, &Default::default(), Profile::Paper, 0).unwrap();

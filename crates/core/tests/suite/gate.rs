@@ -1,4 +1,4 @@
-//! The gate, from outside: good files in every dress come out right, and bad ones are refused without a panic.
+//! Reading files, from outside: valid files of every format are read correctly, invalid ones are refused without a panic.
 
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use zip::CompressionMethod;
 use zip::write::SimpleFileOptions;
 
 /// A directory for the files of one test.
-struct Place(tempfile::TempDir);
+struct Directory(tempfile::TempDir);
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
+impl Directory {
+    fn new() -> Directory {
+        Directory(tempfile::tempdir().unwrap())
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
@@ -44,12 +44,12 @@ fn rows(path: &Path, key: Option<&str>) -> Result<DenseRows> {
     read_rows(&source(path, key), Finite::Refuse, &budget())
 }
 
-fn why<T>(result: Result<T>) -> String {
+fn message<T>(result: Result<T>) -> String {
     result.err().map(|error| error.to_string()).expect("an error")
 }
 
-/// Asks everything of a file that can be asked; says whether anything was answered.
-fn ask_everything(path: &Path) -> bool {
+/// Reads a file in every way; true if any of them succeeds.
+fn read_in_every_way(path: &Path) -> bool {
     let small = Budget::new(1 << 24);
     let source = source(path, None);
     let rows = read_rows(&source, Finite::DropRows, &small).is_ok();
@@ -160,9 +160,9 @@ fn parquet_numbers(columns: &[Vec<f64>]) -> Vec<u8> {
 fn parquet_lists(lengths: &[usize]) -> Vec<u8> {
     let (mut values, mut definition, mut repetition) = (Vec::new(), Vec::new(), Vec::new());
     for &length in lengths {
-        for place in 0..length.max(1) {
+        for index in 0..length.max(1) {
             definition.push(i16::from(length > 0));
-            repetition.push(i16::from(place > 0));
+            repetition.push(i16::from(index > 0));
         }
         let first = values.len();
         values.extend((first..first + length).map(|value| value as f32));
@@ -206,25 +206,25 @@ fn encoded(descr: &str, value: f32) -> Vec<u8> {
     bytes
 }
 
-/// Values in C order as they lie in Fortran order.
+/// Values in C order, rearranged into Fortran order.
 fn fortran_order(values: &[f32], dimensions: &[usize]) -> Vec<f32> {
     let mut stored = vec![0.0; values.len()];
     for (position, &value) in values.iter().enumerate() {
-        let (mut rest, mut block, mut stride, mut place) = (position, values.len(), 1, 0);
+        let (mut rest, mut block, mut stride, mut target) = (position, values.len(), 1, 0);
         for &size in dimensions {
             block /= size;
-            place += rest / block * stride;
+            target += rest / block * stride;
             rest %= block;
             stride *= size;
         }
-        stored[place] = value;
+        stored[target] = value;
     }
     stored
 }
 
 #[test]
-fn npy_in_every_dress() {
-    let place = Place::new();
+fn npy_of_every_type_order_and_version() {
+    let directory = Directory::new();
     let values: Vec<f32> = (0..24).map(|value| value as f32).collect();
     let kinds =
         ["|i1", "|u1", "<i2", ">u2", "<i4", ">i4", "<u4", "<i8", ">u8", "<f2", ">f2", "<f4", ">f4", "<f8", ">f8"];
@@ -234,33 +234,33 @@ fn npy_in_every_dress() {
                 let data: Vec<u8> = stored.iter().flat_map(|&value| encoded(descr, value)).collect();
                 for version in 1..=3 {
                     let bytes = npy(version, descr, fortran, dimensions, &data);
-                    let read = rows(&place.write("x.npy", &bytes), None).unwrap();
+                    let read = rows(&directory.write("x.npy", &bytes), None).unwrap();
                     assert_eq!(read.values, values, "{descr} {fortran} {dimensions:?}");
                     assert_eq!(read.rows * read.width, 24);
                     assert_eq!(read.rows_per_sample, (dimensions.len() == 3).then_some(3));
                     let packed = zipped(&[("k.npy", &bytes)], CompressionMethod::Deflated);
-                    let read = rows(&place.write("x.npz", &packed), Some("k")).unwrap();
+                    let read = rows(&directory.write("x.npz", &packed), Some("k")).unwrap();
                     assert_eq!(read.values, values, "npz {descr} {fortran} {dimensions:?}");
                 }
             }
         }
     }
     let truth = npy(1, "|b1", false, &[2, 2], &[0, 1, 1, 0]);
-    assert_eq!(rows(&place.write("b.npy", &truth), None).unwrap().values, [0.0, 1.0, 1.0, 0.0]);
-    let read = rows(&place.write("h.npy", &npy(1, ">f2", true, &[2, 2], &[0; 8])), None).unwrap();
+    assert_eq!(rows(&directory.write("b.npy", &truth), None).unwrap().values, [0.0, 1.0, 1.0, 0.0]);
+    let read = rows(&directory.write("h.npy", &npy(1, ">f2", true, &[2, 2], &[0; 8])), None).unwrap();
     assert_eq!(read.kind, "npy float16, big-endian, Fortran order");
 }
 
 #[test]
-fn rows_come_in_any_portion() {
-    let place = Place::new();
+fn rows_can_be_read_in_parts() {
+    let directory = Directory::new();
     let values: Vec<f32> = (0..30).map(|value| value as f32).collect();
-    let path = place.write("x.npy", &npy(1, "<f4", false, &[10, 3], &floats(&values)));
+    let path = directory.write("x.npy", &npy(1, "<f4", false, &[10, 3], &floats(&values)));
     let mut reader = open_rows(&source(&path, None), &budget()).unwrap();
     assert_eq!(reader.shape(), Shape { rows: 10, width: 3, rows_per_sample: None });
     let mut seen = Vec::new();
     loop {
-        // 14 values have room for 4 whole rows of 3.
+        // 14 values are 4 whole rows of 3.
         let mut out = vec![0.0; 14];
         let count = reader.read(&mut out).unwrap();
         if count == 0 {
@@ -272,50 +272,50 @@ fn rows_come_in_any_portion() {
     let (range, shape) = plain_f32(&source(&path, None)).unwrap().unwrap();
     assert_eq!((range.end - range.start, shape.rows), (120, 10));
     assert_eq!(std::fs::read(&path).unwrap()[range.start as usize..], floats(&values));
-    let empty = place.write("e.npy", &npy(1, "<f4", false, &[0, 3], &[]));
+    let empty = directory.write("e.npy", &npy(1, "<f4", false, &[0, 3], &[]));
     assert_eq!(rows(&empty, None).unwrap().rows, 0);
 }
 
 #[test]
-fn numbers_that_are_not_finite() {
-    let place = Place::new();
+fn values_that_are_not_finite_are_refused_or_dropped() {
+    let directory = Directory::new();
     let bytes = npy(1, "<f4", false, &[3, 2], &floats(&[1.0, 2.0, 3.0, f32::NAN, f32::INFINITY, 6.0]));
-    let path = place.write("x.npy", &bytes);
-    let error = why(rows(&path, None));
+    let path = directory.write("x.npy", &bytes);
+    let error = message(rows(&path, None));
     for part in ["2 values", "row 1, column 1", "npy float32", "drop-rows", "x.npy"] {
         assert!(error.contains(part), "{error}");
     }
     let read = read_rows(&source(&path, None), Finite::DropRows, &budget()).unwrap();
     assert_eq!((read.values, read.rows, read.dropped), (vec![1.0, 2.0], 1, vec![1, 2]));
     let bytes = safetensors(&[("w", "F32", &[2], floats(&[1.0, f32::NAN]))]);
-    let error = why(read_tensors(&place.write("w.safetensors", &bytes), &budget()));
+    let error = message(read_tensors(&directory.write("w.safetensors", &bytes), &budget()));
     assert!(error.contains("tensor `w`") && error.contains("first at value 1"), "{error}");
 }
 
 #[test]
-fn npz_keys() {
-    let place = Place::new();
+fn arrays_of_npz_are_chosen_by_key() {
+    let directory = Directory::new();
     let a = npy(1, "<f4", false, &[1, 2], &floats(&[1.0, 2.0]));
     let b = npy(1, "<f4", true, &[2, 2], &floats(&[1.0, 2.0, 3.0, 4.0]));
     for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
-        let path = place.write("x.npz", &zipped(&[("a.npy", &a), ("b.npy", &b)], method));
-        let error = why(rows(&path, None));
+        let path = directory.write("x.npz", &zipped(&[("a.npy", &a), ("b.npy", &b)], method));
+        let error = message(rows(&path, None));
         assert!(error.contains("one of a, b") && error.contains("FILE:a"), "{error}");
-        assert!(why(rows(&path, Some("c"))).contains("one of a, b"));
+        assert!(message(rows(&path, Some("c"))).contains("one of a, b"));
         assert_eq!(rows(&path, Some("b")).unwrap().values, [1.0, 3.0, 2.0, 4.0]);
         let tensors = read_tensors(&path, &budget()).unwrap();
         assert_eq!(tensors["b"].values, [1.0, 3.0, 2.0, 4.0]);
         assert_eq!(tensors["a"].shape, [1, 2]);
     }
-    let path = place.write("y.npz", &zipped(&[("a.npy", &a)], CompressionMethod::Stored));
+    let path = directory.write("y.npz", &zipped(&[("a.npy", &a)], CompressionMethod::Stored));
     assert_eq!(rows(&path, None).unwrap().values, [1.0, 2.0]);
 }
 
 #[test]
-fn safetensors_in_every_kind() {
-    let place = Place::new();
+fn safetensors_of_every_number_type() {
+    let directory = Directory::new();
     let one = |dtype: &str, bytes: Vec<u8>| {
-        let path = place.write("w.safetensors", &safetensors(&[("w", dtype, &[1, 2], bytes)]));
+        let path = directory.write("w.safetensors", &safetensors(&[("w", dtype, &[1, 2], bytes)]));
         rows(&path, None).map(|rows| rows.values)
     };
     let expected = [3.0f32, 5.0];
@@ -325,22 +325,22 @@ fn safetensors_in_every_kind() {
     assert_eq!(one("BF16", expected.map(|v| bf16::from_f32(v).to_le_bytes()).concat()).unwrap(), expected);
     assert_eq!(one("I64", [3i64, 5].map(i64::to_le_bytes).concat()).unwrap(), expected);
     assert_eq!(one("U8", vec![3, 5]).unwrap(), expected);
-    assert!(why(one("F8_E4M3", vec![3, 5])).contains("F8_E4M3"));
-    assert!(why(one("F9", vec![3, 5])).contains("F9"));
+    assert!(message(one("F8_E4M3", vec![3, 5])).contains("F8_E4M3"));
+    assert!(message(one("F9", vec![3, 5])).contains("F9"));
 
     let (w, b) = (floats(&[1.0, 2.0]), floats(&[3.0]));
     let both = safetensors(&[("b", "F32", &[1], b), ("w", "F32", &[1, 2], w.clone())]);
-    let path = place.write("w.safetensors", &both);
+    let path = directory.write("w.safetensors", &both);
     assert_eq!(rows(&path, None).unwrap().values, [1.0, 2.0]);
     assert_eq!(rows(&path, Some("b")).unwrap().values, [3.0]);
     assert!(plain_f32(&source(&path, Some("w"))).unwrap().is_some());
     let two = safetensors(&[("v", "F32", &[1, 2], w.clone()), ("w", "F32", &[1, 2], w)]);
-    assert!(why(rows(&place.write("v.safetensors", &two), None)).contains("one of v, w"));
+    assert!(message(rows(&directory.write("v.safetensors", &two), None)).contains("one of v, w"));
 }
 
 #[test]
-fn safetensors_that_lie() {
-    let place = Place::new();
+fn safetensors_with_wrong_headers_are_refused() {
+    let directory = Directory::new();
     for header in [
         r#"{"a":{"dtype":"F32","shape":[1152921504606846976,16],"data_offsets":[0,8]}}"#,
         r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#,
@@ -350,16 +350,16 @@ fn safetensors_that_lie() {
         r#"{"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,18446744073709551615]}}"#,
     ] {
         let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
-        let path = place.write("a.safetensors", &bytes);
+        let path = directory.write("a.safetensors", &bytes);
         assert!(rows(&path, None).is_err() && read_tensors(&path, &budget()).is_err(), "{header}");
     }
-    let path = place.write("a.safetensors", &[&u64::MAX.to_le_bytes()[..], b"{}"].concat());
-    assert!(why(rows(&path, None)).contains("too long"));
+    let path = directory.write("a.safetensors", &[&u64::MAX.to_le_bytes()[..], b"{}"].concat());
+    assert!(message(rows(&path, None)).contains("too long"));
 }
 
 #[test]
 fn sparse_rows_are_sorted_and_added_up() {
-    let place = Place::new();
+    let directory = Directory::new();
     let integers = |values: &[i32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     let file = |format: &[u8], indptr: &[i32], indices: &[i32], data: &[f32], shape: &[i32]| {
         let entries = [
@@ -370,7 +370,7 @@ fn sparse_rows_are_sorted_and_added_up() {
             ("data.npy", npy(1, "<f4", false, &[data.len()], &floats(data))),
         ];
         let entries: Vec<(&str, &[u8])> = entries.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
-        let path = place.write("s.npz", &zipped(&entries, CompressionMethod::Deflated));
+        let path = directory.write("s.npz", &zipped(&entries, CompressionMethod::Deflated));
         read_sparse(&source(&path, None), &budget())
     };
     // Row 0: column 3 twice (1 + 2) and column 1; row 1 empty; row 2: column 0, and column 2 that cancels out.
@@ -380,8 +380,8 @@ fn sparse_rows_are_sorted_and_added_up() {
     assert_eq!(read.offsets, [0, 2, 2, 3]);
     assert_eq!((read.indices, read.values), (vec![1, 3, 0], vec![5.0, 3.0, 7.0]));
 
-    assert!(why(file(b"csc", &[0, 0], &[], &[], &[1, 1])).contains("tocsr"));
-    let nan = why(file(b"csr", &[0, 0, 1], &[1], &[f32::NAN], &[2, 4]));
+    assert!(message(file(b"csc", &[0, 0], &[], &[], &[1, 1])).contains("tocsr"));
+    let nan = message(file(b"csr", &[0, 0, 1], &[1], &[f32::NAN], &[2, 4]));
     assert!(nan.contains("row 1, column 1"), "{nan}");
     let bad: [(&[i32], &[i32], &[i32]); 7] = [
         (&[0, 1], &[4], &[1, 4]),
@@ -396,67 +396,67 @@ fn sparse_rows_are_sorted_and_added_up() {
         assert!(file(b"csr", indptr, indices, &[1.0], shape).is_err(), "{indptr:?} {indices:?}");
     }
     let array = npy(1, "<f4", false, &[0, 1], &[]);
-    let plain = place.write("p.npz", &zipped(&[("a.npy", &array)], CompressionMethod::Stored));
+    let plain = directory.write("p.npz", &zipped(&[("a.npy", &array)], CompressionMethod::Stored));
     assert!(read_sparse(&source(&plain, None), &budget()).unwrap().is_none());
 }
 
 #[test]
-fn torch_strides_and_names() {
-    let place = Place::new();
-    let path = place.write("ae.pt", &torch());
+fn torch_strides_and_names_are_read() {
+    let directory = Directory::new();
+    let path = directory.write("ae.pt", &torch());
     let tensors = read_tensors(&path, &budget()).unwrap();
     assert_eq!(tensors.keys().collect::<Vec<_>>(), ["a.w"]);
     assert_eq!(tensors["a.w"].shape, [3, 2]);
     // The storage is 0 to 5; with strides (1, 3) row r is (r, r + 3).
     assert_eq!(tensors["a.w"].values, [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
     assert_eq!(rows(&path, Some("a.w")).unwrap().width, 2);
-    assert_eq!(rows(&place.write("other", &torch()), None).unwrap().rows, 3);
-    assert!(why(rows(&path, Some("b"))).contains("one of a.w"));
-    let old = place.write("old.pt", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.");
-    assert!(why(read_tensors(&old, &budget())).contains("old torch file"));
+    assert_eq!(rows(&directory.write("other", &torch()), None).unwrap().rows, 3);
+    assert!(message(rows(&path, Some("b"))).contains("one of a.w"));
+    let old = directory.write("old.pt", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.");
+    assert!(message(read_tensors(&old, &budget())).contains("old torch format"));
     let evil = b"\x80\x02cposix\nsystem\nX\x01\x00\x00\x00x\x85R.";
-    let evil = place.write("evil.pt", &zipped(&[("ae/data.pkl", evil)], CompressionMethod::Stored));
-    assert!(why(read_tensors(&evil, &budget())).contains("posix.system"));
+    let evil = directory.write("evil.pt", &zipped(&[("ae/data.pkl", evil)], CompressionMethod::Stored));
+    assert!(message(read_tensors(&evil, &budget())).contains("posix.system"));
 }
 
 #[test]
-fn torch_pickles_that_go_on_for_ever() {
-    let place = Place::new();
+fn recursive_torch_pickles_are_refused() {
+    let directory = Directory::new();
     let read = |pickle: &[u8]| {
-        read_tensors(&place.write("x.pt", &zipped(&[("x/data.pkl", pickle)], CompressionMethod::Stored)), &budget())
+        read_tensors(&directory.write("x.pt", &zipped(&[("x/data.pkl", pickle)], CompressionMethod::Stored)), &budget())
     };
     // A list that holds itself, and 40 lists each of which holds the one before twice.
-    assert!(why(read(b"\x80\x02]q\x00h\x00a.")).contains("nested too deeply"));
+    assert!(message(read(b"\x80\x02]q\x00h\x00a.")).contains("nested too deeply"));
     let twice = [b"\x80\x02]q\x00".to_vec(), b"](h\x00h\x00eq\x00".repeat(40), b".".to_vec()].concat();
-    assert!(why(read(&twice)).contains("nested too deeply"));
+    assert!(message(read(&twice)).contains("nested too deeply"));
 }
 
 #[test]
 fn parquet_as_rows_and_as_text() {
-    let place = Place::new();
+    let directory = Directory::new();
     let columns = [vec![0.0, 1.0, 2.0, 3.0, 4.0], vec![10.0, 11.0, 12.0, 13.0, 14.0]];
-    let path = place.write("x.parquet", &parquet_numbers(&columns));
+    let path = directory.write("x.parquet", &parquet_numbers(&columns));
     let read = rows(&path, None).unwrap();
     assert_eq!((read.rows, read.width), (5, 2));
     assert_eq!(read.values, [0.0, 10.0, 1.0, 11.0, 2.0, 12.0, 3.0, 13.0, 4.0, 14.0]);
     assert_eq!(rows(&path, Some("c1")).unwrap().values, [10.0, 11.0, 12.0, 13.0, 14.0]);
-    assert!(why(rows(&path, Some("z"))).contains("one of c0, c1"));
+    assert!(message(rows(&path, Some("z"))).contains("one of c0, c1"));
 
-    let path = place.write("v.parquet", &parquet_lists(&[3, 3]));
-    assert!(why(rows(&path, None)).contains("one of id, v"));
+    let path = directory.write("v.parquet", &parquet_lists(&[3, 3]));
+    assert!(message(rows(&path, None)).contains("one of id, v"));
     let read = rows(&path, Some("v")).unwrap();
     assert_eq!((read.rows, read.values), (2, vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]));
-    // 2 + 4 values are 3 per row on average, so that only the levels tell; an empty list counts as one value.
+    // 2 + 4 values are 3 per row on average, so that only the levels show it; an empty list counts as one value.
     for lengths in [&[2, 4][..], &[3, 2], &[0, 1], &[1, 0]] {
-        let path = place.write("v.parquet", &parquet_lists(lengths));
+        let path = directory.write("v.parquet", &parquet_lists(lengths));
         assert!(rows(&path, Some("v")).is_err(), "{lengths:?}");
     }
-    let path = place.write("t.parquet", &parquet_text());
-    assert!(why(rows(&path, None)).contains("column `name`"));
+    let path = directory.write("t.parquet", &parquet_text());
+    assert!(message(rows(&path, None)).contains("column `name`"));
     let table = read_table(&path, &budget()).unwrap();
     assert_eq!(table.header, ["name", "n"]);
     assert_eq!(table.cells, [["wing", "-1"], ["", "0"], ["tail", "7"]]);
-    assert_eq!(table.place(1), "row 1");
+    assert_eq!(table.position(1), "row 1");
 }
 
 /// A file of `tests/golden/parquet`, every page of which has a checksum.
@@ -465,73 +465,73 @@ fn checked_parquet(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_flipped_bit_of_a_parquet_page_is_noticed() {
-    let place = Place::new();
+fn a_flipped_bit_of_a_parquet_page_is_detected() {
+    let directory = Directory::new();
     let expected: Vec<f32> = (1..=36).map(|value| value as f32).collect();
     for name in ["plain.parquet", "packed.parquet"] {
-        assert_eq!(rows(&place.write(name, &checked_parquet(name)), None).unwrap().values, expected);
+        assert_eq!(rows(&directory.write(name, &checked_parquet(name)), None).unwrap().values, expected);
     }
     // One bit, as a disk might flip it: 19 becomes -19.
     let mut bytes = checked_parquet("plain.parquet");
-    let at = bytes.windows(4).position(|four| four == 19f32.to_le_bytes()).unwrap();
-    bytes[at + 3] ^= 0x80;
-    let error = why(rows(&place.write("x.parquet", &bytes), None));
+    let start = bytes.windows(4).position(|four| four == 19f32.to_le_bytes()).unwrap();
+    bytes[start + 3] ^= 0x80;
+    let error = message(rows(&directory.write("x.parquet", &bytes), None));
     assert!(error.contains("checksum (CRC)") && error.contains("help: ") && error.contains("x.parquet"), "{error}");
 }
 
 #[test]
-fn parquet_headers_that_keep_the_reader_busy() {
-    let place = Place::new();
-    // Ten times field 100, which nobody knows, with a list of 2³¹ - 1 truth values, which take no bytes.
+fn endless_lists_in_parquet_headers_are_refused() {
+    let directory = Directory::new();
+    // Ten times the unknown field 100 with a list of 2³¹ - 1 booleans, which take no bytes.
     let endless = [0x09, 0xc8, 0x01, 0xf1, 0xff, 0xff, 0xff, 0xff, 0x07].repeat(10);
     let bytes = checked_parquet("plain.parquet");
     let length = u32::from_le_bytes(*bytes[..bytes.len() - 4].last_chunk().unwrap()) as usize;
     let (pages, footer) = bytes[..bytes.len() - 8].split_at(bytes.len() - 8 - length);
     let longer = [&footer[..length - 1], &endless, &[0]].concat();
     let end = (longer.len() as u32).to_le_bytes();
-    let path = place.write("x.parquet", &[pages, &longer, &end, b"PAR1"].concat());
-    assert!(why(rows(&path, None)).contains("footer"));
+    let path = directory.write("x.parquet", &[pages, &longer, &end, b"PAR1"].concat());
+    assert!(message(rows(&path, None)).contains("footer"));
     // The same in the header of the first page.
     let mut header = [&[0x15, 0, 0x15, 0, 0x15, 0][..], &endless, &[0]].concat();
     header.extend(&bytes[4 + header.len()..]);
-    let path = place.write("y.parquet", &[b"PAR1", &header[..]].concat());
-    assert!(why(rows(&path, None)).contains("the page at byte 4"), "{}", why(rows(&path, None)));
+    let path = directory.write("y.parquet", &[b"PAR1", &header[..]].concat());
+    assert!(message(rows(&path, None)).contains("the page at byte 4"), "{}", message(rows(&path, None)));
 }
 
 #[test]
-fn what_is_not_a_file_of_numbers() {
-    let place = Place::new();
-    assert!(why(rows(place.0.path(), None)).contains("a directory"));
-    assert!(why(rows(&place.0.path().join("absent.npy"), None)).contains("no such file"));
-    assert!(why(rows(&place.write("empty.npy", b""), None)).contains("is empty"));
-    assert!(why(rows(&place.write("x.csv", b"a\n1\n"), None)).contains("numpy.save"));
-    assert!(why(read_table(&place.write("x.npy", b"a"), &budget())).contains(".csv"));
-    assert!(why(read_tensors(&place.write("x.npy", b"a"), &budget())).contains(".safetensors"));
-    let keyed = Source { path: place.write("k.npy", b"x"), key: Some("k".into()) };
-    assert!(why(open_rows(&keyed, &budget())).contains("key"));
-    let scalar = place.write("s.npy", &npy(1, "<f4", false, &[], &[0; 4]));
-    assert!(why(rows(&scalar, None)).contains("dimensions"));
-    let object = place.write("o.npy", &npy(1, "|O", false, &[1], b"x"));
-    assert!(why(rows(&object, None)).contains("allow_pickle=False"));
+fn files_without_numbers_are_refused() {
+    let directory = Directory::new();
+    assert!(message(rows(directory.0.path(), None)).contains("a directory"));
+    assert!(message(rows(&directory.0.path().join("absent.npy"), None)).contains("no such file"));
+    assert!(message(rows(&directory.write("empty.npy", b""), None)).contains("is empty"));
+    assert!(message(rows(&directory.write("x.csv", b"a\n1\n"), None)).contains("numpy.save"));
+    assert!(message(read_table(&directory.write("x.npy", b"a"), &budget())).contains(".csv"));
+    assert!(message(read_tensors(&directory.write("x.npy", b"a"), &budget())).contains(".safetensors"));
+    let keyed = Source { path: directory.write("k.npy", b"x"), key: Some("k".into()) };
+    assert!(message(open_rows(&keyed, &budget())).contains("key"));
+    let scalar = directory.write("s.npy", &npy(1, "<f4", false, &[], &[0; 4]));
+    assert!(message(rows(&scalar, None)).contains("dimensions"));
+    let object = directory.write("o.npy", &npy(1, "|O", false, &[1], b"x"));
+    assert!(message(rows(&object, None)).contains("allow_pickle=False"));
 }
 
 #[test]
-fn lies_about_size_are_caught_before_memory_is_taken() {
-    let place = Place::new();
+fn wrong_sizes_are_refused_before_memory_is_reserved() {
+    let directory = Directory::new();
     let tiny = Budget::new(1 << 16);
     for dimensions in [&[1usize << 60, 4][..], &[1 << 60], &[1 << 40, 1 << 10], &[1 << 20, 1 << 20, 1 << 20]] {
         for fortran in [false, true] {
             let bytes = npy(1, "<f4", fortran, dimensions, &[0; 16]);
-            let path = place.write("x.npy", &bytes);
+            let path = directory.write("x.npy", &bytes);
             assert!(read_rows(&source(&path, None), Finite::Refuse, &tiny).is_err());
-            let path = place.write("x.npz", &zipped(&[("a.npy", &bytes)], CompressionMethod::Deflated));
+            let path = directory.write("x.npz", &zipped(&[("a.npy", &bytes)], CompressionMethod::Deflated));
             assert!(read_rows(&source(&path, None), Finite::Refuse, &tiny).is_err());
             assert!(read_tensors(&path, &tiny).is_err());
         }
     }
-    // An honest file that is larger than the budget.
-    let path = place.write("big.npy", &npy(1, "<f4", false, &[1 << 15, 1], &vec![0; 1 << 17]));
-    assert!(why(read_rows(&source(&path, None), Finite::Refuse, &tiny)).contains("not enough memory"));
+    // A valid file that is larger than the budget.
+    let path = directory.write("big.npy", &npy(1, "<f4", false, &[1 << 15, 1], &vec![0; 1 << 17]));
+    assert!(message(read_rows(&source(&path, None), Finite::Refuse, &tiny)).contains("not enough memory"));
     assert_eq!(tiny.left(), 1 << 16);
 }
 
@@ -551,28 +551,31 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn cut_at_every_length() {
-    let place = Place::new();
+fn truncated_files_are_refused_at_every_length() {
+    let directory = Directory::new();
     for (name, bytes) in samples() {
-        assert!(ask_everything(&place.write(name, &bytes)), "{name} is good");
+        assert!(read_in_every_way(&directory.write(name, &bytes)), "{name} is good");
         for length in 0..bytes.len() {
-            assert!(!ask_everything(&place.write(name, &bytes[..length])), "{name} cut to {length}");
+            assert!(!read_in_every_way(&directory.write(name, &bytes[..length])), "{name} truncated to {length}");
         }
     }
     for (name, bytes) in &samples()[..2] {
-        assert!(!ask_everything(&place.write(name, &[&bytes[..], b"x"].concat())), "{name} with a byte too many");
+        assert!(
+            !read_in_every_way(&directory.write(name, &[&bytes[..], b"x"].concat())),
+            "{name} with a byte too many"
+        );
     }
 }
 
 #[test]
-fn flipped_bits_never_panic_and_archives_notice() {
-    let place = Place::new();
+fn flipped_bits_never_panic_and_archives_detect_them() {
+    let directory = Directory::new();
     for (name, bytes) in samples() {
         for byte in 0..bytes.len() {
             for bit in [0, 3, 7] {
                 let mut flipped = bytes.clone();
                 flipped[byte] ^= 1 << bit;
-                ask_everything(&place.write(name, &flipped));
+                read_in_every_way(&directory.write(name, &flipped));
             }
         }
     }
@@ -581,8 +584,8 @@ fn flipped_bits_never_panic_and_archives_notice() {
     let mut bytes = zipped(&[("k.npy", &array)], CompressionMethod::Stored);
     let start = bytes.windows(array.len()).position(|window| window == array).unwrap();
     bytes[start + array.len() - 3] ^= 1;
-    assert!(rows(&place.write("c.npz", &bytes), None).is_err());
-    assert!(read_tensors(&place.write("c.npz", &bytes), &budget()).is_err());
+    assert!(rows(&directory.write("c.npz", &bytes), None).is_err());
+    assert!(read_tensors(&directory.write("c.npz", &bytes), &budget()).is_err());
 }
 
 proptest::proptest! {
@@ -590,15 +593,15 @@ proptest::proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>, sample in 0usize..8, start in 0usize..4000, patch: [u8; 6]) {
-        let place = Place::new();
+        let directory = Directory::new();
         for name in ["a.npy", "a.npz", "a.safetensors", "a.pt", "a.parquet", "a.csv", "a.jsonl", "a"] {
-            ask_everything(&place.write(name, &bytes));
+            read_in_every_way(&directory.write(name, &bytes));
         }
         // A good file with a patch of noise reaches deeper than noise alone.
         let (name, mut good) = samples().swap_remove(sample);
         let start = start % good.len();
         good.iter_mut().skip(start).zip(patch).for_each(|(byte, noise)| *byte = noise);
-        ask_everything(&place.write(name, &good));
+        read_in_every_way(&directory.write(name, &good));
     }
 }
 
@@ -650,15 +653,15 @@ fn a_golden_checkpoint_encodes_as_torch_does() {
     for row in 0..x.rows {
         let (x, codes) = (&x.values[row * 24..][..24], &codes.values[row * 64..][..64]);
         for latent in 0..64 {
-            let sum = dot(&mut (0..24).map(|place| (x[place] - bias[place], encoder[latent * 24 + place])));
+            let sum = dot(&mut (0..24).map(|column| (x[column] - bias[column], encoder[latent * 24 + column])));
             let code = (sum + f64::from(encoder_bias[latent])).max(0.0);
             assert!((code - f64::from(codes[latent])).abs() < 1e-5, "row {row}, latent {latent}");
         }
-        for place in 0..24 {
-            let sum = dot(&mut (0..64).map(|latent| (codes[latent], decoder[place * 64 + latent])));
-            let value = sum + f64::from(bias[place]);
-            let expected = f64::from(reconstruction.values[row * 24 + place]);
-            assert!((value - expected).abs() < 1e-5, "row {row}, place {place}");
+        for column in 0..24 {
+            let sum = dot(&mut (0..64).map(|latent| (codes[latent], decoder[column * 64 + latent])));
+            let value = sum + f64::from(bias[column]);
+            let expected = f64::from(reconstruction.values[row * 24 + column]);
+            assert!((value - expected).abs() < 1e-5, "row {row}, column {column}");
         }
     }
 }

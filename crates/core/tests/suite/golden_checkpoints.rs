@@ -331,7 +331,7 @@ fn wrong_settings_are_named() {
     for (folder, key, value, expected) in [
         ("sl_standard", "architecture", json!("new_thing"), &["architecture", "new_thing", "jumprelu"][..]),
         ("sl_standard", "architecture", json!("skip_transcoder"), &["transcoder", "sae_weights.safetensors"]),
-        ("sl_standard", "architecture", json!(7), &["architecture", "a text"]),
+        ("sl_standard", "architecture", json!(7), &["architecture", "a string"]),
         ("sl_standard", "d_sae", json!(65), &["d_sae", "64", "65", "W_enc"]),
         ("sl_standard", "activation_fn", json!("tanh-relu"), &["activation_fn", "tanh-relu"]),
         ("sl_standard", "architecture", json!("jumprelu"), &["`threshold`", "W_dec", "missing"]),
@@ -461,7 +461,7 @@ fn own_dictionaries_notice_every_change() {
         ("\"width\": 24", "\"width\": 25", "[64, 25]"),
         ("\"latents\": 64", "\"latents\": 99999999999", "shape"),
         ("\"gated\"", "\"bent\"", "bent"),
-        ("\"subtract_bias\": true", "\"subtract_bias\": false", "not those that the settings name"),
+        ("\"subtract_bias\": true", "\"subtract_bias\": false", "do not match the id"),
     ] {
         assert!(text.contains(from), "{from}: {text}");
         fs::write(&settings, text.replace(from, to)).unwrap();

@@ -15,12 +15,13 @@
 use etalon::codes::{Codes, Latent};
 use etalon::probe::design::Design;
 use etalon::probe::logistic::{Logistic, Probe, Target};
-use etalon::probe::mlp::{Lesson, Mlp, Network};
-use etalon::probe::newton::{Few, Penalty};
+use etalon::probe::mlp::{Mlp, Network, TrainingSet};
+use etalon::probe::newton::{LabelledTable, Penalty};
 use etalon::probe::ridge::Ridge;
-use etalon::probe::saebench_probe::{AdamW, Shown};
+use etalon::probe::saebench_probe::{AdamW, LabelledRows};
 use etalon::probe::tree::{Sample, Tree};
 use etalon_kernel::bits::Bits;
+use etalon_kernel::monitor::Silent;
 use serde_json::Value;
 
 struct Golden {
@@ -57,9 +58,9 @@ fn assert_close(case: &str, probe: &Probe, expected: &Value, tolerance: f64) {
 #[test]
 fn few_columns_and_absolute_weights() {
     let golden = golden();
-    let few = Few { values: &golden.values, stride: WIDTH, width: WIDTH, positive: &golden.positive };
+    let few = LabelledTable { values: &golden.values, stride: WIDTH, width: WIDTH, positive: &golden.positive };
     let more = crate::golden_json("more_probes.json");
-    let fit = |logistic: Logistic, penalty| logistic.fit_few(&few, penalty, None).unwrap();
+    let fit = |logistic: Logistic, penalty| logistic.fit_table(&few, penalty, None).unwrap();
     let balanced = Logistic { balanced: true, ..Logistic::default() };
     assert_close("c 1", &fit(Logistic::default(), Penalty::Squares), &golden.json["logistic_l2_c1"], 1e-4);
     assert_close("balanced", &fit(balanced, Penalty::Squares), &golden.json["logistic_l2_c1_balanced"], 1e-4);
@@ -101,8 +102,8 @@ fn linear_probe_of_saebench() {
     let golden = golden();
     let more = crate::golden_json("more_probes.json");
     let (values, positive) = (golden.values.split_at(160 * WIDTH), golden.positive.split_at(160));
-    let trained = Shown { design: Design::Dense { values: values.0, width: WIDTH }, positive: positive.0 };
-    let judged = Shown { design: Design::Dense { values: values.1, width: WIDTH }, positive: positive.1 };
+    let trained = LabelledRows { design: Design::Dense { values: values.0, width: WIDTH }, positive: positive.0 };
+    let judged = LabelledRows { design: Design::Dense { values: values.1, width: WIDTH }, positive: positive.1 };
     for case in more["adamw"].as_array().unwrap() {
         let (number, whole) =
             (|key: &str| case[key].as_f64().unwrap(), |key: &str| case[key].as_u64().unwrap() as usize);
@@ -117,13 +118,14 @@ fn linear_probe_of_saebench() {
         let intercept = case["start"]["intercept"].as_f64().unwrap();
         let start = Probe { weights: numbers(&case["start"]["weights"]), intercept, converged: true };
         let mut epochs = 0;
-        let probe = settings.fit_from(&start, &trained, &judged, |epoch| {
+        let order = |epoch| {
             epochs += 1;
             (0..160).map(|row| (row * 7 + epoch * 13) % 160).collect()
-        });
+        };
+        let probe = settings.fit_from(&start, &trained, &judged, order, &Silent).unwrap();
         assert_eq!(epochs, whole("epochs_run"));
         assert_close("adamw", &probe, case, 1e-4);
-        assert!((judged.judge(&probe).accuracy().unwrap() - number("accuracy")).abs() < 1e-6);
+        assert!((judged.evaluate(&probe).accuracy().unwrap() - number("accuracy")).abs() < 1e-6);
     }
 }
 
@@ -140,7 +142,7 @@ fn small_networks_of_pytorch() {
         };
         let (values, classes) = (floats(&case["rows"]), whole("classes"));
         let truth: Vec<u32> = numbers(&case["truth"]).iter().map(|&class| class as u32).collect();
-        let lesson = Lesson { values: &values, width: whole("width"), truth: &truth, classes, number: 0 };
+        let lesson = TrainingSet { values: &values, width: whole("width"), truth: &truth, classes, number: 0 };
         let (learning_rate, epochs) = (case["learning_rate"].as_f64().unwrap(), whole("steps"));
         let mlp = Mlp { hidden: whole("hidden"), learning_rate, epochs, batch: truth.len(), epsilon: 1e-12, seed: 0 };
         let (found, end) = (mlp.fit_from(network(&case["start"]), &lesson), network(&case["end"]));
@@ -206,6 +208,6 @@ fn best_stump() {
     let expected = &golden.json["stump"];
     assert_eq!(split.latent, Latent(expected["feature"].as_u64().unwrap() as u32));
     assert!((split.threshold - expected["threshold"].as_f64().unwrap()).abs() < 1e-9, "{}", split.threshold);
-    let accuracy = split.right_answers() as f64 / rows.len() as f64;
+    let accuracy = split.correct() as f64 / rows.len() as f64;
     assert!((accuracy - expected["accuracy"].as_f64().unwrap()).abs() < 1e-12);
 }

@@ -1,48 +1,27 @@
-//! A module uses only those before it, and the modules of a folder form no cycle: reads every `crate::` and `super::` path
-//! of the library outside of `#[cfg(test)]` items.
+//! A module uses only modules before it, and the modules of a folder form no cycle. Reads every `crate::` and `super::`
+//! path of the library outside of `#[cfg(test)]` items.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The order in which data passes through. ARCHITECTURE.md draws the same list.
+/// The order of the data flow, as in ARCHITECTURE.md.
 const ORDER: [&str; 16] = [
     "error", "context", "input", "store", "codes", "labels", "sae", "probe", "results", "run", "metrics", "load",
     "study", "samples", "report", "prelude",
 ];
 
-/// Macros of the crate, with the modules that define them.
+/// Exported macros, with the modules that define them.
 const MACROS: [(&str, &str); 1] = [("state", "run")];
 
-/// Known uses that close a cycle inside a folder: folder, user, used. No new ones.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    // Which reader a file needs is decided beside the readers that need it.
-    ("input", "parquet_headers", "parquet_pages"),
-    ("input", "tensors", "format"),
-    ("input", "tensors", "npz"),
-    ("input", "tensors", "safetensors"),
-    ("input", "tensors", "torch"),
-    // A part of a metric that is written for one caller, and takes the caller's types.
-    ("metrics::cooccurrence", "partners", "matrix_row"),
-    ("metrics::matching", "fbmp", "prepared"),
-    ("metrics::matching", "naive", "prepared"),
-    ("metrics::matching", "nnomp", "prepared"),
-    ("metrics::spurious", "scr_report", "scr"),
-    ("metrics::spurious", "tpp_report", "tpp"),
-    ("probe", "preconditioner", "logistic"),
-    // A role is a name with a loader, and loaders look at what was loaded before.
-    ("run", "read", "roles"),
-    ("run", "role", "inputs"),
-];
-
-/// The parts of a path.
+/// The segments of a path.
 type Parts = Vec<String>;
 
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The text without comments, strings and characters.
+/// Rust source without comments, string and character literals.
 fn code(text: &str) -> Vec<char> {
     let text: Vec<char> = text.chars().collect();
     let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
@@ -88,7 +67,7 @@ fn code(text: &str) -> Vec<char> {
 
 const TEST: &str = "#[cfg(test)]";
 
-/// The code without the items that only tests see.
+/// The code without `#[cfg(test)]` items.
 fn without_tests(code: &[char]) -> Vec<char> {
     let (mut out, mut at) = (Vec::with_capacity(code.len()), 0);
     while at < code.len() {
@@ -103,7 +82,7 @@ fn without_tests(code: &[char]) -> Vec<char> {
     out
 }
 
-/// Where an item ends: at its semicolon, or at the brace that closes it.
+/// The end of an item: its semicolon or closing brace.
 fn end_of_item(code: &[char], start: usize) -> usize {
     let head: String = code[start..].iter().take_while(|c| !";{(".contains(**c)).collect();
     let is_use = head.split_whitespace().any(|word| word == "use" || word.starts_with("use "));
@@ -133,7 +112,7 @@ fn word(code: &[char], at: &mut usize) -> String {
     word
 }
 
-/// All paths of a tree such as `crate::{a, b::{C, D as E}}`; the name behind `as` is the second of the pair.
+/// All paths of a tree such as `crate::{a, b::{C, D as E}}`, each with the name after `as`.
 fn tree(code: &[char], at: &mut usize) -> Vec<(Parts, Option<String>)> {
     let mut parts = Parts::new();
     loop {
@@ -158,7 +137,7 @@ fn tree(code: &[char], at: &mut usize) -> Vec<(Parts, Option<String>)> {
                 return paths;
             }
             Some(c) if is_word(*c) => parts.push(word(code, at)),
-            // A star, or something that is no path.
+            // A star, or not a path.
             _ => {
                 *at += 1;
                 return vec![(parts, None)];
@@ -181,21 +160,21 @@ fn tree(code: &[char], at: &mut usize) -> Vec<(Parts, Option<String>)> {
     }
 }
 
-/// Where a word begins, as a word of its own.
-fn words(code: &[char], wanted: &str) -> Vec<usize> {
-    let length = wanted.chars().count();
-    let is_wanted = |at: &usize| {
-        code[*at..].iter().take(length).copied().eq(wanted.chars())
+/// The offsets at which an identifier or keyword occurs.
+fn words(code: &[char], word: &str) -> Vec<usize> {
+    let length = word.chars().count();
+    let is_here = |at: &usize| {
+        code[*at..].iter().take(length).copied().eq(word.chars())
             && !code.get(at + length).is_some_and(|c| is_word(*c))
             && !(*at > 0 && (is_word(code[at - 1]) || code[at - 1] == ':'))
     };
-    (0..code.len()).filter(is_wanted).collect()
+    (0..code.len()).filter(is_here).collect()
 }
 
-/// The library: the code of every module that is declared outside of tests.
+/// The code of every module of the library that is declared outside of tests.
 struct Library {
     modules: BTreeMap<Parts, Vec<char>>,
-    /// By module, names that it takes from its children.
+    /// By module, the names that it imports from its children, with the child.
     names: BTreeMap<Parts, BTreeMap<String, String>>,
 }
 
@@ -218,7 +197,7 @@ impl Library {
         library
     }
 
-    /// Reads a module and those that it declares.
+    /// Reads a module and its children.
     fn add(&mut self, root: &Path, file: &Path, module: Parts) {
         let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let code = without_tests(&code(&text));
@@ -237,7 +216,7 @@ impl Library {
         self.modules.insert(module, code);
     }
 
-    /// The module that a path leads into, as far as it is one of the library's.
+    /// The module of the library that a path points into.
     fn resolve(&self, from: &[String], path: &[String]) -> Parts {
         let mut path = path;
         let mut module = match path.first().map(String::as_str) {
@@ -257,7 +236,7 @@ impl Library {
                 module = child;
                 continue;
             }
-            // A name that a module passes on leads to where it comes from.
+            // A re-exported name belongs to the child that defines it.
             if let Some(child) = self.names.get(&module).and_then(|names| names.get(part)) {
                 module.push(child.clone());
             }
@@ -271,12 +250,12 @@ impl Library {
         module
     }
 
-    /// Who uses whom in every folder.
+    /// By folder and module, the modules of the same folder that it uses.
     fn uses(&self) -> BTreeMap<Parts, BTreeMap<String, BTreeSet<String>>> {
         let mut folders: BTreeMap<Parts, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
         for (from, code) in self.modules.iter().filter(|(module, _)| !module.is_empty()) {
             for start in [words(code, "crate"), words(code, "super")].concat() {
-                // `pub(crate)` and `pub(super)` lead nowhere.
+                // `pub(crate)` and `pub(super)` are not paths.
                 for (path, _) in tree(code, &mut start.clone()).into_iter().filter(|(path, _)| path.len() > 1) {
                     let to = self.resolve(from, &path);
                     let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
@@ -291,7 +270,7 @@ impl Library {
     }
 }
 
-/// A chain of uses that comes back to where it began.
+/// A cycle of uses, if there is one.
 fn cycle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     fn visit(
         module: &String,
@@ -323,7 +302,7 @@ fn no_module_uses_a_later_one() {
     let uses = Library::read(&root()).uses();
     let rank = |module: &String| {
         let rank = ORDER.iter().position(|other| other == module);
-        rank.unwrap_or_else(|| panic!("the module `{module}` has no place in the order"))
+        rank.unwrap_or_else(|| panic!("the module `{module}` is not in the order"))
     };
     let mut count = 0;
     for (user, used) in &uses[&Parts::new()] {
@@ -332,26 +311,22 @@ fn no_module_uses_a_later_one() {
             count += 1;
         }
     }
-    assert!(count > 50, "the test reads too little: {count} uses");
+    assert!(count > 50, "the test found too few uses: {count}");
 }
 
 #[test]
 fn no_folder_has_a_cycle() {
     let uses = Library::read(&root()).uses();
-    assert!(uses.len() > 10, "the test reads too little: {} folders", uses.len());
-    for (folder, mut uses) in uses {
-        let name = folder.join("::");
-        for (_, user, used) in EXCEPTIONS.iter().filter(|(folder, ..)| *folder == name) {
-            uses.get_mut(*user).map(|all| all.remove(*used));
-        }
+    assert!(uses.len() > 10, "the test found too few folders: {}", uses.len());
+    for (folder, uses) in uses {
         if let Some(cycle) = cycle(&uses) {
-            panic!("modules of `{name}` use each other: {}", cycle.join(" → "));
+            panic!("modules of `{}` use each other: {}", folder.join("::"), cycle.join(" → "));
         }
     }
 }
 
 #[test]
-fn paths_are_seen_behind_test_items_and_not_inside_them() {
+fn paths_are_found_after_test_items_and_not_inside_them() {
     let text = r##"
         //! See [`crate::doc`].
         #[cfg(test)]

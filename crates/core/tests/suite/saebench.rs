@@ -1,4 +1,4 @@
-//! Files for SAEBench: written from real results, as its schemas want them where those are at hand, and read back.
+//! SAEBench files: exported from real results, checked against the published schemas if available, and imported again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ const METRICS: [&str; 7] = ["core", "sparse_probing", "sae_probes", "scr", "tpp"
 const WIDTH: usize = 8;
 const LATENTS: usize = 12;
 
-/// Rows of four classes, each along its own axis and each with a latent of its own; two more concepts go across.
+/// Rows of four classes, each with its own axis and latent, and a fifth concept that is independent of them.
 fn inputs() -> Inputs {
     let rows = 480;
     let mut random = stream(8, "saebench test", 0);
@@ -81,7 +81,7 @@ fn results() -> Vec<Stored> {
 }
 
 #[test]
-fn every_evaluation_is_written_as_its_readers_want_it_and_comes_back() {
+fn every_evaluation_is_exported_validly_and_imported_again() {
     let files = saebench::files(&results(), 1_700_000_000_000).unwrap();
     let folders: Vec<String> =
         files.iter().map(|(path, _)| path.parent().unwrap().to_string_lossy().into_owned()).collect();
@@ -91,7 +91,7 @@ fn every_evaluation_is_written_as_its_readers_want_it_and_comes_back() {
     let directory = tempfile::tempdir().unwrap();
     for (path, envelope) in &files {
         envelope.check().unwrap();
-        // All evaluations of a dictionary share their file name, and it has no word that decides what a file is.
+        // All evaluations of a dictionary share their file name, which has no word that names an evaluation.
         let name = path.file_name().unwrap().to_string_lossy();
         assert_eq!(name, "my-sc.ore-c.ore_width-12_custom_sae_eval_results.json");
         assert_eq!(envelope.sae_cfg_dict.as_ref().unwrap()["training_tokens"], json!(i32::MAX));
@@ -104,7 +104,7 @@ fn every_evaluation_is_written_as_its_readers_want_it_and_comes_back() {
     }
     let core = &files[1].1;
     assert!(core.number("reconstruction_quality", "explained_variance").unwrap() > 0.0);
-    // What needs a language model is undefined, which such a file can only say as −1.
+    // Numbers that need a language model are undefined, which is −1 in such files.
     assert_eq!(core.number("model_performance_preservation", "ce_loss_score"), Some(-1.0));
     assert_eq!(core.eval_result_details.len(), LATENTS);
     let tpp = &files[6].1;
@@ -117,7 +117,7 @@ fn every_evaluation_is_written_as_its_readers_want_it_and_comes_back() {
     assert!(imported.results.iter().all(|stored| stored.about["l0"].as_f64() == l0));
 }
 
-/// The published schema of an evaluation, where the folder of them lies beside the project.
+/// Checks a file against the published schema of its evaluation, if the folder of schemas exists.
 fn against_schema(envelope: &Envelope) {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden/saebench-schemas"));
     let path = folder.join(format!("eval_output_schema_{}.json", envelope.eval_type_id));
@@ -129,18 +129,18 @@ fn against_schema(envelope: &Envelope) {
     }
 }
 
-/// As much of JSON Schema as these files use; any other word in them is refused.
+/// Checks a value against the part of JSON Schema that these files use; other keywords are an error.
 fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
-    for (word, rule) in schema.as_object().ok_or("a schema is an object")? {
-        match word.as_str() {
+    for (keyword, rule) in schema.as_object().ok_or("a schema is an object")? {
+        match keyword.as_str() {
             "title" | "description" | "default" | "$defs" | "ui_default_display" => {}
             "$ref" => {
-                let place = rule.as_str().unwrap().trim_start_matches('#');
-                conforms(value, root.pointer(place).ok_or("no such definition")?, root)?;
+                let pointer = rule.as_str().unwrap().trim_start_matches('#');
+                conforms(value, root.pointer(pointer).ok_or("no such definition")?, root)?;
             }
             "anyOf" => {
                 let any = rule.as_array().unwrap().iter().any(|schema| conforms(value, schema, root).is_ok());
-                any.then_some(()).ok_or_else(|| format!("{value} is none of {rule}"))?;
+                any.then_some(()).ok_or_else(|| format!("{value} matches none of {rule}"))?;
             }
             "type" => {
                 let fits = match rule.as_str().unwrap() {
@@ -153,12 +153,12 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
                     "number" => value.is_number(),
                     other => return Err(format!("unknown type {other}")),
                 };
-                fits.then_some(()).ok_or_else(|| format!("{value} is no {rule}"))?;
+                fits.then_some(()).ok_or_else(|| format!("{value} is not of type {rule}"))?;
             }
             "required" => {
                 for name in rule.as_array().unwrap() {
-                    let there = value.get(name.as_str().unwrap()).is_some();
-                    there.then_some(()).ok_or_else(|| format!("{name} is missing"))?;
+                    let exists = value.get(name.as_str().unwrap()).is_some();
+                    exists.then_some(()).ok_or_else(|| format!("{name} is missing"))?;
                 }
             }
             "properties" => {
@@ -180,7 +180,7 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
                 }
             }
             "minimum" | "minItems" | "maxItems" | "prefixItems" => {}
-            other => return Err(format!("the word `{other}` is not known here")),
+            other => return Err(format!("unknown keyword `{other}`")),
         }
     }
     Ok(())

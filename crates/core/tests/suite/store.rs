@@ -16,13 +16,13 @@ use etalon::input::{Finite, RowReader, Shape};
 use etalon::store::{ActivationStore, ImportOptions, SplitRanges, import, verify};
 use proptest::prelude::*;
 
-/// An array that exists nowhere: every value is a function of its place.
+/// An array that is computed on demand: every value is a function of its row and column.
 struct Made {
     shape: Shape,
     next: usize,
-    /// Hands out at most so many rows at a time, as a decompressor would.
+    /// Returns at most this many rows at a time, as a decompressor would.
     most: usize,
-    /// Places of values that are not numbers.
+    /// Rows and columns of values that are NaN.
     spoiled: Vec<(usize, usize)>,
     salt: u32,
 }
@@ -37,13 +37,13 @@ impl Made {
         if self.spoiled.contains(&(row, column)) {
             return f32::NAN;
         }
-        let place = (row * self.shape.width + column) as u32 ^ self.salt;
-        (place.wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 20) as f32 - 8.0
+        let index = (row * self.shape.width + column) as u32 ^ self.salt;
+        (index.wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 20) as f32 - 8.0
     }
 
     fn all(&self) -> Vec<f32> {
         let width = self.shape.width;
-        (0..self.shape.rows * width).map(|place| self.value(place / width, place % width)).collect()
+        (0..self.shape.rows * width).map(|index| self.value(index / width, index % width)).collect()
     }
 }
 
@@ -59,8 +59,8 @@ impl RowReader for Made {
     fn read(&mut self, out: &mut [f32]) -> Result<usize> {
         let width = self.shape.width;
         let rows = (out.len() / width).min(self.shape.rows - self.next).min(self.most);
-        for (place, value) in out[..rows * width].iter_mut().enumerate() {
-            *value = self.value(self.next + place / width, place % width);
+        for (index, value) in out[..rows * width].iter_mut().enumerate() {
+            *value = self.value(self.next + index / width, index % width);
         }
         self.next += rows;
         Ok(rows)
@@ -105,7 +105,7 @@ fn entries(codes: &Codes) -> Result<Vec<Entry>> {
 }
 
 #[test]
-fn three_backings_one_content() {
+fn memory_files_and_shards_give_the_same_rows() {
     let directory = tempfile::tempdir().unwrap();
     let made = Made::new(40, 3);
     let stored = small(&directory.path().join("store"));
@@ -136,7 +136,7 @@ fn three_backings_one_content() {
     assert_eq!((train.rows(), train.samples().unwrap()[10]), (20, 7));
     let seam = [memory.tile(9..10).unwrap().values, memory.tile(30..31).unwrap().values].concat();
     assert_eq!(train.tile(9..11).unwrap().values, seam);
-    // Three shards and the samples, each with its seal, and the manifest.
+    // Three shards and the samples, each with its checksums, and the manifest.
     let verified = verify(&directory.path().join("store")).unwrap();
     assert_eq!((verified.files, verified.rows, verified.id), (9, 40, memory.id().unwrap()));
     let copied = quietly(&mut stored.reader(), &directory.path().join("copy"), &options()).unwrap();
@@ -144,7 +144,7 @@ fn three_backings_one_content() {
 }
 
 #[test]
-fn nothing_and_one_row() {
+fn stores_may_have_no_rows_or_one_row() {
     let directory = tempfile::tempdir().unwrap();
     for rows in [0, 1] {
         let out = directory.path().join(format!("store-{rows}"));
@@ -174,7 +174,7 @@ fn rows_of_three_dimensional_arrays_know_their_sample() {
         let splits: SplitRanges = [("late".into(), vec![1..2, 3..6])].into();
         let options = ImportOptions { finite: Finite::DropRows, splits, ..ImportOptions::default() };
         let store = quietly(&mut made, directory.path(), &options).unwrap();
-        // Rows 0 2 3 5 stay; row 1 was all there was of the first range.
+        // Rows 0 2 3 5 are kept; row 1 was the only row of the first range.
         assert_eq!(store.samples(), Some(&[0, 1, 1, 2][..]));
         assert_eq!(store.splits()["late"], [2..4]);
         assert_eq!(store.tile(1..2).unwrap().row(0), [made.value(2, 0), made.value(2, 1)]);
@@ -183,7 +183,7 @@ fn rows_of_three_dimensional_arrays_know_their_sample() {
 }
 
 #[test]
-fn values_that_are_not_finite_are_named() {
+fn values_that_are_not_finite_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let mut made = Made::new(40, 3);
     made.spoiled = vec![(17, 2), (18, 0)];
@@ -193,7 +193,7 @@ fn values_that_are_not_finite_are_named() {
     assert!(!out.join("manifest.json").exists());
     let path = directory.path().join("plain");
     fs::write(&path, bytemuck::cast_slice::<f32, u8>(&made.all())).unwrap();
-    // One block holds all rows here, so the first touch of any row finds it.
+    // One block contains all rows here, so reading any row finds it.
     let plain = ActivationStore::mapped(&path, 0..480, 3).unwrap();
     let error = plain.tile(30..31).unwrap_err().to_string();
     assert!(error.contains("row 17, column 2") && error.contains("plain"), "{error}");
@@ -220,7 +220,7 @@ fn a_source_that_ends_early_is_refused() {
 }
 
 #[test]
-fn a_changed_file_is_noticed() {
+fn a_changed_file_is_detected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("plain");
     fs::write(&path, [0; 48]).unwrap();
@@ -250,7 +250,7 @@ impl Progress for StopAfter {
 }
 
 #[test]
-fn a_cancelled_import_is_taken_up() {
+fn a_cancelled_import_is_resumed() {
     let directory = tempfile::tempdir().unwrap();
     let (out, whole) = (directory.path().join("a"), directory.path().join("b"));
     small(&whole);
@@ -262,12 +262,12 @@ fn a_cancelled_import_is_taken_up() {
     let error = import(&mut made, &out, &options(), context).unwrap_err();
     assert!(matches!(error, Error::Cancelled));
     assert_eq!(contents(&out).into_keys().collect::<Vec<_>>(), ["shard-00000.crc", "shard-00000.f32"]);
-    let place = || fs::metadata(out.join("shard-00000.f32")).unwrap().ino();
-    let kept = place();
+    let inode = || fs::metadata(out.join("shard-00000.f32")).unwrap().ino();
+    let kept = inode();
     assert!(ActivationStore::open(&out).unwrap_err().to_string().contains("not a finished"));
     small(&out);
     assert_eq!(contents(&out), contents(&whole));
-    assert_eq!(place(), kept);
+    assert_eq!(inode(), kept);
 }
 
 #[test]
@@ -353,12 +353,12 @@ fn flip_everything<T: PartialEq>(directory: &Path, read: impl Fn() -> Result<T>)
     let expected = read().unwrap();
     for (name, bytes) in contents(directory) {
         let path = directory.join(&name);
-        for place in 0..bytes.len() {
+        for index in 0..bytes.len() {
             let mut flipped = bytes.clone();
-            flipped[place] ^= 1 << (place % 8);
+            flipped[index] ^= 1 << (index % 8);
             fs::write(&path, &flipped).unwrap();
-            assert!(verify(directory).is_err(), "byte {place} of {name}");
-            assert!(read().is_ok_and(|found| found == expected) || read().is_err(), "byte {place} of {name}");
+            assert!(verify(directory).is_err(), "byte {index} of {name}");
+            assert!(read().is_ok_and(|found| found == expected) || read().is_err(), "byte {index} of {name}");
         }
         let longer = [&bytes[..], b"\n"].concat();
         for damaged in [&bytes[..0], &bytes[..bytes.len() / 2], &bytes[..bytes.len() - 1], &longer] {
@@ -483,7 +483,7 @@ fn import_and_scan(out: &Path) {
     let store = import(made, out, &options, &context).unwrap();
     assert_eq!(context.budget().left(), 4_000_000);
     assert!(held() < 16_000_000, "{} bytes while importing", held());
-    // Once more: everything is compared with what is there.
+    // Once more: all rows are compared with the stored ones.
     made.next = 0;
     import(made, out, &options, &context).unwrap();
     assert!(held() < 16_000_000, "{} bytes while comparing", held());
@@ -511,7 +511,7 @@ fn an_array_larger_than_the_budget_is_imported_and_scanned() {
 }
 
 #[test]
-fn killed_at_any_moment_it_ends_with_the_same_bytes() {
+fn an_import_that_was_killed_ends_with_the_same_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let whole = directory.path().join("whole");
     let clock = std::time::Instant::now();
@@ -541,16 +541,16 @@ fn crash_sweep(work: &str) {
     let whole = directory.path().join("whole");
     assert!(start(work, &whole).status().unwrap().success());
     let expected = contents(&whole);
-    for place in 1.. {
-        let out = directory.path().join(format!("crash-{place}"));
-        let ended = start(work, &out).env("ETALON_CRASH_AT", place.to_string()).status().unwrap().success();
+    for operation in 1.. {
+        let out = directory.path().join(format!("crash-{operation}"));
+        let ended = start(work, &out).env("ETALON_CRASH_AT", operation.to_string()).status().unwrap().success();
         if out.join("manifest.json").exists() {
             verify(&out).unwrap();
         }
-        assert!(start(work, &out).status().unwrap().success(), "after a crash at operation {place}");
-        assert!(contents(&out) == expected, "after a crash at operation {place}");
+        assert!(start(work, &out).status().unwrap().success(), "after a crash at operation {operation}");
+        assert!(contents(&out) == expected, "after a crash at operation {operation}");
         if ended {
-            assert!(place > 30, "only {place} operations");
+            assert!(operation > 30, "only {operation} operations");
             return;
         }
     }

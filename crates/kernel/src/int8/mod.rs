@@ -1,9 +1,9 @@
-//! Products of 8-bit integers that say, for certain, which products of rows and columns can be large.
+//! An int8 pre-filter without false negatives: finds all products of rows and columns that may exceed a floor.
 //!
-//! Rows and columns are rounded to 8 bits with a scale each. What rounding took from a row x and a column w bounds what
-//! it took from their product: |x·w − x̂·ŵ| ≤ |x − x̂||w| + |x̂||w − ŵ|. A product whose rounded value plus this bound
-//! stays below a floor is below the floor, so that it need not be known. The bound is rounded up, and leaves room for the
-//! rounding of the exact product too.
+//! Rows and columns are quantised to 8 bits with one scale each. The rounding errors of a row x and a column w bound the
+//! error of their product: |x·w − x̂·ŵ| ≤ |x − x̂||w| + |x̂||w − ŵ|. If the quantised product plus this bound is below a
+//! floor, the exact product is too and need not be computed. The bound is rounded up and covers the rounding of the exact
+//! product as well.
 
 mod columns;
 mod rows;
@@ -11,76 +11,76 @@ mod rows;
 use std::array::from_fn;
 
 pub use columns::Columns;
-pub(super) use columns::{ColumnLine, PanelNumbers};
-use rows::Numbers;
+pub(super) use columns::{ColumnLine, PanelBounds};
 pub use rows::QuantisedRows;
+use rows::RowBoundsList;
 
 use super::amx::{self, BLOCK, Sums, Tiles};
 use super::avx512;
 use super::packed::{PANEL, TILE_ROWS};
 
-/// Numbers whose products are added in one lane.
-pub(super) const FOUR: usize = 4;
+/// Bytes whose products are added in one 32-bit lane.
+pub(super) const PER_LANE: usize = 4;
 
-/// Rows and columns with larger or smaller numbers than these are left to exact products.
+/// Rows and columns whose largest value is outside this range need exact products.
 const RANGE: std::ops::Range<f32> = 1e-12..1e12;
 
-/// Room for the rounding of a handful of operations, as a part of their result.
+/// Relative margin for the rounding of a handful of operations.
 const SLACK: f32 = 1e-5;
 
-/// Added to a number of less than 2²², it leaves the nearest integer in the lowest bits.
+/// Added to a value below 2²², leaves the nearest integer in the lowest bits.
 const MAGIC: f32 = 12_582_912.0;
 
-/// What multiplies 8-bit integers. Sums of integers are exact: every one gives the same.
+/// The instruction set that multiplies 8-bit integers. Integer sums are exact, so all give the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arithmetic {
-    /// Plain loops.
+    /// Portable loops.
     #[default]
-    Loops,
-    /// Vector instructions (AVX-512 VNNI).
-    Vectors,
-    /// Tiles (AMX).
-    Tiles,
+    Scalar,
+    /// AVX-512 VNNI.
+    Avx512,
+    /// AMX tiles.
+    Amx,
 }
 
 impl Arithmetic {
     /// From the slowest to the fastest.
-    pub const ALL: [Arithmetic; 3] = [Arithmetic::Loops, Arithmetic::Vectors, Arithmetic::Tiles];
+    pub const ALL: [Arithmetic; 3] = [Arithmetic::Scalar, Arithmetic::Avx512, Arithmetic::Amx];
 
-    /// The fastest that this processor has.
+    /// The fastest that this processor supports.
     pub fn fastest() -> Arithmetic {
         if amx::available() {
-            Arithmetic::Tiles
+            Arithmetic::Amx
         } else if avx512::available() {
-            Arithmetic::Vectors
+            Arithmetic::Avx512
         } else {
-            Arithmetic::Loops
+            Arithmetic::Scalar
         }
     }
 
-    /// What it is called.
+    /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
-            Arithmetic::Loops => "loops",
-            Arithmetic::Vectors => "AVX-512 VNNI",
-            Arithmetic::Tiles => "AMX",
+            Arithmetic::Scalar => "loops",
+            Arithmetic::Avx512 => "AVX-512 VNNI",
+            Arithmetic::Amx => "AMX",
         }
     }
 }
 
 impl Columns {
-    /// Says for every row, as a bit per column of a panel, where the product plus the column's offset may exceed the
-    /// row's floor. No bit is missing; some are too many.
+    /// Writes a mask per row, with a bit per column of a panel: set where the product plus the column's offset may exceed
+    /// the row's floor. There are no false negatives, but some false positives.
     pub fn propose(&self, rows: &QuantisedRows, panel: usize, offsets: &[f32; PANEL], masks: &mut [u32]) {
         let (bytes, panel) = self.panel(panel);
-        if rows.arithmetic == Arithmetic::Tiles {
+        if rows.arithmetic == Arithmetic::Amx {
             let (tiles, mut sums) = (Tiles::configure(), Sums([[0; PANEL]; BLOCK]));
             for (which, masks) in masks.chunks_mut(BLOCK).enumerate() {
                 match &tiles {
                     Some(tiles) => tiles.multiply(bytes, rows.block(which), &mut sums),
-                    None => amx::multiply_plainly(bytes, rows.block(which), &mut sums),
+                    None => amx::multiply_portable(bytes, rows.block(which), &mut sums),
                 }
-                let mut tile = TileNumbers::<BLOCK>::new(&rows.numbers, which, panel.loss);
+                let mut tile = TileBounds::<BLOCK>::new(&rows.bounds, which, panel.loss);
                 if !avx512::compare(&sums.0, panel, offsets, &mut tile) {
                     compare(&sums.0, panel, offsets, &mut tile);
                 }
@@ -88,10 +88,10 @@ impl Columns {
             }
             return;
         }
-        let vectors = rows.arithmetic == Arithmetic::Vectors;
+        let vectors = rows.arithmetic == Arithmetic::Avx512;
         for (which, masks) in masks.chunks_mut(TILE_ROWS).enumerate() {
             let block = rows.twelve(which);
-            let mut tile = TileNumbers::<TILE_ROWS>::new(&rows.numbers, which, panel.loss);
+            let mut tile = TileBounds::<TILE_ROWS>::new(&rows.bounds, which, panel.loss);
             if !(vectors && avx512::propose(bytes, block, panel, offsets, &mut tile)) {
                 let mut sums = [[0; PANEL]; TILE_ROWS];
                 for (line, fours) in bytes.iter().zip(block) {
@@ -104,8 +104,8 @@ impl Columns {
     }
 }
 
-/// The numbers of some rows as a tile wants them, and what it finds.
-pub(super) struct TileNumbers<const ROWS: usize> {
+/// Bounds of a block of rows against one panel, and the resulting masks.
+pub(super) struct TileBounds<const ROWS: usize> {
     pub starts: [i32; ROWS],
     pub inverses: [f32; ROWS],
     pub bounds: [f32; ROWS],
@@ -113,12 +113,12 @@ pub(super) struct TileNumbers<const ROWS: usize> {
     pub masks: [u32; ROWS],
 }
 
-impl<const ROWS: usize> TileNumbers<ROWS> {
-    /// Those of one block of rows, against a panel that lost so much.
-    fn new(rows: &Numbers, block: usize, loss: f32) -> TileNumbers<ROWS> {
+impl<const ROWS: usize> TileBounds<ROWS> {
+    /// The bounds of one block of rows against a panel with the given loss.
+    fn new(rows: &RowBoundsList, block: usize, loss: f32) -> TileBounds<ROWS> {
         let of = |numbers: &[f32]| numbers.as_chunks::<ROWS>().0[block];
         let (own, by_loss) = (of(&rows.own), of(&rows.by_loss));
-        TileNumbers {
+        TileBounds {
             starts: rows.starts.as_chunks::<ROWS>().0[block],
             inverses: of(&rows.inverses),
             bounds: from_fn(|r| by_loss[r] * loss + own[r]),
@@ -128,12 +128,12 @@ impl<const ROWS: usize> TileNumbers<ROWS> {
     }
 }
 
-/// Finds where sums of products say that a product may exceed a floor, in plain loops: what the vectors do.
+/// Sets the bits of products that may exceed a floor. Portable version of [`avx512::compare`].
 fn compare<const ROWS: usize>(
     sums: &[[i32; PANEL]; ROWS],
-    panel: &PanelNumbers,
+    panel: &PanelBounds,
     offsets: &[f32; PANEL],
-    tile: &mut TileNumbers<ROWS>,
+    tile: &mut TileBounds<ROWS>,
 ) {
     for (r, sums) in sums.iter().enumerate() {
         let mut mask = 0;
@@ -155,8 +155,8 @@ mod tests {
     use crate::packed::Panels;
     use crate::random::{stream, unit};
 
-    /// Numbers of one of several nasty kinds.
-    fn nasty(count: usize, kind: u32, seed: u64) -> Vec<f32> {
+    /// Values of one of several numerically difficult kinds.
+    fn difficult(count: usize, kind: u32, seed: u64) -> Vec<f32> {
         let mut random = stream(seed, "nasty rows", u64::from(kind));
         let mut draw = |_| unit(&mut random) as f32 - 0.5;
         let mut values: Vec<f32> = (0..count).map(&mut draw).collect();
@@ -174,9 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_integers_are_those_of_plain_loops() {
+    fn all_arithmetics_propose_the_same() {
         // Two columns (1, −2, 0.5) and (0, 127, −127), units 2/127 and 1: (64, −127, 32) and (0, 127, −127). The row
-        // (127, 0, 1) has unit 1: sums 127 · 64 + 32 = 8160 and −127, which floors between them tell apart.
+        // (127, 0, 1) has unit 1: sums 127 · 64 + 32 = 8160 and −127, which a floor of 0 separates.
         let panels = Panels::pack(&[1.0, -2.0, 0.5, 0.0, 127.0, -127.0], 3);
         let columns = Columns::new(panels.values(), 3);
         let line = columns.panel(0).0[0].0;
@@ -185,7 +185,7 @@ mod tests {
         for arithmetic in Arithmetic::ALL {
             let mut rows = QuantisedRows::default();
             assert!(rows.fill(&[127.0, 0.0, 1.0], 3, 3, &[0.0], columns.longest(), arithmetic).is_empty());
-            assert_eq!(rows.numbers.starts[0], -128 * 128);
+            assert_eq!(rows.bounds.starts[0], -128 * 128);
             let mut masks = [7];
             columns.propose(&rows, 0, &[0.0; PANEL], &mut masks);
             // 8160 · 2/127 is 128.5; −127 may be wrong by less than 2.
@@ -197,16 +197,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_never_used() {
+    fn values_that_are_not_finite_are_never_used() {
         for value in [f32::NAN, f32::INFINITY, 1e30, -1e-30] {
             let panels = Panels::pack(&[1.0, value, 2.0, 1.0, 1.0, 1.0], 3);
             assert!(!Columns::new(panels.values(), 3).usable() || value == -1e-30);
             let mut rows = QuantisedRows::default();
-            let left = rows.fill(&[1.0, value, 2.0], 3, 3, &[0.0], 1.0, Arithmetic::Vectors);
+            let left = rows.fill(&[1.0, value, 2.0], 3, 3, &[0.0], 1.0, Arithmetic::Avx512);
             assert_eq!(left.len(), usize::from(value != -1e-30));
         }
         assert!(!Columns::default().usable());
-        assert_eq!(QuantisedRows::default().fill(&[1e10; 3], 3, 3, &[0.0], 1e30, Arithmetic::Vectors), [0]);
+        assert_eq!(QuantisedRows::default().fill(&[1e10; 3], 3, 3, &[0.0], 1e30, Arithmetic::Avx512), [0]);
     }
 
     proptest! {
@@ -218,15 +218,15 @@ mod tests {
             count in 1usize..80,
         ) {
             let width = 40;
-            let vectors = nasty(width * inner, column_kind, seed);
-            let values = nasty(count * inner, row_kind, seed + 1);
+            let vectors = difficult(width * inner, column_kind, seed);
+            let values = difficult(count * inner, row_kind, seed + 1);
             let panels = Panels::pack(&vectors, inner);
             let columns = Columns::new(panels.values(), inner);
             let chain = |row: usize, column: usize| -> f32 {
                 let pairs = values[row * inner..][..inner].iter().zip(&vectors[column * inner..][..inner]);
                 pairs.fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum))
             };
-            // Floors among the products, so that there is something on either side.
+            // Floors among the products, so that some are on either side.
             let floors: Vec<f32> = (0..count).map(|row| floor * chain(row, row % width).abs()).collect();
             if columns.usable() {
                 let proposed = Arithmetic::ALL.map(|arithmetic| {

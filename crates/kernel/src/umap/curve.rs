@@ -1,6 +1,6 @@
 //! The curve `1 / (1 + a · d^2b)` of how strongly points at distance d attract each other.
 
-/// Its two numbers.
+/// The parameters of the curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Curve {
     pub a: f64,
@@ -11,10 +11,10 @@ pub struct Curve {
 const POINTS: usize = 300;
 
 impl Curve {
-    /// Fits the curve to 1 up to `min_dist` and an exponential fall after it, by least squares (Levenberg and Marquardt).
+    /// Fits the curve to 1 up to `min_dist` and an exponential decay after it, by least squares (Levenberg-Marquardt).
     pub fn fit(min_dist: f64) -> Curve {
-        let target = |at: usize| {
-            let x = 3.0 * at as f64 / (POINTS - 1) as f64;
+        let target = |index: usize| {
+            let x = 3.0 * index as f64 / (POINTS - 1) as f64;
             (x, if x < min_dist { 1.0 } else { libm::exp(min_dist - x) })
         };
         let points: Vec<(f64, f64)> = (0..POINTS).map(target).collect();
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_of_umap_learn() {
+    fn agrees_with_umap_learn() {
         // find_ab_params(1.0, min_dist) of umap-learn 0.5.
         for (min_dist, a, b) in [(0.1, 1.576_943_460_2, 0.895_060_877_9), (0.5, 0.583_030_020_5, 1.334_166_992_4)] {
             let found = Curve::fit(min_dist);

@@ -1,4 +1,4 @@
-//! Moving the points: partners attract each other, everybody else repels.
+//! Gradient descent: connected points attract each other, random other points repel.
 
 use rand::Rng;
 use rayon::prelude::*;
@@ -11,23 +11,22 @@ use crate::random::stream;
 /// Points that share a random stream.
 const BLOCK: usize = 512;
 
-/// Points that repel for each partner that attracts.
-const OTHERS: usize = 5;
+/// Negative samples per edge.
+const NEGATIVE_SAMPLES: usize = 5;
 
-/// The farthest that a point moves in one direction at once.
-const FARTHEST: f32 = 4.0;
+/// Gradients are clipped to this in each direction.
+const CLIP: f32 = 4.0;
 
-/// An epoch is cut into so many turns; after each, points see where the others have moved.
-const TURNS: usize = 4;
+/// Mini-batches of edges per epoch; points move after each.
+const BATCHES: usize = 4;
 
 /// Moves all points `epochs` times.
 ///
-/// In an epoch, an edge is drawn if its time has come: the heaviest in every epoch, one of half the weight in every
-/// second. It is drawn once from each end; both ends then move towards each other, and the one that it is drawn from is repelled by
-/// five others drawn at random. All forces within a turn are taken at the places before it, so that both ends
-/// of an edge move by the same amount: pulling a point towards where its partner was, after its own moves, looks
-/// better but holds whole families of points in place (tried: maps shrank to a third, and their trustworthiness fell
-/// from 0.99 to 0.95).
+/// Edges are sampled in proportion to their weight: the heaviest in every epoch, one of half the weight in every second.
+/// An edge is sampled once from each end; both ends move towards each other, and the end from which it is sampled is
+/// repelled by five random points. All attractions within a mini-batch are evaluated at the coordinates before it, so
+/// both ends of an edge move by the same amount. Attracting an already moved point to its partner's old coordinates was
+/// tried: maps shrank to a third, and trustworthiness fell from 0.99 to 0.95.
 pub fn descend(
     graph: &Graph,
     first: Vec<[f32; 2]>,
@@ -46,27 +45,27 @@ pub fn descend(
             break;
         }
         let rate = 1.0 - epoch as f32 / epochs as f32;
-        for turn in 0..TURNS {
+        for batch in 0..BATCHES {
             let last = &before;
             after.par_chunks_mut(BLOCK).enumerate().for_each(|(block, points)| {
-                let place = (epoch * TURNS + turn) * blocks + block;
-                let mut random = stream(seed, "umap/descent", place as u64);
-                for (number, place) in (block * BLOCK..).zip(points) {
-                    let start = last[number];
+                let stream_block = (epoch * BATCHES + batch) * blocks + block;
+                let mut random = stream(seed, "umap/descent", stream_block as u64);
+                for (index, point) in (block * BLOCK..).zip(points) {
+                    let start = last[index];
                     let mut here = start;
-                    for pull in pulls.of(number, turn).iter().filter(|pull| pull.is_due(epoch)) {
+                    for pull in pulls.of(index, batch).iter().filter(|pull| pull.is_due(epoch)) {
                         let [x, y] = force.attraction(start, last[pull.other as usize]);
                         here = [here[0] + rate * x, here[1] + rate * y];
                         if pull.repels {
                             let others = std::array::from_fn(|_| {
                                 // Unbiased enough: 2³² is far above the number of points.
                                 let drawn = (u64::from(random.next_u32()) * last.len() as u64) >> 32;
-                                if drawn as usize == number { here } else { last[drawn as usize] }
+                                if drawn as usize == index { here } else { last[drawn as usize] }
                             });
                             force.repel(&mut here, &others, rate);
                         }
                     }
-                    *place = here;
+                    *point = here;
                 }
             });
             std::mem::swap(&mut before, &mut after);
@@ -77,13 +76,13 @@ pub fn descend(
     monitor.check().map(|()| before)
 }
 
-/// One end of an edge that is drawn in some turn.
+/// One end of an edge that is sampled in a mini-batch.
 #[derive(Clone, Copy)]
 struct Pull {
     other: u32,
-    /// The weight, as a share of the heaviest.
+    /// The weight as a share of the heaviest.
     share: f32,
-    /// Is the edge drawn from this end?
+    /// Whether the edge is sampled from this end.
     repels: bool,
 }
 
@@ -94,7 +93,7 @@ impl Pull {
     }
 }
 
-/// The edges of every point by turn. Each edge is there four times: drawn from either end, and seen from either end.
+/// The edges of every point by mini-batch. Each edge has four entries: sampled from either end, stored at either end.
 struct Pulls {
     offsets: Vec<usize>,
     pulls: Vec<Pull>,
@@ -105,15 +104,15 @@ impl Pulls {
         let heaviest = graph.heaviest();
         let of_point = |point: usize| {
             let (ids, weights) = graph.of_point(point);
-            let mut turns: [Vec<Pull>; TURNS] = Default::default();
+            let mut batches: [Vec<Pull>; BATCHES] = Default::default();
             for (&other, &weight) in ids.iter().zip(weights) {
                 let share = weight / heaviest;
-                turns[turn_of(point as u32, other)].push(Pull { other, share, repels: true });
-                turns[turn_of(other, point as u32)].push(Pull { other, share, repels: false });
+                batches[batch_of(point as u32, other)].push(Pull { other, share, repels: true });
+                batches[batch_of(other, point as u32)].push(Pull { other, share, repels: false });
             }
-            turns
+            batches
         };
-        let lists: Vec<[Vec<Pull>; TURNS]> =
+        let lists: Vec<[Vec<Pull>; BATCHES]> =
             (0..graph.points()).into_par_iter().with_min_len(256).map(of_point).collect();
         let mut pulls = Pulls { offsets: vec![0], pulls: Vec::new() };
         for list in lists.iter().flatten() {
@@ -123,16 +122,16 @@ impl Pulls {
         pulls
     }
 
-    fn of(&self, point: usize, turn: usize) -> &[Pull] {
-        let place = point * TURNS + turn;
-        &self.pulls[self.offsets[place]..self.offsets[place + 1]]
+    fn of(&self, point: usize, batch: usize) -> &[Pull] {
+        let list = point * BATCHES + batch;
+        &self.pulls[self.offsets[list]..self.offsets[list + 1]]
     }
 }
 
-/// The turn in which an edge is drawn from one end: any that both ends agree on.
-fn turn_of(from: u32, to: u32) -> usize {
+/// The mini-batch in which an edge is sampled from one end: a hash of the edge, so both ends agree.
+fn batch_of(from: u32, to: u32) -> usize {
     let mixed = ((u64::from(from) << 32) | u64::from(to)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    ((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 40) as usize % TURNS
+    ((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 40) as usize % BATCHES
 }
 
 /// The gradient of the curve.
@@ -142,7 +141,7 @@ struct Force {
 }
 
 impl Force {
-    /// How far a point moves towards another; the other moves as far towards it.
+    /// The step of a point towards another; the other takes the opposite step.
     #[inline(always)]
     fn attraction(&self, here: [f32; 2], there: [f32; 2]) -> [f32; 2] {
         let apart = [here[0] - there[0], here[1] - there[1]];
@@ -152,19 +151,19 @@ impl Force {
         }
         let power = power(square, self.b);
         let factor = -2.0 * self.a * self.b * power / (square * (1.0 + self.a * power));
-        apart.map(|part| (factor * part).clamp(-FARTHEST, FARTHEST))
+        apart.map(|part| (factor * part).clamp(-CLIP, CLIP))
     }
 
-    /// Away from some points at once; one at the very same place does nothing.
+    /// Repels `here` from all `others` at once; a point with equal coordinates has no effect.
     #[inline(always)]
-    fn repel(&self, here: &mut [f32; 2], others: &[[f32; 2]; OTHERS], rate: f32) {
+    fn repel(&self, here: &mut [f32; 2], others: &[[f32; 2]; NEGATIVE_SAMPLES], rate: f32) {
         let (mut right, mut up) = (0.0, 0.0);
         for other in others {
             let (x, y) = (here[0] - other[0], here[1] - other[1]);
             let square = x * x + y * y;
             let factor = 2.0 * self.b / ((0.001 + square) * (1.0 + self.a * power(square, self.b)));
-            right += (factor * x).clamp(-FARTHEST, FARTHEST);
-            up += (factor * y).clamp(-FARTHEST, FARTHEST);
+            right += (factor * x).clamp(-CLIP, CLIP);
+            up += (factor * y).clamp(-CLIP, CLIP);
         }
         here[0] += rate * right;
         here[1] += rate * up;
@@ -200,8 +199,8 @@ mod tests {
     #[test]
     fn powers_have_six_digits() {
         for exponent in [0.2f32, 0.895, 1.0, 1.9] {
-            for at in -60..60 {
-                let x = libm::pow(1.7, f64::from(at)) as f32;
+            for step in -60..60 {
+                let x = libm::pow(1.7, f64::from(step)) as f32;
                 let exact = libm::pow(f64::from(x), f64::from(exponent));
                 let found = f64::from(power(x, exponent));
                 let inside = exact > 1e-30 && exact < 1e30;
@@ -212,24 +211,24 @@ mod tests {
     }
 
     #[test]
-    fn every_edge_is_drawn_from_both_ends_and_seen_by_both() {
+    fn every_edge_is_sampled_from_both_ends_and_stored_at_both() {
         let neighbours = Neighbours { each: 1, ids: vec![1, 0, 1], distances: vec![1.0, 1.0, 2.0] };
         let pulls = Pulls::new(&Graph::new(&neighbours, 3, 2));
         for (point, partners) in [(0, 1), (1, 2), (2, 1)] {
-            let all: Vec<Pull> = (0..TURNS).flat_map(|turn| pulls.of(point, turn).to_vec()).collect();
+            let all: Vec<Pull> = (0..BATCHES).flat_map(|batch| pulls.of(point, batch).to_vec()).collect();
             assert_eq!((all.len(), all.iter().filter(|pull| pull.repels).count()), (2 * partners, partners));
             assert!(all.iter().all(|pull| (0..9).all(|epoch| pull.is_due(epoch))));
         }
-        for turn in 0..TURNS {
-            let drawn = |point: usize, repels: bool| pulls.of(point, turn).iter().any(|pull| pull.repels == repels);
-            assert_eq!(drawn(0, true), pulls.of(1, turn).iter().any(|pull| !pull.repels && pull.other == 0));
+        for batch in 0..BATCHES {
+            let drawn = |point: usize, repels: bool| pulls.of(point, batch).iter().any(|pull| pull.repels == repels);
+            assert_eq!(drawn(0, true), pulls.of(1, batch).iter().any(|pull| !pull.repels && pull.other == 0));
         }
         let half = Pull { other: 0, share: 0.5, repels: true };
         assert_eq!((0..6).filter(|&epoch| half.is_due(epoch)).collect::<Vec<_>>(), [1, 3, 5]);
     }
 
     #[test]
-    fn partners_attract_and_strangers_repel() {
+    fn attraction_and_repulsion_of_two_points() {
         let force = Force { a: 1.0, b: 1.0 };
         // a = b = 1: −2 / (1 + d²) · (x − y) = −2 / 2 · 1 at distance 1, and 2 / (1.001 · 2) away.
         let (one, other) = ([1.0, 0.0], [0.0, 0.0]);

@@ -1,16 +1,16 @@
-//! The fuzzy graph: how surely two points belong together.
+//! The fuzzy neighbour graph: membership strengths of pairs of points.
 
 use rayon::prelude::*;
 
 use crate::neighbours::Neighbours;
 
-/// Bisections that find the scale of a point.
+/// Bisection steps for the scale of a point.
 const BISECTIONS: usize = 64;
 
-/// A scale is at least this share of the mean distance.
-const LEAST_SCALE: f64 = 1e-3;
+/// Minimum scale, as a share of the mean distance.
+const MIN_SCALE: f64 = 1e-3;
 
-/// A symmetric graph: the partners of every point, ascending, with weights between 0 and 1.
+/// A symmetric graph: the adjacent points of every point, ascending, with weights between 0 and 1.
 #[derive(Clone, Debug)]
 pub struct Graph {
     offsets: Vec<usize>,
@@ -19,10 +19,10 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Every point is surely connected with its nearest other point; with further ones the less, the farther. The scale is
-    /// such that the weights of a point sum to log2(`neighbours`). An edge holds if one of its two ends says so.
-    pub fn new(neighbours: &Neighbours, count: usize, wanted: usize) -> Graph {
-        let target = libm::log2(wanted as f64);
+    /// Connects every point to its nearest neighbour with weight 1 and to others with weights that decay with distance, on
+    /// a scale such that the weights of a point sum to log2(`size`). An edge exists if either end has it.
+    pub fn new(neighbours: &Neighbours, count: usize, size: usize) -> Graph {
+        let target = libm::log2(size as f64);
         let all = neighbours.distances.iter().map(|&distance| f64::from(distance));
         // The point itself counts with distance 0, as in umap-learn.
         let overall = all.sum::<f64>() / (count * (neighbours.each + 1)).max(1) as f64;
@@ -37,11 +37,12 @@ impl Graph {
                 list
             })
             .collect();
-        let mut said: Vec<Vec<(u32, f32)>> = vec![Vec::new(); count];
+        let mut incoming: Vec<Vec<(u32, f32)>> = vec![Vec::new(); count];
         for (row, list) in own.iter().enumerate() {
-            list.iter().for_each(|&(other, weight)| said[other as usize].push((row as u32, weight)));
+            list.iter().for_each(|&(other, weight)| incoming[other as usize].push((row as u32, weight)));
         }
-        let both: Vec<Vec<(u32, f32)>> = own.par_iter().zip(&said).map(|(own, said)| union(own, said)).collect();
+        let both: Vec<Vec<(u32, f32)>> =
+            own.par_iter().zip(&incoming).map(|(own, incoming)| union(own, incoming)).collect();
         Graph::of(&both)
     }
 
@@ -55,7 +56,7 @@ impl Graph {
         graph
     }
 
-    /// Without the edges that are lighter than this share of the heaviest: they would never be drawn.
+    /// Removes edges lighter than this share of the heaviest: they would never be sampled.
     pub fn without_edges_below(&self, share: f32) -> Graph {
         let least = share * self.heaviest();
         let keep = |row: usize| {
@@ -65,12 +66,12 @@ impl Graph {
         Graph::of(&(0..self.points()).map(keep).collect::<Vec<_>>())
     }
 
-    /// How many points there are.
+    /// Number of points.
     pub fn points(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// The partners of a point and their weights.
+    /// The points adjacent to a point and their weights.
     pub fn of_point(&self, point: usize) -> (&[u32], &[f32]) {
         let range = self.offsets[point]..self.offsets[point + 1];
         (&self.ids[range.clone()], &self.weights[range])
@@ -81,7 +82,7 @@ impl Graph {
         self.weights.iter().fold(0.0, |most, &weight| most.max(weight))
     }
 
-    /// Can every point be reached from the first?
+    /// Whether every point can be reached from the first.
     pub fn is_connected(&self) -> bool {
         let (mut seen, mut open) = (vec![false; self.points()], vec![0usize]);
         let mut count = 0;
@@ -95,7 +96,7 @@ impl Graph {
     }
 }
 
-/// How surely a point belongs to each of its neighbours, of which the distances ascend.
+/// The membership strengths of a point's neighbours, given ascending distances.
 fn memberships(distances: &[f32], target: f64, overall: f64) -> Vec<f32> {
     let nearest = distances.iter().copied().find(|&distance| distance > 0.0).map_or(0.0, f64::from);
     let beyond = |distance: &f32| (f64::from(*distance) - nearest).max(0.0);
@@ -115,7 +116,7 @@ fn memberships(distances: &[f32], target: f64, overall: f64) -> Vec<f32> {
         }
     }
     let own = distances.iter().map(|&distance| f64::from(distance)).sum::<f64>() / (distances.len() + 1) as f64;
-    let scale = scale.max(LEAST_SCALE * if nearest > 0.0 { own } else { overall });
+    let scale = scale.max(MIN_SCALE * if nearest > 0.0 { own } else { overall });
     let weight = |distance: &f32| {
         let beyond = beyond(distance);
         if beyond <= 0.0 || scale <= 0.0 { 1.0 } else { libm::exp(-beyond / scale) as f32 }
@@ -154,13 +155,13 @@ mod tests {
         assert_eq!(weights[0], 1.0);
         assert!((weights.iter().sum::<f32>() - 3.0).abs() < 1e-4);
         assert!(weights.windows(2).all(|pair| pair[0] >= pair[1]));
-        // Equal rows: all surely connected.
+        // Equal rows: all weights are 1.
         assert_eq!(memberships(&[0.0, 0.0], 1.0, 0.0), [1.0, 1.0]);
     }
 
     #[test]
-    fn an_edge_holds_if_one_end_says_so() {
-        // Points 0, 1 and 3 on a line with one neighbour each: 0–1 from both ends, 2 says 1, which does not answer.
+    fn an_edge_exists_if_either_end_has_it() {
+        // Points 0, 1 and 3 on a line with one neighbour each: 0–1 from both ends, 2–1 only from 2.
         let neighbours = Neighbours { each: 1, ids: vec![1, 0, 1], distances: vec![1.0, 1.0, 2.0] };
         let graph = Graph::new(&neighbours, 3, 2);
         assert_eq!(graph.of_point(0), (&[1u32][..], &[1.0f32][..]));

@@ -1,27 +1,27 @@
-//! Where points begin: along the slowest vibrations of the graph, or along the widest directions of the rows.
+//! Initial coordinates: leading eigenvectors of the graph Laplacian, or principal components of the rows.
 
 use rayon::prelude::*;
 
 use super::graph::Graph;
-use crate::lanczos::{BLOCK, Wanted, largest};
+use crate::lanczos::{BLOCK, LanczosParams, largest};
 use crate::neighbours::Points;
 use crate::random::{stream, unit};
 
-/// Rows of which the widest directions are taken, at most.
+/// Maximum number of rows from which principal components are estimated.
 const SAMPLE: usize = 8192;
 
-/// Rows that are summed together, in order.
+/// Rows summed together, in order.
 const PIECE: usize = 256;
 
-/// Points begin in a square of this side.
+/// Side of the square in which points are initialised.
 const SIDE: f64 = 10.0;
 
-/// Where points begin.
+/// How points were initialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Eigenvectors of the graph.
+    /// Eigenvectors of the graph Laplacian.
     Spectral,
-    /// Principal components of the rows, when the graph falls apart.
+    /// Principal components of the rows, if the graph is not connected.
     Components,
 }
 
@@ -35,28 +35,28 @@ impl Start {
     }
 }
 
-/// The first places of all points.
-pub fn places(graph: &Graph, points: &Points, seed: u64) -> (Vec<[f32; 2]>, Start) {
+/// The initial coordinates of all points.
+pub fn initialise(graph: &Graph, points: &Points, seed: u64) -> (Vec<[f32; 2]>, Start) {
     let count = points.count();
-    let spectral = (count > 3 && graph.is_connected()).then(|| vibrations(graph, seed)).flatten();
+    let spectral = (count > 3 && graph.is_connected()).then(|| laplacian_axes(graph, seed)).flatten();
     let start = if spectral.is_some() { Start::Spectral } else { Start::Components };
     let axes = spectral.unwrap_or_else(|| components(points, seed));
     let mut random = stream(seed, "umap/start", 0);
-    let mut placed = vec![[0f32; 2]; count];
+    let mut coordinates = vec![[0f32; 2]; count];
     for (side, axis) in axes.iter().enumerate() {
         let (low, high) =
             axis.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |ends, &x| (ends.0.min(x), ends.1.max(x)));
         let scale = if high > low { SIDE / (high - low) } else { 0.0 };
-        for (place, &x) in placed.iter_mut().zip(axis) {
-            // A little noise, because equal points would never part.
-            place[side] = ((x - low) * scale + 2e-4 * (unit(&mut random) - 0.5)) as f32;
+        for (point, &x) in coordinates.iter_mut().zip(axis) {
+            // A little noise, because equal points would never separate.
+            point[side] = ((x - low) * scale + 2e-4 * (unit(&mut random) - 0.5)) as f32;
         }
     }
-    (placed, start)
+    (coordinates, start)
 }
 
 /// The second and third eigenvector of the graph's normalised Laplacian.
-fn vibrations(graph: &Graph, seed: u64) -> Option<[Vec<f64>; 2]> {
+fn laplacian_axes(graph: &Graph, seed: u64) -> Option<[Vec<f64>; 2]> {
     let count = graph.points();
     let roots: Vec<f64> = (0..count)
         .map(|point| graph.of_point(point).1.iter().map(|&weight| f64::from(weight)).sum::<f64>().sqrt())
@@ -73,34 +73,34 @@ fn vibrations(graph: &Graph, seed: u64) -> Option<[Vec<f64>; 2]> {
             }
         });
     };
-    // Points need not begin exactly there: a basis of modest size is enough.
-    let wanted = Wanted { count: 3, tolerance: 1e-4, basis: 320, seed };
-    let found = largest(count, &wanted, multiply)?;
-    let vector = |place: usize| {
-        let vector = &found.eigen.vectors[place * count..][..count];
+    // Approximate eigenvectors are enough: a basis of modest size suffices.
+    let params = LanczosParams { count: 3, tolerance: 1e-4, basis: 320, seed };
+    let found = largest(count, &params, multiply)?;
+    let vector = |index: usize| {
+        let vector = &found.eigen.vectors[index * count..][..count];
         vector.iter().zip(&roots).map(|(&part, root)| part / root).collect::<Vec<f64>>()
     };
     let axes = [vector(1), vector(2)];
     axes.iter().flatten().all(|part| part.is_finite()).then_some(axes)
 }
 
-/// The rows along their two widest directions.
+/// The rows projected onto their first two principal components.
 fn components(points: &Points, seed: u64) -> [Vec<f64>; 2] {
     let (count, width) = (points.count(), points.width());
     let step = count.div_ceil(SAMPLE).max(1);
     let rows: Vec<usize> = (0..count).step_by(step).collect();
     let row = |row: usize| points.vectors(row..row + 1);
     let mut mean = vec![0f64; width];
-    for &at in &rows {
-        mean.iter_mut().zip(row(at)).for_each(|(sum, &value)| *sum += f64::from(value) / rows.len() as f64);
+    for &index in &rows {
+        mean.iter_mut().zip(row(index)).for_each(|(sum, &value)| *sum += f64::from(value) / rows.len() as f64);
     }
     let multiply = |given: &[f64], out: &mut [f64]| {
         let sums: Vec<Vec<f64>> = rows
             .par_chunks(PIECE)
             .map(|rows| {
                 let mut sums = vec![0.0; width * BLOCK];
-                for &at in rows {
-                    let centred = || row(at).iter().zip(&mean).map(|(&value, mean)| f64::from(value) - mean);
+                for &index in rows {
+                    let centred = || row(index).iter().zip(&mean).map(|(&value, mean)| f64::from(value) - mean);
                     let mut along = [0.0; BLOCK];
                     for (value, given) in centred().zip(given.chunks_exact(BLOCK)) {
                         along.iter_mut().zip(given).for_each(|(sum, given)| *sum += value * given);
@@ -117,12 +117,13 @@ fn components(points: &Points, seed: u64) -> [Vec<f64>; 2] {
             out.iter_mut().zip(sums).for_each(|(out, sum)| *out += sum);
         }
     };
-    let found = largest(width, &Wanted { count: 2, tolerance: 1e-3, basis: 64, seed }, multiply);
-    let axis = |place: usize| {
-        let vector = found.as_ref().and_then(|found| found.eigen.vectors.get(place * width..(place + 1) * width));
-        let along = |at: usize| {
+    let found = largest(width, &LanczosParams { count: 2, tolerance: 1e-3, basis: 64, seed }, multiply);
+    let axis = |component: usize| {
+        let vector =
+            found.as_ref().and_then(|found| found.eigen.vectors.get(component * width..(component + 1) * width));
+        let along = |index: usize| {
             let vector = vector.unwrap_or(&[]);
-            row(at).iter().zip(vector).map(|(&value, part)| f64::from(value) * part).sum::<f64>()
+            row(index).iter().zip(vector).map(|(&value, part)| f64::from(value) * part).sum::<f64>()
         };
         (0..count).into_par_iter().with_min_len(64).map(along).collect::<Vec<f64>>()
     };
@@ -139,13 +140,13 @@ mod tests {
     fn spread(rows: &[f32], width: usize) -> (Vec<[f32; 2]>, Start) {
         let points = Points::new(rows, width, Distance::Euclidean);
         let neighbours = points.neighbours(4, &Silent).unwrap();
-        places(&Graph::new(&neighbours, points.count(), 5), &points, 0)
+        initialise(&Graph::new(&neighbours, points.count(), 5), &points, 0)
     }
 
     #[test]
-    fn a_line_begins_in_its_order() {
-        // The slowest vibration of a chain rises from one end to the other; the very ends hang together.
-        let rows: Vec<f32> = (0..60).map(|at| at as f32).collect();
+    fn points_on_a_line_are_initialised_in_order() {
+        // The second eigenvector of a chain is monotone except at its ends.
+        let rows: Vec<f32> = (0..60).map(|index| index as f32).collect();
         let (found, start) = spread(&rows, 1);
         assert_eq!(start, Start::Spectral);
         let order: Vec<f32> = found[2..58].iter().map(|point| point[0]).collect();
@@ -154,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn islands_begin_along_the_widest_direction() {
-        // Two far heaps along the first coordinate: the graph has two parts.
+    fn separate_clusters_are_initialised_along_the_first_component() {
+        // Two distant clusters along the first coordinate: the graph has two components.
         let rows: Vec<f32> =
-            (0..40).flat_map(|at| [if at < 20 { 0.0 } else { 100.0 }, (at * 7 % 20) as f32 * 0.1]).collect();
+            (0..40).flat_map(|index| [if index < 20 { 0.0 } else { 100.0 }, (index * 7 % 20) as f32 * 0.1]).collect();
         let (found, start) = spread(&rows, 2);
         assert_eq!(start, Start::Components);
-        let side = |at: usize| found[at][0] > 5.0;
-        assert!((0..20).all(|at| side(at) == side(0)) && (20..40).all(|at| side(at) != side(0)));
+        let side = |index: usize| found[index][0] > 5.0;
+        assert!((0..20).all(|index| side(index) == side(0)) && (20..40).all(|index| side(index) != side(0)));
     }
 }

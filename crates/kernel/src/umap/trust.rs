@@ -1,23 +1,23 @@
-//! Trustworthiness: are neighbours on the map neighbours among the rows?
+//! Trustworthiness: whether neighbours in the embedding are neighbours among the rows.
 
 use rayon::prelude::*;
 
 use crate::neighbours::Points;
 use crate::random::{permutation, stream};
-use crate::top::largest;
+use crate::top_k::largest;
 
-/// Points whose neighbours are ranked, at most.
+/// Maximum number of points whose neighbours are ranked.
 const SAMPLE: usize = 2048;
 
-/// Rows that are compared together with all others.
+/// Rows compared with all others per block.
 const ROWS: usize = 32;
 
 /// The trustworthiness of Venna and Kaski and its standard error from the sample; `None` with fewer than four points.
 ///
-/// `1 − 2 / (n k (2n − 3k − 1)) · Σ_i Σ_j max(0, rank(i, j) − k)` over the k nearest j of i on the map, rank being that
-/// of j among the rows by distance from i (ties to the lower). k is at most what n allows.
-pub fn trustworthiness(points: &Points, placed: &[[f32; 2]], neighbours: usize, seed: u64) -> Option<(f64, f64)> {
-    let count = placed.len();
+/// `1 − 2 / (n k (2n − 3k − 1)) · Σ_i Σ_j max(0, rank(i, j) − k)` over the k nearest j of i in the embedding; rank is that
+/// of j among the rows by distance from i (ties to the lower). k is limited to (n − 1) / 2.
+pub fn trustworthiness(points: &Points, embedded: &[[f32; 2]], neighbours: usize, seed: u64) -> Option<(f64, f64)> {
+    let count = embedded.len();
     if count < 4 {
         return None;
     }
@@ -32,9 +32,9 @@ pub fn trustworthiness(points: &Points, placed: &[[f32; 2]], neighbours: usize, 
             points.nearness_to_all(rows, &mut nearness);
             let (mut distances, mut top) = (vec![0f32; count], Vec::new());
             let mut penalty = |(&row, near): (&usize, &mut [f32])| {
-                let here = placed[row];
-                for (distance, place) in distances.iter_mut().zip(placed) {
-                    *distance = -((place[0] - here[0]).powi(2) + (place[1] - here[1]).powi(2));
+                let here = embedded[row];
+                for (distance, point) in distances.iter_mut().zip(embedded) {
+                    *distance = -((point[0] - here[0]).powi(2) + (point[1] - here[1]).powi(2));
                 }
                 distances[row] = f32::NEG_INFINITY;
                 largest(&distances, k, &mut top);
@@ -63,14 +63,14 @@ mod tests {
     use crate::neighbours::Distance;
 
     #[test]
-    fn by_hand() {
-        // Rows 0, 1, 2.5, 4.5, 7 on a line and k = 1. A faithful map costs nothing.
+    fn small_examples() {
+        // Rows 0, 1, 2.5, 4.5, 7 on a line and k = 1. A faithful embedding has no penalty.
         let rows = [0.0, 1.0, 2.5, 4.5, 7.0];
         let points = Points::new(&rows, 1, Distance::Euclidean);
         let faithful = rows.map(|x| [x, 0.0]);
         assert_eq!(trustworthiness(&points, &faithful, 1, 0), Some((1.0, 0.0)));
-        // A map that exchanges the first and the last. Nearest on the map, and its rank among the rows:
-        // 0 (at 7): row 3, third of 1 2 3 4 → 2 too far. 1: row 4 (at 0), fourth of 0 2 3 4 → 3. 2 (at 2.5): row 1 → 0.
+        // The first and the last point are exchanged. Nearest in the embedding, and its rank among the rows:
+        // 0 (at 7): row 3, third of 1 2 3 4 → penalty 2. 1: row 4 (at 0), fourth of 0 2 3 4 → 3. 2 (at 2.5): row 1 → 0.
         // 3 (at 4.5): row 2 → 0. 4 (at 0): row 1, third of 3 2 1 0 → 2. Sum 7; 1 − 2 / (5·1·(10−3−1)) · 7 = 1 − 14/30.
         let map = [7.0, 1.0, 2.5, 4.5, 0.0].map(|x| [x, 0.0]);
         let (value, _) = trustworthiness(&points, &map, 1, 0).unwrap();

@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::superposition::{directions, draw_value, rates};
+use super::draw::normal;
+use super::features::{directions, draw_value, rates};
 use super::{
-    Allowed, BLOCK_ROWS, Generated, Planted, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, normal,
-    reserve,
+    Allowed, BLOCK_ROWS, Generated, Planted, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve,
 };
 use crate::codes::{Codes, CodesBuilder};
 use crate::context::Budget;
@@ -17,70 +17,65 @@ pub(super) struct Blindspots;
 
 static CARD: WorldCard = WorldCard {
     name: "blindspots",
-    summary: "Real rows, and generators that make some features too seldom, some too often, and copy some rows.",
+    summary: "Real rows, and generators that make some features too rare, some too frequent, and copy some rows.",
     definition: "Real rows are those of `superposition` without hierarchy and correlation: feature i fires at a rate \
         proportional to (i + 1)^-power, `active` of them per row, with the value 1 + |N(0, 0.5)|; a row is the sum of value \
         times direction, plus N(0, noise). A generator answers the prompt of a row feature by feature: with probability \
-        `fidelity` the feature is there if it is in the real row, else it is drawn anew at its rate; its value is always \
-        drawn anew. Means stay what they are. Every generator suppresses `planted` features: each firing is left out with \
+        `fidelity` the feature fires if it fires in the real row, else it is drawn again at its rate; its value is always \
+        drawn again. Means do not change. Every generator suppresses `planted` features: each firing is dropped with \
         probability `strength`, so that the mean falls to (1 − strength) of the real one. It exaggerates `planted` others: \
         where the feature would not fire it fires with probability strength · rate/(1 − rate), so that the mean rises to (1 + \
         strength) of it (rates are at most 1/2). The first half of each kind (rounded up) is the same for all generators, the \
         rest is its own. One feature is memorised by all: with probability `strength` a row whose real counterpart has it is \
         that counterpart, values and noise included.",
     settings: &[
-        Setting { name: "rows", doc: "How many rows to make.", default: "4000", allowed: Allowed::Whole(0, u64::MAX) },
+        Setting { name: "rows", doc: "Number of rows.", default: "4000", allowed: Allowed::Whole(0, u64::MAX) },
         Setting {
             name: "width",
-            doc: "How many dimensions the activations have.",
+            doc: "Dimensions of the activations.",
             default: "64",
             allowed: Allowed::Whole(1, 65_536),
         },
         Setting {
             name: "features",
-            doc: "How many true features there are.",
+            doc: "Number of true features.",
             default: "256",
             allowed: Allowed::Whole(1, 1_048_576),
         },
         Setting {
             name: "active",
-            doc: "How many features fire in a row, on average.",
+            doc: "Average number of features that fire in a row.",
             default: "8",
             allowed: Allowed::Number(0.001, 100_000.0),
         },
         Setting {
             name: "power",
-            doc: "How fast firing rates fall from feature to feature: the exponent of Zipf's law, 0 for equal rates.",
+            doc: "Exponent of Zipf's law, by which firing rates fall from feature to feature; 0 for equal rates.",
             default: "0.5",
             allowed: Allowed::Number(0.0, 3.0),
         },
         Setting {
             name: "noise",
-            doc: "The standard deviation of the noise in every dimension.",
+            doc: "Standard deviation of the noise in every dimension.",
             default: "0.05",
             allowed: Allowed::Number(0.0, 100.0),
         },
-        Setting {
-            name: "models",
-            doc: "How many generators there are.",
-            default: "2",
-            allowed: Allowed::Whole(1, 1000),
-        },
+        Setting { name: "models", doc: "Number of generators.", default: "2", allowed: Allowed::Whole(1, 1000) },
         Setting {
             name: "planted",
-            doc: "How many features every generator suppresses, and how many it exaggerates.",
+            doc: "Number of features that every generator suppresses, and number that it exaggerates.",
             default: "8",
             allowed: Allowed::Whole(0, 1_000_000),
         },
         Setting {
             name: "strength",
-            doc: "How strongly generators suppress, exaggerate and memorise.",
+            doc: "Strength of suppression, exaggeration and memorisation.",
             default: "0.8",
             allowed: Allowed::Number(0.0, 1.0),
         },
         Setting {
             name: "fidelity",
-            doc: "How often a generator looks at the prompt for a feature.",
+            doc: "Probability that a generator follows the prompt for a feature.",
             default: "0.8",
             allowed: Allowed::Number(0.0, 1.0),
         },
@@ -102,7 +97,7 @@ impl WorldMaker for Blindspots {
         let mut activations = vec![vec![0f32; rows * width]; models + 1];
         let mut chunks: Vec<Vec<&mut [f32]>> =
             activations.iter_mut().map(|all| all.chunks_mut(BLOCK_ROWS * width).collect()).collect();
-        // By block: the places of the real rows and of every generator.
+        // By block: the output of the real rows and of every generator.
         let blocks: Vec<Vec<&mut [f32]>> = (0..rows.div_ceil(BLOCK_ROWS))
             .map(|_| chunks.iter_mut().map(|side| side.remove(0)).collect::<Vec<_>>())
             .collect();
@@ -119,28 +114,16 @@ impl WorldMaker for Blindspots {
         let mut stores = activations.into_iter().map(|values| ActivationStore::from_rows(values, width));
         let real_store = stores.next().transpose()?.ok_or_else(|| crate::error::Error::Bug("no real rows".into()))?;
         let mut generated = Vec::new();
-        for ((place, store), planted) in stores.enumerate().zip(plans) {
-            let name = format!("model_{}", place + 1);
-            generated.push(Generated { name, activations: store?, codes: codes(place + 1)?, planted });
+        for ((model, store), planted) in (1..).zip(stores).zip(plans) {
+            let name = format!("model_{model}");
+            generated.push(Generated { name, activations: store?, codes: codes(model)?, planted });
         }
         let real = codes(0)?;
         let labels = labels_of(&real, (0..features).map(|feature| format!("feature_{feature}")).collect())?;
-        Ok(World {
-            name: CARD.name,
-            activations: real_store,
-            codes: real,
-            directions: Some(ActivationStore::from_rows(rule.directions, width)?),
-            labels,
-            parents: None,
-            classes: None,
-            pairs: None,
-            pair_activations: None,
-            pair_codes: None,
-            pair_labels: None,
-            images: None,
-            pair_images: None,
-            generated,
-        })
+        let mut world = World::new(CARD.name, real_store, real, labels);
+        world.directions = Some(ActivationStore::from_rows(rule.directions, width)?);
+        world.generated = generated;
+        Ok(world)
     }
 }
 
@@ -171,19 +154,24 @@ impl Rule {
         })
     }
 
-    /// What every generator does to which features.
+    /// The features that each generator changes.
     fn plans(&self, models: usize, planted: usize) -> Result<Vec<Vec<(u32, Planted)>>> {
         let features = self.rate.len();
         let shared = planted.div_ceil(2);
         let own = planted - shared;
-        // One is memorised, unless nothing is planted at all.
+        // One more is memorised, unless nothing is planted.
         let needed = usize::from(planted > 0) + 2 * (shared + own * models);
         if needed > features {
-            return Err(InputError::new("there are too few features to plant so much")
-                .expected(format!("at least {needed} features"))
-                .found(features)
-                .advice(format!("raise {}, or lower {} or {}", Key("features"), Key("planted"), Key("models")))
-                .into());
+            return Err(InputError::new(format!(
+                "too few {} for {} and {}",
+                Key("features"),
+                Key("planted"),
+                Key("models")
+            ))
+            .expected(format!("at least {needed} features"))
+            .found(features)
+            .advice(format!("raise {}, or lower {} or {}", Key("features"), Key("planted"), Key("models")))
+            .into());
         }
         let mut order = permutation(features, &mut stream(self.seed, "blindspots/planted", 0)).into_iter();
         let mut take = |count: usize| order.by_ref().take(count).map(|feature| feature as u32).collect::<Vec<_>>();
@@ -199,8 +187,8 @@ impl Rule {
         Ok((0..models).map(plan).collect())
     }
 
-    /// The rows of one block, the real ones first. Every side has a stream of its own, so that another generator more
-    /// changes nothing about the others.
+    /// The rows of one block, the real ones first. Every generator has its own random stream, so that the number of
+    /// generators does not change the rows of any.
     fn block(&self, block: usize, mut outs: Vec<&mut [f32]>, plans: &[Vec<(u32, Planted)>]) -> Vec<Vec<Row>> {
         let mut random = stream(self.seed, "blindspots/rows", block as u64);
         let rows = outs.first().map_or(0, |out| out.len() / self.width);
@@ -214,17 +202,17 @@ impl Rule {
         for (model, (plan, out)) in plans.iter().zip(rest).enumerate() {
             let mut random = stream(self.seed, &format!("blindspots/model/{model}"), block as u64);
             let mut made = Vec::with_capacity(rows);
-            for (place, out) in out.chunks_mut(self.width).enumerate() {
-                let real = &sides[0][place];
+            for (row, out) in out.chunks_mut(self.width).enumerate() {
+                let real = &sides[0][row];
                 let copied = unit(&mut random) < self.strength
                     && plan.iter().any(|(feature, what)| *what == Planted::Memorised && has(real, *feature));
                 if copied {
-                    out.copy_from_slice(&real_out[0][place * self.width..][..self.width]);
+                    out.copy_from_slice(&real_out[0][row * self.width..][..self.width]);
                     made.push(real.clone());
                 } else {
-                    let row = self.generated(real, plan, &mut random);
-                    self.write(&row, &mut random, out);
-                    made.push(row);
+                    let features = self.generated(real, plan, &mut random);
+                    self.write(&features, &mut random, out);
+                    made.push(features);
                 }
             }
             sides.push(made);
@@ -247,8 +235,8 @@ impl Rule {
         let mut plan = plan.iter().peekable();
         for (feature, &rate) in self.rate.iter().enumerate() {
             let feature = feature as u32;
-            let asked = unit(random) < self.fidelity;
-            let mut fires = if asked { has(real, feature) } else { unit(random) < rate };
+            let follows_prompt = unit(random) < self.fidelity;
+            let mut fires = if follows_prompt { has(real, feature) } else { unit(random) < rate };
             let planted = plan.next_if(|(planted, _)| *planted == feature).map(|(_, what)| *what);
             match planted {
                 Some(Planted::Suppressed) => fires &= unit(random) >= self.strength,
@@ -297,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn means_move_as_far_as_they_should() {
+    fn means_change_by_the_given_strength() {
         // Equal rates of 4/40 = 0.1 and values of mean 1 + 0.5·√(2/π) = 1.399: a mean of 0.14 with an error of about
         // 0.14·√(0.9/0.1/20000) = 0.003, and 0.08, 0.2 after suppressing and exaggerating with 0.4, 0.4.
         let world = world(&[
@@ -331,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn memorised_rows_are_copies() {
+    fn rows_with_the_memorised_feature_are_copies() {
         let world = world(&[("rows", "2000"), ("strength", "1")]);
         let made = &world.generated[1];
         let memorised = made.planted.iter().find(|(_, what)| *what == Planted::Memorised).unwrap().0;

@@ -1,6 +1,7 @@
-//! `impure-codes`: concept scores that are right about their own concept and, if impure, also tell of the others.
+//! `impure-codes`: concept scores that are exact for their own concept and, if impure, also encode the others.
 
-use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, normal, reserve};
+use super::draw::correlated;
+use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve};
 use crate::codes::CodesBuilder;
 use crate::context::Budget;
 use crate::error::Result;
@@ -12,38 +13,38 @@ pub(super) struct ImpureCodes;
 static CARD: WorldCard = WorldCard {
     name: "impure-codes",
     summary: "Scores of concepts that are all perfectly accurate, and pure or impure by construction.",
-    definition: "Concept j is there where z_j > 0, z normal with unit variance and `covariance` between any two. \
-        The score of a concept lies in [0.95, 1] where it is there and in [0, 0.05] where it is not. `pure`: \
+    definition: "Concept j is present where z_j > 0, z normal with unit variance and `covariance` between any two. \
+        The score of a concept is in [0.95, 1] where it is present and in [0, 0.05] where it is not. `pure`: \
         anywhere in it. `impure`: the interval is cut into 2^(concepts - 1) slots and the other concepts, in \
         ascending order with the first as the highest bit, number the slot. `distributed`: the same with the bits in \
-        an order drawn anew for every score, and bits of absent concepts drawn by coin. `fixed`: impure, in the \
+        a new random order for every score, and random bits for absent concepts. `fixed`: impure, in the \
         middle of the slot. `unaligned`: slots of the whole [0, 1], so that a score says nothing about its own \
-        concept. The class is 1 where at least two of the first three concepts are there.",
+        concept. The class is 1 where at least two of the first three concepts are present.",
     settings: &[
-        Setting { name: "rows", doc: "How many rows to make.", default: "3000", allowed: Allowed::Whole(0, u64::MAX) },
+        Setting { name: "rows", doc: "Number of rows.", default: "3000", allowed: Allowed::Whole(0, u64::MAX) },
         Setting {
             name: "concepts",
-            doc: "How many concepts there are.",
+            doc: "Number of concepts.",
             default: "5",
-            // More slots than this are finer than the numbers they are kept in.
+            // More slots would be finer than the precision of f32.
             allowed: Allowed::Whole(2, 12),
         },
         Setting {
             name: "mode",
-            doc: "What else a score tells.",
+            doc: "What a score encodes besides its own concept.",
             default: "impure",
             allowed: Allowed::Word(&["pure", "impure", "distributed", "fixed", "unaligned"]),
         },
         Setting {
             name: "covariance",
-            doc: "The covariance between any two of the numbers behind the concepts.",
+            doc: "Covariance between any two of the hidden numbers behind the concepts.",
             default: "0",
             allowed: Allowed::Number(0.0, 0.99),
         },
     ],
 };
 
-/// How far a score may be from 0 or 1.
+/// Maximum distance of a score from 0 or 1.
 const SLACK: f64 = 0.05;
 
 impl WorldMaker for ImpureCodes {
@@ -54,7 +55,7 @@ impl WorldMaker for ImpureCodes {
     fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
         let (rows, concepts) = (settings.whole("rows")?, settings.whole("concepts")?);
         let (mode, covariance) = (settings.word("mode")?, settings.number("covariance")?);
-        let _taken = reserve(rows, concepts, concepts, budget)?;
+        let _memory = reserve(rows, concepts, concepts, budget)?;
         let mut scores = Vec::with_capacity(rows * concepts);
         let mut builder = CodesBuilder::new(concepts);
         let mut classes = Vec::with_capacity(rows);
@@ -70,33 +71,14 @@ impl WorldMaker for ImpureCodes {
         }
         let codes = builder.finish();
         let labels = labels_of(&codes, (0..concepts).map(|concept| format!("concept_{concept}")).collect())?;
-        // A score stands for its own concept, except where it is made to say nothing about it.
-        let identity = (0..concepts * concepts).map(|place| f32::from(u8::from(place / concepts == place % concepts)));
+        // Score i is concept i, except in the mode where scores do not depend on their own concept.
+        let identity = (0..concepts * concepts).map(|cell| f32::from(u8::from(cell / concepts == cell % concepts)));
         let directions =
             (mode != "unaligned").then(|| ActivationStore::from_rows(identity.collect(), concepts)).transpose()?;
-        Ok(World {
-            name: CARD.name,
-            activations: ActivationStore::from_rows(scores, concepts)?,
-            codes,
-            directions,
-            labels,
-            parents: None,
-            classes: Some(classes),
-            pairs: None,
-            pair_activations: None,
-            pair_codes: None,
-            pair_labels: None,
-            images: None,
-            pair_images: None,
-            generated: Vec::new(),
-        })
+        let mut world = World::new(CARD.name, ActivationStore::from_rows(scores, concepts)?, codes, labels);
+        (world.directions, world.classes) = (directions, Some(classes));
+        Ok(world)
     }
-}
-
-/// Normal numbers of unit variance with the same covariance between any two.
-pub(super) fn correlated(count: usize, covariance: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
-    let (common, own) = (covariance.sqrt() * normal(random), (1.0 - covariance).sqrt());
-    (0..count).map(|_| common + own * normal(random)).collect()
 }
 
 fn score(there: &[bool], concept: usize, mode: &str, random: &mut ChaCha8Rng) -> f64 {
@@ -134,8 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn slots_by_hand() {
-        // Concepts 1 0 1 1 0. Concept 0 is there; the others are 0110 = 6 of 16 slots of 0.05/16 = 0.003125:
+    fn slots_match_a_worked_example() {
+        // Concepts 1 0 1 1 0. Concept 0 is present; the others are 0110 = 6 of 16 slots of 0.05/16 = 0.003125:
         // [0.95 + 0.01875, +0.003125), middle 0.9703125. Concept 1 is not; the others are 1110 = 14: middle 0.0453125.
         let there = [true, false, true, true, false];
         let mut random = stream(0, "test", 0);
@@ -153,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_score_is_right_about_its_own_concept() {
+    fn every_score_is_exact_for_its_own_concept() {
         for mode in ["pure", "impure", "distributed", "fixed"] {
             let world = world(mode, "500");
             let tile = world.activations.tile(0..500).unwrap();
@@ -168,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn impure_scores_tell_of_the_others() {
+    fn impure_scores_predict_the_other_concepts() {
         // A score that only rises with another concept within each half has an area of 0.75 for the highest bit.
         for (mode, expected) in [("pure", 0.5), ("impure", 0.75)] {
             let world = world(mode, "6000");

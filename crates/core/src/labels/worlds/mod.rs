@@ -1,19 +1,20 @@
-//! Worlds: data made by rule, so that what is in them is known exactly. Seeded and as large as wanted.
+//! Worlds: synthetic data with known truth, of any size.
 //!
-//! To add one: write its file, its `mod` line and its entry in [`WORLDS`]. The command line and its help follow from its
-//! [`WorldCard`]. The same settings and seed give the same bits with any number of threads: rows are made in blocks,
+//! To add one, write its file, its `mod` line and its entry in [`WORLDS`]. The command line and its help follow from its
+//! [`WorldCard`]. The same settings and seed give the same bits with any number of threads: rows are generated in blocks,
 //! each with its own random stream.
 
 mod blindspots;
+mod draw;
+mod features;
 mod impure_codes;
+mod scene;
 mod settings;
 mod shapes;
 mod superposition;
 mod tabular_toy;
 
 use std::collections::BTreeMap;
-
-use rand_distr::{Distribution, StandardNormal};
 
 pub use settings::{Allowed, Setting, WorldSettings};
 
@@ -23,67 +24,89 @@ use crate::context::Budget;
 use crate::error::{InputError, Result};
 use crate::store::ActivationStore;
 use etalon_kernel::bits::Bits;
-use etalon_kernel::random::ChaCha8Rng;
 
-/// Data with known truth. Everything about rows is in the same order; everything about pairs too.
+/// Data with known truth. All fields about rows are in the same order, and so are all fields about pairs.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct World {
-    /// The name of its maker.
+    /// The name of the world.
     pub name: &'static str,
-    /// What a dictionary is trained on.
+    /// The activations, to train dictionaries on.
     pub activations: ActivationStore,
-    /// The true feature values of every row: a concept is there where its value is above 0.
+    /// The true feature values of every row: a concept is present where its value is above 0.
     pub codes: Codes,
-    /// The direction of every feature in the activations, where features have one.
+    /// The direction of every feature in the activations, if features have directions.
     pub directions: Option<ActivationStore>,
-    /// Features × rows: is the feature there?
+    /// Features × rows: whether the feature is present.
     pub labels: Annotations,
-    /// The feature that each feature implies, where there is a hierarchy.
+    /// The feature that each feature implies, if there is a hierarchy.
     pub parents: Option<Vec<Option<u32>>>,
-    /// The class of every row, where the world has a task.
+    /// The class of every row, if the world has a task.
     pub classes: Option<Vec<u32>>,
-    /// Pairs of rows of `pair_activations` that differ in what each pair says and in nothing else.
+    /// Pairs of rows of `pair_activations` that differ only in the concepts of the pair.
     pub pairs: Option<PairSet>,
-    /// The rows that the pairs are made of.
+    /// The rows of the pairs.
     pub pair_activations: Option<ActivationStore>,
     /// Their true feature values.
     pub pair_codes: Option<Codes>,
     /// Features × the rows of pairs.
     pub pair_labels: Option<Annotations>,
-    /// What the rows look like.
+    /// Images of the rows.
     pub images: Option<Images>,
-    /// What the rows of pairs look like.
+    /// Images of the rows of pairs.
     pub pair_images: Option<Images>,
-    /// What generators made for the prompts of the rows, row by row.
+    /// The rows of every generator, one per row of the activations.
     pub generated: Vec<Generated>,
 }
 
-/// The rows of one generator, and what it was made to get wrong.
+impl World {
+    /// A world of rows only.
+    fn new(name: &'static str, activations: ActivationStore, codes: Codes, labels: Annotations) -> World {
+        World {
+            name,
+            activations,
+            codes,
+            directions: None,
+            labels,
+            parents: None,
+            classes: None,
+            pairs: None,
+            pair_activations: None,
+            pair_codes: None,
+            pair_labels: None,
+            images: None,
+            pair_images: None,
+            generated: Vec::new(),
+        }
+    }
+}
+
+/// The rows of one generator, and its known errors.
 #[derive(Debug)]
 pub struct Generated {
     /// Its name.
     pub name: String,
-    /// What a dictionary encodes.
+    /// The activations, to encode with dictionaries.
     pub activations: ActivationStore,
     /// The true feature values of every row.
     pub codes: Codes,
-    /// Features that it treats in some way, ascending.
+    /// The features that it changes, ascending.
     pub planted: Vec<(u32, Planted)>,
 }
 
 /// What a generator does to a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Planted {
-    /// It makes it too seldom.
+    /// The feature is generated too rarely.
     Suppressed,
-    /// It makes it too often.
+    /// The feature is generated too often.
     Exaggerated,
-    /// Where the feature is in the real row, it gives back that row.
+    /// Where the feature is in the real row, that row is copied.
     Memorised,
 }
 
 impl Planted {
-    /// The word in tables.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Planted::Suppressed => "suppressed",
@@ -93,46 +116,46 @@ impl Planted {
     }
 }
 
-/// One small picture per row: red, green and blue bytes, line by line from the top.
+/// One small image per row: red, green and blue bytes, line by line from the top.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
-    /// Columns of a picture.
+    /// Width of an image in pixels.
     pub width: usize,
-    /// Lines of a picture.
+    /// Height of an image in pixels.
     pub height: usize,
-    /// All pictures, one after the other.
+    /// All images, one after the other.
     pub pixels: Vec<u8>,
 }
 
 impl Images {
-    /// The bytes of one picture, if it is there.
+    /// The bytes of an image; `None` if there is no such row.
     pub fn row(&self, row: usize) -> Option<&[u8]> {
         let size = self.width * self.height * 3;
         self.pixels.get(row.checked_mul(size)?..)?.get(..size)
     }
 }
 
-/// What a world is.
+/// The description of a world.
 pub struct WorldCard {
     /// The name on the command line.
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// How it is made, for somebody who wants to cite it.
+    /// How it is generated, complete enough to cite.
     pub definition: &'static str,
-    /// What can be chosen.
+    /// Its settings.
     pub settings: &'static [Setting],
 }
 
-/// Makes one kind of world.
+/// Generates one kind of world.
 pub trait WorldMaker: Sync {
-    /// What it makes.
+    /// The description.
     fn card(&self) -> &'static WorldCard;
-    /// Makes it.
+    /// Generates the world.
     fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World>;
 }
 
-/// All worlds, in the order in which people read them.
+/// All worlds, in the order of the documentation.
 pub static WORLDS: &[&dyn WorldMaker] = &[
     &superposition::Superposition,
     &shapes::Shapes,
@@ -146,24 +169,21 @@ pub fn find(name: &str) -> Option<&'static dyn WorldMaker> {
     WORLDS.iter().copied().find(|maker| maker.card().name == name)
 }
 
-/// Makes a world by name, with the settings given and the defaults of the others.
+/// Generates a world by name, with the given settings and the defaults of all others.
 pub fn make(name: &str, given: &BTreeMap<String, String>, seed: u64, budget: &Budget) -> Result<World> {
     let maker = find(name).ok_or_else(|| {
         let known: Vec<&str> = WORLDS.iter().map(|maker| maker.card().name).collect();
-        InputError::new(format!("there is no world `{name}`")).expected(known.join(", "))
+        InputError::new(format!("there is no world `{name}`"))
+            .expected(known.join(", "))
+            .advice("list all worlds with `etalon data --list`")
     })?;
     maker.make(&WorldSettings::of(maker.card(), given)?, seed, budget)
 }
 
-/// Rows that one random stream makes.
+/// Rows per random stream.
 const BLOCK_ROWS: usize = 1024;
 
-/// A standard normal number.
-fn normal(random: &mut ChaCha8Rng) -> f64 {
-    StandardNormal.sample(random)
-}
-
-/// Every feature is a concept, which is there where the feature is above 0.
+/// Every feature is a concept, which is present where the feature is above 0.
 fn labels_of(codes: &Codes, names: Vec<String>) -> Result<Annotations> {
     let mut yes = vec![Bits::empty(codes.rows()); codes.latents()];
     for (row, features, values) in codes.all()?.iter() {
@@ -174,7 +194,7 @@ fn labels_of(codes: &Codes, names: Vec<String>) -> Result<Annotations> {
     Annotations::from_yes(names, codes.rows(), yes)
 }
 
-/// Makes sure that rows and labels of a world fit in memory before it is made.
+/// Reserves memory for rows and labels of a world before it is generated.
 fn reserve(rows: usize, width: usize, features: usize, budget: &Budget) -> Result<crate::context::Reservation> {
     let (rows, width, features) = (rows as u64, width as u64, features as u64);
     let bytes = rows.saturating_mul(width.saturating_mul(4).saturating_add(features / 4 + 64));
@@ -212,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn every_world_keeps_its_promises() {
+    fn every_world_is_consistent() {
         for maker in WORLDS {
             let world = small(*maker, 3);
             assert_eq!(world.name, maker.card().name);
@@ -257,18 +277,18 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_and_threads_do_not() {
+    fn worlds_depend_on_the_seed_and_not_on_threads() {
         for maker in WORLDS {
             let first = ids(&small(*maker, 3));
             let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
             assert_eq!(one.install(|| ids(&small(*maker, 3))), first, "{}", maker.card().name);
             let other = ids(&small(*maker, 4));
-            assert!((0..3).all(|place| other[place] != first[place]), "{}", maker.card().name);
+            assert!((0..3).all(|part| other[part] != first[part]), "{}", maker.card().name);
         }
     }
 
     #[test]
-    fn no_rows_and_one_row_are_fine() {
+    fn worlds_may_have_no_rows_or_one_row() {
         for maker in WORLDS {
             for rows in ["0", "1"] {
                 let given = BTreeMap::from([("rows".to_string(), rows.to_string())]);

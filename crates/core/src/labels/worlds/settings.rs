@@ -1,4 +1,4 @@
-//! What can be chosen about a world, and what was.
+//! The settings of a world: their declaration and their values.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use super::WorldCard;
 use crate::error::{Error, InputError, Key, Result};
 
-/// Something that can be chosen about a world.
+/// A setting of a world.
 pub struct Setting {
-    /// Its name; on the command line with `--` and dashes.
+    /// Its name.
     pub name: &'static str,
     /// What it does, in one sentence.
     pub doc: &'static str,
     /// The default.
     pub default: &'static str,
-    /// What it can be.
+    /// The allowed values.
     pub allowed: Allowed,
 }
 
-/// What a setting can be.
+/// The allowed values of a setting.
 pub enum Allowed {
     /// A whole number within bounds.
     Whole(u64, u64),
@@ -30,7 +30,7 @@ pub enum Allowed {
 }
 
 impl Allowed {
-    /// The allowed values, for people.
+    /// The allowed values, for help and messages.
     pub fn describe(&self) -> String {
         match self {
             Allowed::Whole(low, u64::MAX) => format!("a whole number from {low}"),
@@ -43,7 +43,7 @@ impl Allowed {
 }
 
 impl Setting {
-    /// Reads a value as it is written on the command line.
+    /// Parses a value.
     pub fn parse(&self, text: &str) -> Result<Value> {
         let text = text.trim();
         let value = match self.allowed {
@@ -72,12 +72,14 @@ pub struct WorldSettings {
 }
 
 impl WorldSettings {
-    /// Those given, and the defaults of the rest. Unknown names are refused.
+    /// The given values, and the defaults of all others. Unknown names are refused.
     pub fn of(card: &WorldCard, given: &BTreeMap<String, String>) -> Result<WorldSettings> {
         if let Some(name) = given.keys().find(|name| !card.settings.iter().any(|setting| setting.name == *name)) {
             let known: Vec<&str> = card.settings.iter().map(|setting| setting.name).collect();
             return Err(InputError::new(format!("the world `{}` has no setting `{name}`", card.name))
                 .expected(known.join(", "))
+                .found(format!("`{name}`"))
+                .advice("remove it, or check its name")
                 .into());
         }
         let value = |setting: &Setting| setting.parse(given.get(setting.name).map_or(setting.default, String::as_str));
@@ -117,7 +119,7 @@ mod tests {
     use crate::labels::worlds::WORLDS;
 
     #[test]
-    fn defaults_are_allowed_and_rubbish_is_not() {
+    fn defaults_are_allowed_and_invalid_values_refused() {
         for maker in WORLDS {
             WorldSettings::of(maker.card(), &BTreeMap::new()).unwrap();
             for setting in maker.card().settings {

@@ -2,7 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, normal, reserve};
+use super::draw::normal;
+use super::features::{directions, draw_value, exceeded_at, groups, rates};
+use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve};
 use crate::codes::{Codes, CodesBuilder};
 use crate::context::Budget;
 use crate::error::{InputError, Key, Result};
@@ -25,71 +27,65 @@ static CARD: WorldCard = WorldCard {
         dimension. A pair is a row and its copy, noise included, with one leaf feature added, one removed, or one \
         exchanged for another.",
     settings: &[
-        Setting { name: "rows", doc: "How many rows to make.", default: "20000", allowed: Allowed::Whole(0, u64::MAX) },
+        Setting { name: "rows", doc: "Number of rows.", default: "20000", allowed: Allowed::Whole(0, u64::MAX) },
         Setting {
             name: "width",
-            doc: "How many dimensions the activations have.",
+            doc: "Dimensions of the activations.",
             default: "64",
             allowed: Allowed::Whole(1, 65_536),
         },
         Setting {
             name: "features",
-            doc: "How many true features there are.",
+            doc: "Number of true features.",
             default: "256",
             allowed: Allowed::Whole(1, 1_048_576),
         },
         Setting {
             name: "active",
-            doc: "How many features fire in a row, on average.",
+            doc: "Average number of features that fire in a row.",
             default: "8",
             allowed: Allowed::Number(0.001, 100_000.0),
         },
         Setting {
             name: "power",
-            doc: "How fast firing rates fall from feature to feature: the exponent of Zipf's law, 0 for equal rates.",
+            doc: "Exponent of Zipf's law, by which firing rates fall from feature to feature; 0 for equal rates.",
             default: "0.5",
             allowed: Allowed::Number(0.0, 3.0),
         },
         Setting {
             name: "hierarchy",
-            doc: "Which share of the features are children: they fire only where their parent fires.",
+            doc: "Share of the features that are children: they fire only where their parent fires.",
             default: "0",
             allowed: Allowed::Number(0.0, 0.9),
         },
         Setting {
             name: "splitting",
-            doc: "The cosine between the directions of a child and its parent.",
+            doc: "Cosine between the directions of a child and its parent.",
             default: "0",
             allowed: Allowed::Number(0.0, 0.99),
         },
         Setting {
             name: "correlation",
-            doc: "How strongly the features of a group fire together.",
+            doc: "Correlation of the Gaussian copula within a group of features.",
             default: "0",
             allowed: Allowed::Number(0.0, 0.99),
         },
         Setting {
             name: "noise",
-            doc: "The standard deviation of the noise in every dimension.",
+            doc: "Standard deviation of the noise in every dimension.",
             default: "0.05",
             allowed: Allowed::Number(0.0, 100.0),
         },
         Setting {
             name: "pairs",
-            doc: "How many pairs that differ in one feature to make.",
+            doc: "Number of pairs that differ in one feature.",
             default: "0",
             allowed: Allowed::Whole(0, 100_000_000),
         },
     ],
 };
 
-/// How many features fire together.
-const GROUP: usize = 8;
-/// No feature fires in more than this part of the rows, no child in more than this part of its parent's.
-const LARGEST_RATE: f64 = 0.5;
-/// Exact orthogonality costs features² × width; beyond this, random directions are near enough.
-const LARGEST_ORTHOGONAL: usize = 2048;
-/// How often a row is drawn again when none of its leaves can be changed.
+/// Attempts to draw a row with a leaf that can be changed.
 const TRIES: usize = 1000;
 
 impl WorldMaker for Superposition {
@@ -106,22 +102,8 @@ impl WorldMaker for Superposition {
         let (activations, codes) = rule.rows(rows)?;
         let names = || (0..features).map(|feature| format!("feature_{feature}")).collect::<Vec<_>>();
         let labels = labels_of(&codes, names())?;
-        let mut world = World {
-            name: CARD.name,
-            activations: ActivationStore::from_rows(activations, width)?,
-            codes,
-            directions: None,
-            labels,
-            parents: Some(rule.parent.iter().map(|parent| parent.map(|parent| parent as u32)).collect()),
-            classes: None,
-            pairs: None,
-            pair_activations: None,
-            pair_codes: None,
-            pair_labels: None,
-            images: None,
-            pair_images: None,
-            generated: Vec::new(),
-        };
+        let mut world = World::new(CARD.name, ActivationStore::from_rows(activations, width)?, codes, labels);
+        world.parents = Some(rule.parent.iter().map(|parent| parent.map(|parent| parent as u32)).collect());
         if pairs > 0 {
             let (activations, codes, set) = rule.pairs(pairs)?;
             world.pair_labels = Some(labels_of(&codes, names())?);
@@ -134,7 +116,7 @@ impl WorldMaker for Superposition {
     }
 }
 
-/// Everything about the features; rows follow from it and a random stream.
+/// The parameters of all features. A row depends on them and on a random stream.
 struct Rule {
     seed: u64,
     width: usize,
@@ -142,9 +124,9 @@ struct Rule {
     correlation: f64,
     parent: Vec<Option<usize>>,
     is_leaf: Vec<bool>,
-    /// How often a feature fires where its parent does.
+    /// The rate of a feature among the rows where its parent fires.
     rate: Vec<f64>,
-    /// What a standard normal number exceeds at that rate.
+    /// The threshold that a standard normal number exceeds at that rate.
     threshold: Vec<f64>,
     group: Vec<usize>,
     groups: usize,
@@ -164,16 +146,16 @@ impl Row {
     }
 
     fn insert(&mut self, feature: usize, value: f32) {
-        if let Err(place) = self.features.binary_search(&(feature as u32)) {
-            self.features.insert(place, feature as u32);
-            self.values.insert(place, value);
+        if let Err(index) = self.features.binary_search(&(feature as u32)) {
+            self.features.insert(index, feature as u32);
+            self.values.insert(index, value);
         }
     }
 
     fn remove(&mut self, feature: usize) {
-        if let Ok(place) = self.features.binary_search(&(feature as u32)) {
-            self.features.remove(place);
-            self.values.remove(place);
+        if let Ok(index) = self.features.binary_search(&(feature as u32)) {
+            self.features.remove(index);
+            self.values.remove(index);
         }
     }
 }
@@ -182,11 +164,11 @@ impl Rule {
     fn new(settings: &WorldSettings, seed: u64) -> Result<Rule> {
         let (features, width) = (settings.whole("features")?, settings.whole("width")?);
         let mut random = stream(seed, "superposition/hierarchy", 0);
-        // Feature 0 has nobody before it; any other may be the child of an earlier one.
+        // Feature 0 is a root; any other may be the child of an earlier one.
         let children = ((settings.number("hierarchy")? * features as f64).round() as usize).min(features - 1);
         let mut parent = vec![None; features];
-        for place in permutation(features - 1, &mut random).into_iter().take(children) {
-            parent[place + 1] = Some(index(place + 1, &mut random));
+        for before in permutation(features - 1, &mut random).into_iter().take(children) {
+            parent[before + 1] = Some(index(before + 1, &mut random));
         }
         let mut is_leaf = vec![true; features];
         parent.iter().flatten().for_each(|&parent: &usize| is_leaf[parent] = false);
@@ -288,9 +270,9 @@ impl Rule {
             blocks.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         let codes = self.codes(made.iter().flat_map(|(before, after, _)| [before, after]))?;
         let concept = |feature: Option<usize>| feature.map(|feature| Concept(feature as u32));
-        let pair = |(place, (_, _, change)): (usize, &(Row, Row, Change))| Pair {
-            before: 2 * place,
-            after: 2 * place + 1,
+        let pair = |(number, (_, _, change)): (usize, &(Row, Row, Change))| Pair {
+            before: 2 * number,
+            after: 2 * number + 1,
             added: concept(change.added),
             removed: concept(change.removed),
         };
@@ -301,18 +283,18 @@ impl Rule {
     fn draw_pair(&self, random: &mut ChaCha8Rng) -> Result<(Row, Row, Change)> {
         for _ in 0..TRIES {
             let before = self.draw(random);
-            let may_go: Vec<usize> =
+            let removable: Vec<usize> =
                 before.features.iter().map(|&feature| feature as usize).filter(|&f| self.is_leaf[f]).collect();
             let allowed = |&f: &usize| {
                 self.is_leaf[f] && !before.has(f) && self.parent[f].is_none_or(|parent| before.has(parent))
             };
-            let may_come: Vec<usize> = (0..self.rate.len()).filter(allowed).collect();
-            // One of three kinds of change, or what is left of it.
+            let addable: Vec<usize> = (0..self.rate.len()).filter(allowed).collect();
+            // Add, remove or exchange; only one of the first two if the other is impossible.
             let kind = index(3, random);
             let mut pick =
-                |list: &[usize], wanted: bool| (wanted && !list.is_empty()).then(|| list[index(list.len(), random)]);
-            let added = pick(&may_come, kind != 1 || may_go.is_empty());
-            let removed = pick(&may_go, kind != 0 || may_come.is_empty());
+                |list: &[usize], needed: bool| (needed && !list.is_empty()).then(|| list[index(list.len(), random)]);
+            let added = pick(&addable, kind != 1 || removable.is_empty());
+            let removed = pick(&removable, kind != 0 || addable.is_empty());
             if added.is_none() && removed.is_none() {
                 continue;
             }
@@ -323,8 +305,9 @@ impl Rule {
             }
             return Ok((before, after, Change { added, removed }));
         }
-        Err(InputError::new("no pair could be made: the parents of all leaf features fire too seldom")
-            .found(format!("no feature to add or remove in {TRIES} rows"))
+        Err(InputError::new("no pair could be generated: the parents of all leaf features fire too rarely")
+            .expected("rows with a leaf feature to add or remove")
+            .found(format!("none in {TRIES} rows"))
             .advice(format!("raise {} or lower {}", Key("active"), Key("hierarchy")))
             .into())
     }
@@ -341,129 +324,6 @@ impl Rule {
 struct Change {
     added: Option<usize>,
     removed: Option<usize>,
-}
-
-pub(super) fn draw_value(random: &mut ChaCha8Rng) -> f32 {
-    (1.0 + (0.5 * normal(random)).abs()) as f32
-}
-
-/// Firing rates that fall by the power law, respect hierarchy and bounds, and add up to `active`.
-pub(super) fn rates(parent: &[Option<usize>], power: f64, active: f64) -> Result<Vec<f64>> {
-    let law: Vec<f64> = (0..parent.len()).map(|feature| libm::pow(feature as f64 + 1.0, -power)).collect();
-    let at = |scale: f64| {
-        let mut rates = vec![0.0; parent.len()];
-        for feature in 0..parent.len() {
-            let most = parent[feature].map_or(LARGEST_RATE, |parent| LARGEST_RATE * rates[parent]);
-            rates[feature] = (scale * law[feature]).min(most);
-        }
-        rates
-    };
-    let total = |scale: f64| at(scale).iter().sum::<f64>();
-    // Beyond this scale every feature has reached its bound.
-    let (mut low, mut high) = (0.0, libm::pow(parent.len() as f64, power));
-    let most = total(high);
-    if active > most {
-        return Err(InputError::new("so many features cannot fire at once")
-            .expected(format!("{} of at most {most:.2} with these features and this hierarchy", Key("active")))
-            .found(active)
-            .advice(format!(
-                "raise {}, or lower {}, {} or {}",
-                Key("features"),
-                Key("active"),
-                Key("power"),
-                Key("hierarchy")
-            ))
-            .into());
-    }
-    for _ in 0..100 {
-        let middle = 0.5 * (low + high);
-        if total(middle) < active {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(at(high))
-}
-
-/// The number that a standard normal one exceeds with a given probability above 0.
-fn exceeded_at(probability: f64) -> f64 {
-    let (mut low, mut high) = (-40.0, 40.0);
-    for _ in 0..200 {
-        let middle = 0.5 * (low + high);
-        if 0.5 * libm::erfc(middle / std::f64::consts::SQRT_2) > probability {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    high
-}
-
-/// Which features fire together: roots in random groups, children with their siblings. Parent and child never share a
-/// group, so that a child's rate among its parent's rows stays what it should be.
-fn groups(parent: &[Option<usize>], random: &mut ChaCha8Rng) -> (Vec<usize>, usize) {
-    let mut families: Vec<Vec<usize>> = vec![Vec::new(); parent.len() + 1];
-    for feature in permutation(parent.len(), random) {
-        families[parent[feature].map_or(0, |parent| parent + 1)].push(feature);
-    }
-    let mut group = vec![0; parent.len()];
-    let mut next = 0;
-    for members in families.iter().flat_map(|family| family.chunks(GROUP)) {
-        members.iter().for_each(|&feature| group[feature] = next);
-        next += 1;
-    }
-    (group, next)
-}
-
-pub(super) fn directions(parent: &[Option<usize>], width: usize, splitting: f64, seed: u64) -> Vec<f32> {
-    let features = parent.len();
-    let mut drawn: Vec<f64> = (0..features)
-        .into_par_iter()
-        .flat_map_iter(|feature| {
-            let mut random = stream(seed, "superposition/directions", feature as u64);
-            let direction: Vec<f64> = (0..width).map(|_| normal(&mut random)).collect();
-            direction
-        })
-        .collect();
-    let orthogonal = features <= width && features <= LARGEST_ORTHOGONAL;
-    for feature in 0..features {
-        let (earlier, rest) = drawn.split_at_mut(feature * width);
-        let own = &mut rest[..width];
-        if orthogonal {
-            earlier.chunks_exact(width).for_each(|other| subtract_projection(own, other));
-        }
-        scale_to_unit(own);
-    }
-    if splitting > 0.0 {
-        for feature in 0..features {
-            let Some(parent) = parent[feature] else { continue };
-            let (earlier, rest) = drawn.split_at_mut(feature * width);
-            let (own, other) = (&mut rest[..width], &earlier[parent * width..][..width]);
-            subtract_projection(own, other);
-            scale_to_unit(own);
-            let rest = (1.0 - splitting * splitting).sqrt();
-            own.iter_mut().zip(other).for_each(|(own, other)| *own = splitting * other + rest * *own);
-            // In one dimension nothing is left beside the parent; the child then is the parent's direction.
-            scale_to_unit(own);
-        }
-    }
-    drawn.into_iter().map(|part| part as f32).collect()
-}
-
-/// Takes away what a vector has of a unit vector.
-fn subtract_projection(own: &mut [f64], unit: &[f64]) {
-    let along: f64 = own.iter().zip(unit).map(|(a, b)| a * b).sum();
-    own.iter_mut().zip(unit).for_each(|(own, unit)| *own -= along * unit);
-}
-
-fn scale_to_unit(own: &mut [f64]) {
-    let length = own.iter().map(|part| part * part).sum::<f64>().sqrt();
-    if length > 1e-9 {
-        own.iter_mut().for_each(|part| *part /= length);
-    } else {
-        own.fill(0.0);
-    }
 }
 
 #[cfg(test)]
@@ -557,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_are_as_promised() {
+    fn directions_are_orthogonal_or_have_the_given_cosine() {
         let orthogonal = world(&[("rows", "1"), ("features", "24"), ("width", "32"), ("active", "2")]);
         for a in 0..24 {
             for b in 0..24 {
@@ -574,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_move_along_their_directions_only() {
+    fn pairs_differ_along_their_directions_only() {
         let settings = [("rows", "10"), ("features", "40"), ("width", "48"), ("active", "4"), ("pairs", "300")];
         let world = world(&[&settings[..], &[("hierarchy", "0.25")]].concat());
         let (store, pairs) = (world.pair_activations.as_ref().unwrap(), world.pairs.as_ref().unwrap());
@@ -592,7 +452,7 @@ mod tests {
                 assert!(along > 0.99, "{along}");
                 left -= along * along;
             }
-            // Directions are orthogonal here, so nothing is left.
+            // Directions are orthogonal here, so nothing else remains.
             assert!(left.abs() < 1e-3, "{left}");
             kinds[usize::from(pair.added.is_some()) + 2 * usize::from(pair.removed.is_some()) - 1] += 1;
         }
@@ -600,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_has_its_deviation() {
+    fn noise_has_the_given_deviation() {
         let quiet = world(&[("rows", "2000"), ("noise", "0.3"), ("active", "0.001"), ("features", "1")]);
         let tile = quiet.activations.tile(0..2000).unwrap();
         let squares: Vec<f64> = tile.values.iter().map(|&v| f64::from(v) * f64::from(v)).collect();

@@ -1,6 +1,6 @@
 //! `tabular-toy`: three hidden numbers, seven functions of them.
 
-use super::impure_codes::correlated;
+use super::draw::correlated;
 use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve};
 use crate::codes::CodesBuilder;
 use crate::context::Budget;
@@ -14,13 +14,13 @@ static CARD: WorldCard = WorldCard {
     name: "tabular-toy",
     summary: "Three correlated numbers seen through seven functions; a concept is the sign of a number.",
     definition: "z is normal with unit variance and covariance `delta` between any two. A row is (sin z1 + z1, cos \
-        z1 + z1, sin z2 + z2, cos z2 + z2, sin z3 + z3, cos z3 + z3, z1² + z2² + z3²). Concept i is there where z_i \
-        > 0, and the class is 1 where at least two concepts are there. The true feature values are z itself.",
+        z1 + z1, sin z2 + z2, cos z2 + z2, sin z3 + z3, cos z3 + z3, z1² + z2² + z3²). Concept i is present where z_i \
+        > 0, and the class is 1 where at least two concepts are present. The true feature values are z itself.",
     settings: &[
-        Setting { name: "rows", doc: "How many rows to make.", default: "3000", allowed: Allowed::Whole(0, u64::MAX) },
+        Setting { name: "rows", doc: "Number of rows.", default: "3000", allowed: Allowed::Whole(0, u64::MAX) },
         Setting {
             name: "delta",
-            doc: "The covariance between any two of the hidden numbers.",
+            doc: "Covariance between any two of the hidden numbers.",
             default: "0",
             allowed: Allowed::Number(0.0, 0.99),
         },
@@ -34,7 +34,7 @@ impl WorldMaker for TabularToy {
 
     fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
         let (rows, delta) = (settings.whole("rows")?, settings.number("delta")?);
-        let _taken = reserve(rows, 7, 3, budget)?;
+        let _memory = reserve(rows, 7, 3, budget)?;
         let mut activations = Vec::with_capacity(rows * 7);
         let mut builder = CodesBuilder::new(3);
         let mut classes = Vec::with_capacity(rows);
@@ -49,22 +49,9 @@ impl WorldMaker for TabularToy {
         }
         let codes = builder.finish();
         let labels = labels_of(&codes, (1..=3).map(|number| format!("z{number}_positive")).collect())?;
-        Ok(World {
-            name: CARD.name,
-            activations: ActivationStore::from_rows(activations, 7)?,
-            codes,
-            directions: None,
-            labels,
-            parents: None,
-            classes: Some(classes),
-            pairs: None,
-            pair_activations: None,
-            pair_codes: None,
-            pair_labels: None,
-            images: None,
-            pair_images: None,
-            generated: Vec::new(),
-        })
+        let mut world = World::new(CARD.name, ActivationStore::from_rows(activations, 7)?, codes, labels);
+        world.classes = Some(classes);
+        Ok(world)
     }
 }
 
@@ -82,7 +69,7 @@ mod tests {
     use etalon_kernel::statistics::pearson;
 
     #[test]
-    fn functions_by_hand() {
+    fn functions_match_a_worked_example() {
         // z = (0, π/2, -1): sin 0 + 0 = 0, cos 0 + 0 = 1, 1 + π/2, 0 + π/2, -0.8415 - 1, 0.5403 - 1, 0 + 2.4674 + 1.
         let half = std::f64::consts::FRAC_PI_2;
         let found: Vec<f64> = seen(&[0.0, half, -1.0]).collect();
@@ -91,11 +78,11 @@ mod tests {
     }
 
     #[test]
-    fn hidden_numbers_are_as_correlated_as_asked() {
+    fn hidden_numbers_have_the_given_covariance() {
         let given = [("delta", "0.9"), ("rows", "20000")].map(|(name, value)| (name.to_string(), value.to_string()));
         let world = make("tabular-toy", &BTreeMap::from(given), 1, &Budget::new(1 << 30)).unwrap();
         let all = world.codes.all().unwrap();
-        let column = |place: usize| (0..20_000).map(|row| f64::from(all.row(row).1[place])).collect::<Vec<_>>();
+        let column = |index: usize| (0..20_000).map(|row| f64::from(all.row(row).1[index])).collect::<Vec<_>>();
         assert!((pearson(&column(0), &column(2)).unwrap() - 0.9).abs() < 0.01);
         for (row, &class) in world.classes.as_ref().unwrap().iter().enumerate() {
             assert_eq!(class == 1, all.row(row).1.iter().filter(|&&z| z > 0.0).count() >= 2);

@@ -1,4 +1,4 @@
-//! `absorption`: do narrow latents take rows away from the latents of a class?
+//! `absorption`: whether narrow latents replace the latents of a class on some rows.
 
 mod card;
 mod class;
@@ -15,15 +15,15 @@ use crate::error::{Error, Result};
 use crate::labels::Concept;
 use crate::probe::design::Design;
 use crate::probe::logistic::{Logistic, Probe, Target};
-use crate::probe::preconditioner::Spectrum;
+use crate::probe::preconditioner::Preconditioner;
 use crate::results::Scores;
 use crate::run::{Job, LABELS, Lazy, Work};
-use class::Class;
+use class::ClassResult;
 use parts::Parts;
 
 pub(super) struct Absorption;
 
-/// Classes whose probes on the activations are fitted together; fixed, because a fit depends on its company.
+/// Classes whose probes are fitted together. Fixed, because rounding depends on the group.
 const TOGETHER: usize = 8;
 
 impl Metric for Absorption {
@@ -35,34 +35,36 @@ impl Metric for Absorption {
         let labels = job.get(&LABELS)?;
         let classes = labels.concepts();
         let parts = Lazy::new(|| Parts::copy(job));
-        let spectrum = work.blocks_with(&parts, "spectrum", usize::from(classes > 0), |parts, _| {
+        let preconditioner = work.blocks_with(&parts, "preconditioner", usize::from(classes > 0), |parts, _| {
             let design = design(parts);
             let bytes = 1024 * design.rows() as u64 + 4096 * design.width() as u64;
-            let _memory = job.budget().reserve(bytes, "the spectrum of the activations")?;
-            Ok(Spectrum::monitored(&design, job.context)?)
+            let _memory = job.budget().reserve(bytes, "the preconditioner of the activations")?;
+            Ok(Preconditioner::monitored(&design, job.context)?)
         })?;
         let probes = work.blocks_with(&parts, "probes", classes.div_ceil(TOGETHER), |parts, block| {
-            let spectrum = spectrum.first().ok_or_else(|| Error::Bug("there is no spectrum".into()))?;
-            fit(job, parts, spectrum, block * TOGETHER..((block + 1) * TOGETHER).min(classes))
+            let preconditioner =
+                preconditioner.first().ok_or_else(|| Error::Bug("there is no preconditioner".into()))?;
+            fit(job, parts, preconditioner, block * TOGETHER..((block + 1) * TOGETHER).min(classes))
         })?;
         let probes: Vec<Option<&Probe>> = probes.iter().flatten().map(Option::as_ref).collect();
-        let found =
-            work.blocks_with(&parts, "classes", classes, |parts, class| Class::find(job, parts, class, probes[class]))?;
+        let results = work.blocks_with(&parts, "classes", classes, |parts, class| {
+            ClassResult::of(job, parts, class, probes[class])
+        })?;
         let (floor, fewest) = (job.number("probe_floor")?, job.whole("fewest_classes")?);
-        Ok(report::report(&found, labels.names(), floor, fewest, job.seed))
+        Ok(report::report(&results, labels.names(), floor, fewest, job.seed))
     }
 }
 
-/// The activations to train on.
+/// The activations of the training rows.
 fn design<'a>(parts: &'a Parts<'_>) -> Design<'a> {
     Design::Dense { values: &parts.train.activations, width: parts.directions.width }
 }
 
-/// Probes of some classes on the activations; none where the training rows lack a side.
+/// Fits the probes of some classes on the activations; `None` where a class is missing.
 fn fit(
     job: &Job<'_>,
     parts: &Parts<'_>,
-    spectrum: &Spectrum,
+    preconditioner: &Preconditioner,
     classes: std::ops::Range<usize>,
 ) -> Result<Vec<Option<Probe>>> {
     let (design, labels) = (design(parts), &parts.train.labels);
@@ -75,5 +77,5 @@ fn fit(
     };
     let targets: Vec<Target<'_>> = classes.map(target).collect();
     let logistic = Logistic { balanced: true, ..Logistic::default() };
-    Ok(logistic.fit_monitored(&design, spectrum, &targets, job.context)?)
+    Ok(logistic.fit_monitored(&design, preconditioner, &targets, job.context)?)
 }

@@ -1,4 +1,4 @@
-//! A copy of all rows, cut into those to train on and those to test on.
+//! A copy of all rows, split into training and test rows.
 
 use etalon_kernel::random::{permutation, stream};
 
@@ -9,7 +9,7 @@ use crate::labels::{Annotations, Concept};
 use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS};
 use crate::store::Tile;
 
-/// Everything that classes share.
+/// The inputs of all classes.
 pub(super) struct Parts<'a> {
     pub train: Part,
     pub test: Part,
@@ -17,23 +17,23 @@ pub(super) struct Parts<'a> {
     _memory: Reservation,
 }
 
-/// Rows of one side of the cut.
+/// The training or the test rows.
 pub(super) struct Part {
     pub codes: Codes,
     pub labels: Annotations,
     pub activations: Vec<f32>,
 }
 
-/// Rows that are copied between two looks at whether the user wants to stop.
+/// Rows copied between two checks for cancellation.
 const TOGETHER: usize = 1024;
 
 impl<'a> Parts<'a> {
-    /// Cuts the rows with the seed.
+    /// Splits the rows at random.
     pub fn copy(job: &Job<'a>) -> Result<Parts<'a>> {
         let (codes, width, concepts) =
             (job.get(&CODES)?, job.get(&EMBEDDINGS)?.width() as u64, job.get(&LABELS)?.concepts() as u64);
         let (rows, latents, entries) = (codes.rows() as u64, codes.latents() as u64, codes.entries() as u64);
-        // Codes are kept by row and by latent.
+        // Codes are stored by row and by latent.
         let bytes = 4 * width * (rows + latents) + rows * (24 + concepts / 4) + 16 * entries + 16 * latents;
         let memory = job.budget().reserve(bytes, "activations, codes and directions of all rows")?;
         let mut test = permutation(codes.rows(), &mut stream(job.seed, "absorption/split", 0));
@@ -69,7 +69,7 @@ impl Part {
         Ok(Part { codes, labels: job.get(&LABELS)?.select(rows), activations })
     }
 
-    /// The rows of which it is known whether they are of a class, and which are.
+    /// The rows with a known label of a class, and whether they are positive.
     pub fn known(&self, class: usize) -> (Vec<usize>, Vec<bool>) {
         let concept = Concept(class as u32);
         let rows: Vec<usize> = self.labels.known(concept).rows().collect();
@@ -77,13 +77,13 @@ impl Part {
         (rows, positive)
     }
 
-    /// The codes of some rows, ascending; `None` if these are all rows, whose codes are shared.
+    /// The codes of some rows, ascending; `None` if these are all rows.
     pub fn select(&self, rows: &[usize], budget: &Budget) -> Result<Option<Reserved<Codes>>> {
         if rows.len() == self.codes.rows() {
             return Ok(None);
         }
         let bytes = 8 * (rows.len() + self.codes.latents()) as u64 + 16 * self.codes.entries() as u64;
-        let memory = budget.reserve(bytes, "the codes of the rows that are known for a class")?;
+        let memory = budget.reserve(bytes, "the codes of the labelled rows of a class")?;
         Ok(Some(Reserved::new(self.codes.select(rows)?, memory)))
     }
 }

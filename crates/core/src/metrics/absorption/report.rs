@@ -1,33 +1,33 @@
-//! The averages of all classes.
+//! Averages over classes.
 
 use etalon_kernel::statistics::mean;
 
-use super::class::Class;
+use super::class::ClassResult;
 use crate::results::{Cells, Scores, Table, bootstrap_mean};
 
-/// Makes the scores; classes whose probe has an F1 up to `floor` do not count, and `fewest` must be left.
-pub(super) fn report(classes: &[Class], names: &[String], floor: f64, fewest: usize, seed: u64) -> Scores {
+/// Computes the scores of classes whose probe has an F1 above `floor`; undefined with fewer than `fewest` of them.
+pub(super) fn report(classes: &[ClassResult], names: &[String], floor: f64, fewest: usize, seed: u64) -> Scores {
     let mut scores = Scores::default();
-    let counts = |class: &&Class| class.probe_f1.is_some_and(|f1| f1 > floor) && class.rows > 0;
-    let counted: Vec<&Class> = classes.iter().filter(counts).collect();
+    let counts = |class: &&ClassResult| class.probe_f1.is_some_and(|f1| f1 > floor) && class.rows > 0;
+    let counted: Vec<&ClassResult> = classes.iter().filter(counts).collect();
     let left_out = classes.len() - counted.len();
     if left_out > 0 {
         scores.note(format!(
-            "{left_out} of {} classes are left out: their probe has an F1 up to {floor}, or sees no test row, or no latent \
-             tells them",
+            "{left_out} of {} classes are left out: F1 of the probe is at most {floor}, it finds no test row, or no latent \
+             identifies the class",
             classes.len()
         ));
     }
     let enough = counted.len() >= fewest.max(1);
     if !enough {
         scores.note(format!(
-            "{} classes are too few (at least {}): absorption is undefined",
+            "absorption is undefined: {} classes are too few, at least {} are needed",
             counted.len(),
             fewest.max(1)
         ));
     }
-    let full = |class: &Class| class.full as f64 / class.rows.max(1) as f64;
-    let mut headline = |key: &str, value: &dyn Fn(&Class) -> Option<f64>| {
+    let full = |class: &ClassResult| class.full as f64 / class.rows.max(1) as f64;
+    let mut headline = |key: &str, value: &dyn Fn(&ClassResult) -> Option<f64>| {
         let values: Vec<f64> = counted.iter().filter(|_| enough).filter_map(|class| value(class)).collect();
         let interval = bootstrap_mean(&values, seed, &format!("absorption/{key}"));
         scores.headline(key, mean(&values), interval, values.len());

@@ -1,24 +1,24 @@
-//! Which latents tell a class: a sparse probe on all of them, solved exactly.
+//! The ranking of latents for a class: an L1-penalised probe on all latents, solved exactly.
 //!
-//! The reference descends by Adam on the mean loss, positive rows weighed by negatives / positives, plus 0.01 Σ|w|. That is
-//! a convex problem of which only few weights are not zero, so it is solved on a growing set of latents until no latent
-//! outside could help.
+//! The released code minimises the mean loss, positive rows weighted by negatives / positives, plus 0.01 Σ|w| with Adam. The
+//! problem is convex with few nonzero weights, so it is solved on a growing set of latents until no other latent violates
+//! the optimality conditions.
 
 use crate::codes::{Columns, Latent};
 use crate::context::Context;
 use crate::error::Result;
 use crate::probe::logistic::{Logistic, Probe, sigmoid};
-use crate::probe::newton::{Few, Penalty};
+use crate::probe::newton::{LabelledTable, Penalty};
 
-/// Latents that are added at a time.
-const MORE: usize = 32;
-/// Rounds after which the set is taken as it is.
+/// Latents added per round.
+const ADDED: usize = 32;
+/// Maximum number of rounds.
 const ROUNDS: usize = 12;
-/// How far a latent outside may pull beyond the penalty before it is let in, as a share of it.
+/// Relative tolerance of the optimality conditions.
 const SLACK: f64 = 1e-3;
 
-/// The latents with a positive weight, the largest first; the lower latent among equals.
-pub(super) fn telling_latents(
+/// The latents with a positive weight, the largest first; ties to the lower latent.
+pub(super) fn ranked_latents(
     columns: &Columns,
     positive: &[bool],
     penalty: f64,
@@ -29,85 +29,74 @@ pub(super) fn telling_latents(
     if yes == 0 || yes == rows {
         return Ok(Vec::new());
     }
-    // The mean loss with such weights is this many times the sum with balanced ones.
+    // The mean loss with these weights is `share` times the sum with balanced weights.
     let share = 2.0 * (rows - yes) as f64 / (rows as f64).powi(2);
     let probe = Logistic { c: share / penalty, balanced: true, tolerance: 1e-4, steps: 60 };
-    let weigh = Weigh { for_yes: rows as f64 / (2.0 * yes as f64), for_no: rows as f64 / (2.0 * (rows - yes) as f64) };
-    let (mut chosen, mut table, mut fitted): (Vec<u32>, Vec<f32>, Option<Probe>) = (Vec::new(), Vec::new(), None);
-    let bytes = |chosen: usize| 16 * columns.latents() as u64 + 16 * rows as u64 + table_bytes(rows, chosen);
-    let mut memory = context.budget().reserve(bytes(0), "the latents that tell a class")?;
+    let class_weights = probe.class_weights(rows as f64, yes as f64);
+    let (mut selected, mut table, mut fitted): (Vec<u32>, Vec<f32>, Option<Probe>) = (Vec::new(), Vec::new(), None);
+    let bytes = |selected: usize| 16 * columns.latents() as u64 + 16 * rows as u64 + table_bytes(rows, selected);
+    let mut memory = context.budget().reserve(bytes(0), "the ranking of latents")?;
     for _ in 0..ROUNDS {
         context.check()?;
         let scores = match &fitted {
-            Some(fitted) => few(&table, chosen.len(), positive).scores(fitted),
+            Some(fitted) => labelled(&table, selected.len(), positive).scores(fitted),
             None => vec![0.0; rows],
         };
-        let pulls = weigh.pulls(columns, positive, &scores);
+        let gradient = gradient(columns, positive, &scores, class_weights);
         let limit = (1.0 + SLACK) / probe.c;
-        let mut outside: Vec<(f64, u32)> = pulls
+        let mut violating: Vec<(f64, u32)> = gradient
             .iter()
             .enumerate()
-            .map(|(latent, pull)| (pull.abs(), latent as u32))
-            .filter(|(pull, latent)| *pull > limit && !chosen.contains(latent))
+            .map(|(latent, slope)| (slope.abs(), latent as u32))
+            .filter(|(slope, latent)| *slope > limit && !selected.contains(latent))
             .collect();
-        if outside.is_empty() {
+        if violating.is_empty() {
             break;
         }
-        outside.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        // Behind those that are there, so that the next fit goes on from the last.
-        chosen.extend(outside.iter().take(MORE).map(|(_, latent)| *latent));
-        memory.resize(bytes(chosen.len()), "the latents that tell a class")?;
-        table = dense(columns, &chosen, rows);
-        let ready = few(&table, chosen.len(), positive).ready_all();
-        fitted = probe.fit_ready(&ready, Penalty::Absolute, fitted.as_ref(), context)?;
+        violating.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        // Appended, so that the next fit starts from the weights of the last.
+        selected.extend(violating.iter().take(ADDED).map(|(_, latent)| *latent));
+        memory.resize(bytes(selected.len()), "the ranking of latents")?;
+        table = dense(columns, &selected, rows);
+        let prepared = labelled(&table, selected.len(), positive).prepare_all();
+        fitted = probe.fit_prepared(&prepared, Penalty::Absolute, fitted.as_ref(), context)?;
     }
     let weights = fitted.map(|fitted| fitted.weights).unwrap_or_default();
-    let mut telling: Vec<(f64, u32)> = weights.into_iter().zip(chosen).filter(|(weight, _)| *weight > 0.0).collect();
-    telling.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    Ok(telling.into_iter().map(|(_, latent)| latent).collect())
+    let mut ranked: Vec<(f64, u32)> = weights.into_iter().zip(selected).filter(|(weight, _)| *weight > 0.0).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    Ok(ranked.into_iter().map(|(_, latent)| latent).collect())
 }
 
-/// Some latents as a table of rows.
+/// Some latents as a row-major table.
 pub(super) fn dense(columns: &Columns, latents: &[u32], rows: usize) -> Vec<f32> {
     let mut table = vec![0.0; rows * latents.len()];
     for (column, &latent) in latents.iter().enumerate() {
-        let (at, values) = columns.latent(Latent(latent));
-        at.iter().zip(values).for_each(|(&row, &value)| table[row as usize * latents.len() + column] = value);
+        let (firing, values) = columns.latent(Latent(latent));
+        firing.iter().zip(values).for_each(|(&row, &value)| table[row as usize * latents.len() + column] = value);
     }
     table
 }
 
-/// Bytes that a table of some latents and a fit on it need.
+/// Bytes of a table of some latents and a fit on it.
 pub(super) fn table_bytes(rows: usize, latents: usize) -> u64 {
     20 * rows as u64 * latents as u64 + 16 * (latents as u64).pow(2)
 }
 
-/// A table whose columns are all used.
-pub(super) fn few<'a>(table: &'a [f32], width: usize, positive: &'a [bool]) -> Few<'a> {
-    Few { values: table, stride: width, width, positive }
+/// A table with all its columns.
+pub(super) fn labelled<'a>(table: &'a [f32], width: usize, positive: &'a [bool]) -> LabelledTable<'a> {
+    LabelledTable { values: table, stride: width, width, positive }
 }
 
-struct Weigh {
-    for_yes: f64,
-    for_no: f64,
-}
-
-impl Weigh {
-    /// How strongly the loss pulls at the weight of every latent.
-    fn pulls(&self, columns: &Columns, positive: &[bool], scores: &[f64]) -> Vec<f64> {
-        let slopes: Vec<f64> = positive
-            .iter()
-            .zip(scores)
-            .map(
-                |(&yes, &score)| if yes { self.for_yes * (sigmoid(score) - 1.0) } else { self.for_no * sigmoid(score) },
-            )
-            .collect();
-        let pull = |latent: usize| {
-            let (rows, values) = columns.latent(Latent(latent as u32));
-            rows.iter().zip(values).map(|(&row, &value)| f64::from(value) * slopes[row as usize]).sum()
-        };
-        (0..columns.latents()).map(pull).collect()
-    }
+/// The derivative of the loss by the weight of every latent, for the weights of positive and negative rows.
+fn gradient(columns: &Columns, positive: &[bool], scores: &[f64], (for_yes, for_no): (f64, f64)) -> Vec<f64> {
+    let slope =
+        |(&yes, &score): (&bool, &f64)| if yes { for_yes * (sigmoid(score) - 1.0) } else { for_no * sigmoid(score) };
+    let slopes: Vec<f64> = positive.iter().zip(scores).map(slope).collect();
+    let of_latent = |latent: usize| {
+        let (rows, values) = columns.latent(Latent(latent as u32));
+        rows.iter().zip(values).map(|(&row, &value)| f64::from(value) * slopes[row as usize]).sum()
+    };
+    (0..columns.latents()).map(of_latent).collect()
 }
 
 #[cfg(test)]
@@ -117,29 +106,18 @@ mod tests {
     use etalon_kernel::random::{stream, unit};
 
     #[test]
-    fn the_latent_that_fires_with_the_class_is_found_among_noise() {
+    fn the_latent_of_the_class_is_ranked_first() {
         let (rows, latents) = (300, 60);
         let mut random = stream(1, "absorption select test", 0);
         let positive: Vec<bool> = (0..rows).map(|row| row % 5 == 0).collect();
         let mut values = vec![0.0f32; rows * latents];
         for row in 0..rows {
             for latent in 0..latents {
-                let chance = match latent {
-                    17 => {
-                        if positive[row] {
-                            0.95
-                        } else {
-                            0.02
-                        }
-                    }
-                    // It says the opposite, so it has no place among those that tell the class.
-                    18 => {
-                        if positive[row] {
-                            0.02
-                        } else {
-                            0.9
-                        }
-                    }
+                // Latent 18 fires on the other rows, so its weight is negative.
+                let chance = match (latent, positive[row]) {
+                    (17, true) => 0.95,
+                    (17, false) | (18, true) => 0.02,
+                    (18, false) => 0.9,
                     _ => 0.1,
                 };
                 if unit(&mut random) < chance {
@@ -149,14 +127,14 @@ mod tests {
         }
         let codes = Codes::from_dense(&values, latents).unwrap();
         let context = Context::silent(1, 1 << 20).unwrap();
-        let telling = |positive: &[bool], penalty: f64| {
-            telling_latents(codes.columns().unwrap(), positive, penalty, &context).unwrap()
+        let ranked = |positive: &[bool], penalty: f64| {
+            ranked_latents(codes.columns().unwrap(), positive, penalty, &context).unwrap()
         };
-        let found = telling(&positive, 0.01);
-        assert_eq!(found.first(), Some(&17));
-        assert!(!found.contains(&18) && found.len() < latents);
-        assert!(telling(&vec![false; rows], 0.01).is_empty());
-        // So large a penalty lets nobody in.
-        assert!(telling(&positive, 100.0).is_empty());
+        let latents_of_class = ranked(&positive, 0.01);
+        assert_eq!(latents_of_class.first(), Some(&17));
+        assert!(!latents_of_class.contains(&18) && latents_of_class.len() < latents);
+        assert!(ranked(&vec![false; rows], 0.01).is_empty());
+        // All weights are zero with a large penalty.
+        assert!(ranked(&positive, 100.0).is_empty());
     }
 }

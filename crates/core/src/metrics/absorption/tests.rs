@@ -1,4 +1,4 @@
-//! Worlds in which it is known what was absorbed.
+//! Synthetic data with known absorption.
 
 use etalon_kernel::random::{stream, unit};
 
@@ -12,8 +12,8 @@ use crate::store::ActivationStore;
 
 const WIDTH: usize = 8;
 
-/// Two classes, along the first two axes. Latent 0 and 1 stand for them; latent 2 points half along the first class and takes
-/// its place in the rows that `absorbed` chooses.
+/// Two classes along the first two axes, with latents 0 and 1. Latent 2 points mostly along the first class and replaces
+/// its latent in the rows that `absorbed` selects.
 fn world(absorbed: impl Fn(usize) -> bool) -> Inputs {
     let rows = 600;
     let mut random = stream(4, "absorption test", 0);
@@ -55,41 +55,37 @@ fn run(inputs: &Inputs, given: &[(&str, &str)], profile: Profile) -> Result<Scor
     testing::scores(&Absorption, inputs, given, profile, 2)
 }
 
-fn value(scores: &Scores, key: &str) -> Option<f64> {
-    scores.headline.iter().find(|headline| headline.key == key).unwrap().value
-}
-
 #[test]
-fn without_absorption_there_is_none() {
+fn fractions_are_zero_without_absorption() {
     let scores = run(&world(|_| false), &[], Profile::Paper).unwrap();
     let keys = ["absorption_fraction", "absorption_fraction_january", "absorption_fraction_paper", "full_absorption"];
     for key in keys {
-        assert!(value(&scores, key).unwrap() < 1e-3, "{key}: {scores:?}");
+        assert!(scores.value(key).unwrap() < 1e-3, "{key}: {scores:?}");
     }
-    assert_eq!(value(&scores, "split_features"), Some(1.0));
+    assert_eq!(scores.value("split_features"), Some(1.0));
     let table = scores.table("concept").unwrap();
     assert_eq!(table.column("latents"), Some(&Cells::WholeLists(vec![vec![0], vec![1]])));
 }
 
 #[test]
-fn what_was_planted_is_found() {
-    // One of ten rows of the first class is taken by latent 2, too few for a second main latent.
+fn planted_absorption_is_found() {
+    // Latent 2 absorbs one of ten rows of the first class, too few for a second main latent.
     let scores = run(&world(|row: usize| row.is_multiple_of(30)), &[("jump", "0.2")], Profile::Paper).unwrap();
     let table = scores.table("concept").unwrap();
     let rows = table.column("rows").unwrap().number(0).unwrap();
     let full = table.column("fully_absorbed").unwrap().number(0).unwrap();
     assert!(full > 0.0);
-    // In these rows the main latent carries 0, the other 0.8 of about 1: all is absorbed, in every variant.
+    // In these rows the main latent carries 0, the other 0.8 of about 1: full absorption in every variant.
     for key in ["absorption_fraction", "absorption_fraction_january", "absorption_fraction_paper", "full_absorption"] {
         let found = table.column(key).unwrap().number(0).unwrap();
         assert!((found - full / rows).abs() < 1e-9, "{key}: {found} for {full} of {rows}");
         assert_eq!(table.column(key).unwrap().number(1), Some(0.0));
     }
-    // With a small jump latent 2 is recognised as the other half of a split class, and nothing is absorbed.
+    // With a small jump latent 2 becomes a second main latent, and nothing is absorbed.
     let scores = run(&world(|row: usize| row.is_multiple_of(30)), &[], Profile::Paper).unwrap();
     let table = scores.table("concept").unwrap();
     assert_eq!(table.column("split_features").unwrap().number(0), Some(2.0));
-    assert_eq!(value(&scores, "full_absorption"), Some(0.0));
+    assert_eq!(scores.value("full_absorption"), Some(0.0));
 }
 
 #[test]
@@ -98,15 +94,15 @@ fn too_few_classes_are_undefined() {
     assert!(scores.headline.iter().all(|headline| headline.value.is_none()));
     assert!(scores.notes.iter().any(|note| note.contains("too few")));
     let scores = run(&world(|_| false), &[("fewest_classes", "2")], Profile::Reference).unwrap();
-    assert!(value(&scores, "full_absorption").is_some());
+    assert!(scores.value("full_absorption").is_some());
 }
 
 #[test]
-fn classes_that_nobody_can_tell_are_left_out() {
+fn classes_without_a_useful_probe_are_left_out() {
     let rows = 600;
     let label = |row: usize, class: usize| match class {
         0 if row.is_multiple_of(3) => Label::Yes,
-        // Nobody, everybody, and nobody knows.
+        // No row, all rows, and unknown.
         2 => Label::Yes,
         3 => Label::Unknown,
         _ => Label::No,

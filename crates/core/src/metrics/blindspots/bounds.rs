@@ -1,16 +1,16 @@
-//! How far an estimated δ can be from the true one, whatever the distribution: the published bound and the right ones.
+//! Distribution-free bounds on the error of an estimated δ: the published one and the corrected ones.
 //!
-//! The published bound adds up 2n squared steps of L/n and writes n⁻¹L² where the sum is 2n⁻¹L². That is one factor 2.
-//! Real and generated rows of a pair share a prompt, so only pairs are independent; that is another factor 2.
+//! The published bound sums 2n squared steps of L/n to n⁻¹L² instead of 2n⁻¹L²: one factor of 2 in the exponent. Real and
+//! generated rows of a pair share a prompt, so only pairs are independent: another factor of 2.
 
-/// Which bound.
+/// A bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     /// As published (Theorem 4).
     Published,
-    /// The sum done right, as if all 2n rows were independent.
+    /// With the sum corrected, for 2n independent rows.
     Independent,
-    /// For n independent pairs, which is how the rows are made.
+    /// For n independent pairs, which is what the rows are.
     Paired,
 }
 
@@ -27,7 +27,7 @@ impl Bound {
         }
     }
 
-    /// The factor before n·ε²/L².
+    /// The factor of n·ε²/L² in the exponent.
     fn factor(self) -> f64 {
         match self {
             Bound::Published => 2.0,
@@ -36,14 +36,14 @@ impl Bound {
         }
     }
 
-    /// The most probable that |δ̂ − δ| > ε can be after `pairs` pairs of values that lie within `range`.
+    /// An upper bound of P(|δ̂ − δ| > ε) for `pairs` pairs of values within `range`.
     #[cfg(test)]
     pub fn tail(self, pairs: u64, range: f64, temperature: f64, epsilon: f64) -> f64 {
         let lipschitz = range / (4.0 * temperature);
         2.0 * (-self.factor() * pairs as f64 * (epsilon / lipschitz).powi(2)).exp()
     }
 
-    /// The ε that is exceeded with a probability of at most 5 %, for all of `concepts` concepts at once.
+    /// The ε that any of `concepts` concepts exceeds with a probability of at most 5 %.
     pub fn half_width(self, pairs: u64, range: f64, temperature: f64, concepts: usize) -> Option<f64> {
         let lipschitz = range / (4.0 * temperature);
         let log = (2.0 * concepts as f64 / ALPHA).ln();
@@ -51,10 +51,10 @@ impl Bound {
     }
 }
 
-/// How often an interval may be wrong.
+/// The level of tests, and the probability that an interval is wrong.
 pub(super) const ALPHA: f64 = 0.05;
 
-/// The half-width of an interval of a mean of values within `range`, from their variance (n − 1): empirical Bernstein.
+/// The empirical Bernstein half-width of the interval of a mean of values within `range`, from their variance (n − 1).
 pub(super) fn bernstein(values: u64, variance: f64, range: f64) -> Option<f64> {
     let log = (4.0 / ALPHA).ln();
     let count = values as f64;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::metrics::blindspots::concept::delta;
 
-    /// P(|δ̂ − ½| > ε) for `trials` fair coins, of which `heads` − trials/2 decide the gap; `scale` pairs.
+    /// P(|δ̂ − ½| > ε) for `trials` fair coins, where `gap` maps the number of heads to the sum of differences of `pairs`.
     fn exact(trials: u32, pairs: f64, gap: impl Fn(f64) -> f64, epsilon: f64) -> f64 {
         let mut probability = 0.5f64.powi(trials as i32);
         let mut sum = 0.0;
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_bound_is_broken_by_fair_coins() {
+    fn fair_coins_exceed_the_published_bound() {
         // 50 pairs of fair coins: the sum of differences is the heads of 100 coins less 50.
         let independent = |epsilon| exact(100, 50.0, |heads| heads - 50.0, epsilon);
         let published = |epsilon| Bound::Published.tail(50, 1.0, 1.0, epsilon);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn bernstein_by_hand() {
+    fn bernstein_is_that_of_a_worked_example() {
         // n = 101, V = 0.25, range 2, ln 80 = 4.38203: √(2·0.25·4.38203/101) = 0.147288; 7·2·4.38203/300 = 0.204495.
         assert!((bernstein(101, 0.25, 2.0).unwrap() - 0.351_783).abs() < 1e-5);
         assert_eq!(bernstein(1, 0.0, 1.0), None);

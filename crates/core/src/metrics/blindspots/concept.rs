@@ -4,7 +4,7 @@ use super::bounds::bernstein;
 use super::sums::{Made, Real};
 use crate::results::{Interval, normal_quantile};
 
-/// The δ of a gap: 0.5 is aligned, below it the concept is generated too little.
+/// The δ of a gap: 0.5 is aligned, below 0.5 the concept is generated too rarely.
 pub(super) fn delta(gap: f64, temperature: f64) -> f64 {
     1.0 / (1.0 + (-gap / temperature).exp())
 }
@@ -20,7 +20,7 @@ pub(super) struct Concept {
     pub real: f64,
     /// Mean over generated rows.
     pub generated: f64,
-    /// The standard deviation (n − 1) of differences of pairs, or what stands for it.
+    /// The standard deviation (n − 1) of paired differences; unpaired, of the difference of two rows.
     pub deviation: Option<f64>,
     /// The standard error of the gap.
     pub error: Option<f64>,
@@ -28,7 +28,7 @@ pub(super) struct Concept {
     pub bernstein: Option<f64>,
 }
 
-/// Rules by which concepts are classed.
+/// How gaps become classes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub temperature: f64,
@@ -36,15 +36,15 @@ pub(super) struct Rules {
     pub exaggerated_above: f64,
 }
 
-/// Within these a concept is aligned.
+/// The δ of concepts that are certainly aligned.
 const ALIGNED: (f64, f64) = (0.4, 0.6);
 
-/// What a concept is.
+/// The class of a concept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Suppressed,
     Exaggerated,
-    /// By thresholds: neither. By interval: surely near one half.
+    /// By thresholds: neither. By interval: certainly near one half.
     Aligned,
     /// The interval does not decide.
     Undetermined,
@@ -62,12 +62,12 @@ impl Class {
 }
 
 impl Concept {
-    /// From sums over pairs; values lie within `range` of each other.
+    /// From sums over pairs; values are within `range` of each other.
     pub fn paired(real: &Real, made: &Made, rows: u64, range: f64) -> Concept {
         let count = rows as f64;
         let gap = (made.sum - real.sum) / count;
         let squares = made.squares + real.squares - 2.0 * made.products;
-        // Rounding may leave a little less than nothing where all differences are the same.
+        // Rounding may leave a small negative rest where all differences are equal.
         let rest = squares - count * gap * gap;
         let noise = 1e-12 * (made.squares + real.squares);
         let variance = (rows > 1).then(|| if rest <= noise { 0.0 } else { rest / (count - 1.0) });
@@ -79,12 +79,12 @@ impl Concept {
             generated: made.sum / count,
             deviation: variance.map(f64::sqrt),
             error: variance.map(|variance| (variance / count).sqrt()),
-            // A difference of two values within the range lies within twice the range.
+            // Differences of two values within the range are within twice the range.
             bernstein: variance.and_then(|variance| bernstein(rows, variance, 2.0 * range)),
         }
     }
 
-    /// From two sets of rows that are not paired: real against real.
+    /// From two unpaired sets of rows: real against real.
     pub fn unpaired(first: &Real, first_rows: u64, second: &Real, second_rows: u64) -> Concept {
         let mean = |side: &Real, rows: u64| if rows > 0 { side.sum / rows as f64 } else { 0.0 };
         let variance = |side: &Real, rows: u64| {
@@ -104,7 +104,7 @@ impl Concept {
         }
     }
 
-    /// Generated less real.
+    /// Generated minus real.
     pub fn gap(&self) -> f64 {
         self.generated - self.real
     }
@@ -121,7 +121,7 @@ impl Concept {
         Some(Interval { low: self.gap() - reach, high: self.gap() + reach })
     }
 
-    /// By δ alone.
+    /// The class by δ.
     pub fn class(&self, rules: &Rules) -> Class {
         match delta(self.gap(), rules.temperature) {
             delta if delta < rules.suppressed_below => Class::Suppressed,
@@ -130,7 +130,7 @@ impl Concept {
         }
     }
 
-    /// By the interval of δ: only if the whole of it agrees.
+    /// The class by the interval of δ: only if the whole interval agrees.
     pub fn certainty(&self, rules: &Rules) -> Class {
         let Some(interval) = self.interval() else { return Class::Undetermined };
         let (low, high) = (delta(interval.low, rules.temperature), delta(interval.high, rules.temperature));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_concept_by_hand() {
+    fn a_concept_is_that_of_a_worked_example() {
         // Differences −0.2, −1, 0, −1.6: mean −0.7; squares 0.04 + 1 + 0 + 2.56 = 3.6; variance (3.6 − 4·0.49)/3 = 0.5466667.
         let concept = of(&[0.3, 1.2, 0.0, 2.0], &[0.1, 0.2, 0.0, 0.4]);
         assert!((concept.gap() + 0.7).abs() < 1e-12);

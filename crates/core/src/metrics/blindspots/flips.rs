@@ -1,49 +1,52 @@
-//! P of rare concepts by changes of sign. If a generator does nothing to a concept, a difference is as likely as its
-//! opposite; the normal distribution is no help where only a few rows differ.
+//! P-values of rare concepts by sign flips. If a generator does not change a concept, a difference is as likely as its
+//! negative; the normal approximation fails where only a few rows differ.
 
 use rand::Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::concept::Concept;
-use super::distance::walk;
+use super::distance::{RowList, each_difference};
 use super::measured::Measured;
 use super::{FLIP_BELOW, SIGN_FLIPS};
 use crate::codes::CodesView;
 use crate::error::Result;
-use crate::run::{CODES, GENERATED, Job, List, Over, Work};
+use crate::run::{CODES, GENERATED, Job, Over, Work};
 use etalon_kernel::bits::Bits;
 use etalon_kernel::random::stream;
 use etalon_kernel::statistics::two_sided;
 
-/// Up to this many differences all changes of sign are tried.
+/// Up to this many differences all sign flips are tried.
 const EXACT: usize = 12;
 
-/// Rare concepts of a block.
-const TOGETHER: usize = 256;
+/// Rare concepts per block.
+const BLOCK: usize = 256;
 
 /// A row where a concept differs between real and generated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Difference {
     latent: u32,
     row: u32,
-    /// Generated less real.
+    /// Generated minus real.
     value: f64,
 }
 
-/// P of every live concept, by side (models, then real against real) and latent.
+/// The p-value of every live concept, by side (models, then real against real) and latent.
 pub(super) fn p_values(measured: &Measured, job: &Job<'_>, work: &mut Work<'_>) -> Result<Vec<Vec<Option<f64>>>> {
     let (flips, below) = (job.whole(SIGN_FLIPS.name)?, job.whole(FLIP_BELOW.name)? as u64);
     let mut p: Vec<Vec<Option<f64>>> = measured.sides().map(|side| normal_p(side, measured.rows)).collect();
     let is_rare = |concept: &Option<Concept>| concept.is_some_and(|concept| concept.either_fires < below);
-    let rare_of = |model: &Vec<Option<Concept>>| (0..model.len()).filter(|&latent| is_rare(&model[latent])).collect();
-    let rare: Vec<Vec<usize>> = measured.models.iter().map(rare_of).collect();
-    if rare.iter().all(Vec::is_empty) {
+    let mut rare: Vec<(usize, usize)> = Vec::new();
+    for (model, side) in measured.models.iter().enumerate() {
+        rare.extend((0..side.len()).filter(|&latent| is_rare(&side[latent])).map(|latent| (model, latent)));
+    }
+    if rare.is_empty() {
         return Ok(p);
     }
     let models = job.all(&GENERATED);
-    let chosen: Vec<Bits> = rare.iter().map(|rare| Bits::of(measured.latents, rare.iter().copied())).collect();
-    let empty = || vec![List(Vec::new()); models.len()];
+    let rare_of = |model: usize| rare.iter().filter(move |pair| pair.0 == model).map(|pair| pair.1);
+    let chosen: Vec<Bits> = (0..models.len()).map(|model| Bits::of(measured.latents, rare_of(model))).collect();
+    let empty = || vec![RowList(Vec::new()); models.len()];
     let mut differences = work.pass("differences of rare concepts", Over::ROWS, empty, |found, rows| {
         let real = rows.get(&CODES)?;
         for ((found, (_, model)), chosen) in found.iter_mut().zip(&models).zip(&chosen) {
@@ -53,37 +56,36 @@ pub(super) fn p_values(measured: &Measured, job: &Job<'_>, work: &mut Work<'_>) 
     })?;
     // Stable: the rows of a concept stay in order.
     differences.iter_mut().for_each(|list| list.0.par_sort_by_key(|difference| difference.latent));
-    let blocks: Vec<(usize, &[usize])> = rare
-        .iter()
-        .enumerate()
-        .flat_map(|(model, rare)| rare.chunks(TOGETHER).map(move |part| (model, part)))
-        .collect();
+    let blocks: Vec<&[(usize, usize)]> = rare.chunks(BLOCK).collect();
     let found = work.blocks("blocks of rare concepts", blocks.len(), |block| {
-        let (model, latents) = blocks[block];
-        let one = |&latent: &usize| flipped(of_latent(&differences[model].0, latent as u32), flips, job.seed);
-        Ok(latents.iter().map(one).collect::<Vec<f64>>())
+        let p_value = |&(model, latent): &(usize, usize)| {
+            flipped(of_latent(&differences[model].0, latent as u32), flips, job.seed)
+        };
+        Ok(blocks[block].iter().map(p_value).collect::<Vec<f64>>())
     })?;
-    for ((model, latents), found) in blocks.iter().zip(&**found) {
-        latents.iter().zip(found).for_each(|(&latent, &value)| p[*model][latent] = Some(value));
+    for (&(model, latent), &value) in rare.iter().zip(found.iter().flatten()) {
+        p[model][latent] = Some(value);
     }
     Ok(p)
 }
 
-/// The differences of one latent, of those that are sorted by latent.
+/// The differences of one latent, from a list sorted by latent.
 fn of_latent(differences: &[Difference], latent: u32) -> &[Difference] {
     let until = |latent: u32| differences.partition_point(|difference| difference.latent < latent);
     &differences[until(latent)..until(latent + 1)]
 }
 
-/// P of every live concept from the normal distribution.
+/// The p-value of every live concept from the normal distribution.
 fn normal_p(side: &[Option<Concept>], rows: u64) -> Vec<Option<f64>> {
     let one = |concept: &Concept| {
         let (gap, error) = (concept.gap(), concept.error?);
-        Some(match () {
-            () if gap == 0.0 => 1.0,
-            () if error > 0.0 => two_sided(gap / error),
-            // All differences are the same: of all changes of sign, two sums are as large.
-            () => 2.0f64.powi(1 - i32::try_from(rows).unwrap_or(i32::MAX).min(1000)),
+        Some(if gap == 0.0 {
+            1.0
+        } else if error > 0.0 {
+            two_sided(gap / error)
+        } else {
+            // All differences are equal: of all sign flips, two give a sum as large.
+            2.0f64.powi(1 - i32::try_from(rows).unwrap_or(i32::MAX).min(1000))
         })
     };
     side.iter().map(|concept| concept.as_ref().and_then(one)).collect()
@@ -92,7 +94,7 @@ fn normal_p(side: &[Option<Concept>], rows: u64) -> Vec<Option<f64>> {
 /// Adds the rows where some latents differ between real and generated.
 fn add_differences(found: &mut Vec<Difference>, real: &CodesView<'_>, made: &CodesView<'_>, latents: &Bits) {
     for index in 0..real.rows() {
-        walk(real.row(index), made.row(index), |latent, value| {
+        each_difference(real.row(index), made.row(index), |latent, value| {
             if value != 0.0 && latents.contains(latent as usize) {
                 found.push(Difference { latent, row: (real.first_row + index) as u32, value });
             }
@@ -100,14 +102,14 @@ fn add_differences(found: &mut Vec<Difference>, real: &CodesView<'_>, made: &Cod
     }
 }
 
-/// How often a change of sign makes the sum as large as it is. Signs belong to rows, the same for all concepts.
+/// The share of sign flips whose absolute sum is at least the observed one. Signs are drawn by row, the same for all concepts.
 fn flipped(differences: &[Difference], flips: usize, seed: u64) -> f64 {
     let sum = |signs: &dyn Fn(usize) -> bool| {
         let signed = |(index, one): (usize, &Difference)| if signs(index) { -one.value } else { one.value };
         differences.iter().enumerate().map(signed).sum::<f64>().abs()
     };
     let size: f64 = differences.iter().map(|one| one.value.abs()).sum();
-    // A sum in another order may differ in its last places and is as large all the same.
+    // Tolerates rounding: sums that are equal but for the order of addition count as equal.
     let limit = sum(&|_| false) - 1e-9 * size;
     if differences.len() <= EXACT {
         let all = 1usize << differences.len();
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn few_differences_are_counted_out() {
+    fn up_to_twelve_differences_try_all_sign_flips() {
         // ±1 ±2 ±3: the sum 6 is reached by +++ and −−− only; 1 − 2 − 3 = −4 by itself, its opposite, and the two of 6.
         let of = |values: &[f64]| flipped(&rows(values), 1000, 0);
         assert_eq!(of(&[1.0, 2.0, 3.0]), 0.25);
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn many_differences_are_sampled() {
+    fn more_differences_sample_sign_flips() {
         assert_eq!(flipped(&rows(&[1.0; 25]), 999, 3), 1.0 / 1000.0);
         // Under the null p is uniform: about a tenth of 400 concepts below 0.1.
         let below = (0..400)
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_of_pairs() {
+    fn differences_are_found_for_chosen_latents() {
         let real = Codes::from_dense(&[1.0, 0.0, 2.0, 0.0, 3.0, 0.0], 2).unwrap();
         let made = Codes::from_dense(&[1.0, 0.0, 0.5, 0.0, 0.0, 4.0], 2).unwrap();
         let (real, made) = (real.all().unwrap(), made.all().unwrap());

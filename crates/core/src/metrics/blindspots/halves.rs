@@ -5,35 +5,35 @@ use std::ops::Range;
 use etalon_kernel::bits::Bits;
 use etalon_kernel::random::{permutation, stream};
 
-/// Rows among which a half is drawn; every such stretch gives as many to one half as to the other.
-const STRETCH: usize = 1024;
+/// A half is drawn within every run of this many rows, so that halves are balanced.
+const STRATUM: usize = 1024;
 
-/// A random half of some rows. It is drawn where it is needed, and takes no memory.
+/// A random split of the rows into halves. It is drawn where it is needed and takes no memory.
 #[derive(Clone, Copy)]
 pub(super) struct Halves {
     pub rows: usize,
     pub seed: u64,
-    /// Another split is another pair of halves.
+    /// The number of the split.
     pub split: usize,
 }
 
 impl Halves {
-    /// Which rows of a range are in the first half, from the start of the range.
+    /// Which rows of a range are in the first half, relative to its start.
     pub fn first(&self, range: Range<usize>) -> Bits {
         let mut bits = Bits::empty(range.len());
         let purpose = format!("blindspots/halves/{}", self.split);
-        for first in (range.start / STRETCH * STRETCH..range.end).step_by(STRETCH) {
-            let length = STRETCH.min(self.rows - first);
-            let mut random = stream(self.seed, &purpose, (first / STRETCH) as u64);
+        for first in (range.start / STRATUM * STRATUM..range.end).step_by(STRATUM) {
+            let length = STRATUM.min(self.rows - first);
+            let mut random = stream(self.seed, &purpose, (first / STRATUM) as u64);
             let drawn = permutation(length, &mut random).into_iter().take(length / 2).map(|index| first + index);
             drawn.filter(|row| range.contains(row)).for_each(|row| bits.insert(row - range.start));
         }
         bits
     }
 
-    /// How many rows are in the first half.
+    /// Number of rows in the first half.
     pub fn first_rows(&self) -> usize {
-        self.rows / STRETCH * (STRETCH / 2) + self.rows % STRETCH / 2
+        self.rows / STRATUM * (STRATUM / 2) + self.rows % STRATUM / 2
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_halves_and_the_split_decides() {
+    fn halves_are_balanced_and_depend_on_the_split_only() {
         for rows in [0, 1, 2, 1023, 1024, 1027] {
             let half = halves(rows, 0);
             let first = half.first(0..rows);

@@ -1,4 +1,4 @@
-//! What the pass found, concept by concept.
+//! Every concept of every model, from the sums of one pass.
 
 use super::concept::{Concept, Rules};
 use super::sums::Sums;
@@ -14,16 +14,16 @@ pub(super) struct Measured {
     /// The names of the models.
     pub names: Vec<String>,
     pub rules: Rules,
-    /// The range of values behind the bounds, and whether it was only seen.
+    /// The range of values behind the bounds, and whether it is the observed one.
     pub range: f64,
     pub range_seen: bool,
-    /// What they were made from.
+    /// The sums that the concepts are computed from.
     pub sums: Reserved<Sums>,
-    /// By model and latent; nothing where the concept is dead.
+    /// By model and latent; `None` where the concept is dead.
     pub models: Vec<Vec<Option<Concept>>>,
     /// By latent, one half of the real rows against the other.
     pub null: Vec<Option<Concept>>,
-    /// Do dead concepts count as aligned?
+    /// Whether dead concepts count as aligned.
     pub dead_count: bool,
     _memory: Reservation,
 }
@@ -31,14 +31,11 @@ pub(super) struct Measured {
 impl Measured {
     pub fn new(sums: Reserved<Sums>, range: Option<f64>, rules: Rules, job: &Job<'_>) -> Result<Measured> {
         if let Some(range) = range.filter(|&range| range < sums.range()) {
-            return Err(InputError::new(format!(
-                "the distance between two values is larger than {}",
-                Key("value_range")
-            ))
-            .expected(format!("at most {range}"))
-            .found(sums.range())
-            .advice("leave the option out, or give the range of the pooled values")
-            .into());
+            return Err(InputError::new(format!("values differ by more than {}", Key("value_range")))
+                .expected(format!("at most {range}"))
+                .found(sums.range())
+                .advice("leave the option out, or set it to the range of the pooled values")
+                .into());
         }
         let (rows, latents) = (sums.rows(), job.get(&CODES)?.latents());
         let names: Vec<String> = job.all(&GENERATED).into_iter().map(|(name, _)| name.into()).collect();
@@ -75,7 +72,7 @@ impl Measured {
         })
     }
 
-    /// By latent, in how many real rows it fires.
+    /// By latent, the number of real rows where it fires.
     pub fn real_fires(&self) -> impl Iterator<Item = u64> {
         (0..self.latents).map(|latent| self.sums.real(latent).fires)
     }
@@ -91,7 +88,7 @@ impl Measured {
         self.models.iter().chain(std::iter::once(&self.null))
     }
 
-    /// How many concepts fire in some set.
+    /// Number of concepts that fire in some set.
     pub fn live(&self) -> usize {
         let fires = |latent: &usize| self.models.iter().any(|model| model[*latent].is_some());
         (0..self.latents).filter(fires).count()

@@ -1,4 +1,4 @@
-//! Whole evaluations of the metrics beside `blindspots`.
+//! Whole evaluations of `blindspot_models`, `divergence` and `frequency`.
 
 use super::tests::{inputs, numbers, planted, run, words};
 use super::{BlindspotModels, Divergence, Frequency};
@@ -14,7 +14,7 @@ fn lists(scores: &Scores, table: &str, column: &str) -> Vec<Vec<i64>> {
 }
 
 #[test]
-fn sets_and_correlations_by_hand() {
+fn sets_and_correlations_are_those_of_a_worked_example() {
     // Two rows. Gaps of one: −3, −3, 0, 3; of two: −3, 0, 0, 3. T = 1: beyond ∓ln 9 = 2.197 all of them count.
     let real = [3.0, 3.0, 1.0, 0.0, 3.0, 3.0, 1.0, 0.0];
     let one = [0.0, 0.0, 1.0, 3.0, 0.0, 0.0, 1.0, 3.0];
@@ -27,11 +27,11 @@ fn sets_and_correlations_by_hand() {
     assert_eq!(scores.value("unique_suppressed"), Some(0.125));
     assert_eq!(scores.value("unique_exaggerated"), Some(0.0));
     let (sets, latents) = (words(&scores, "set", "set"), lists(&scores, "set", "latents"));
-    let place = sets.iter().position(|set| set == "uniquely suppressed").unwrap();
-    assert_eq!((latents[place].clone(), latents[place + 1].clone()), (vec![1], vec![]));
+    let index = sets.iter().position(|set| set == "uniquely suppressed").unwrap();
+    assert_eq!((latents[index].clone(), latents[index + 1].clone()), (vec![1], vec![]));
     // Means −0.75 and 0. Products: −2.25·−3 + −2.25·0 + 0 + 3.75·3 = 18; squares 24.75 and 18: 18/√(24.75·18) = 0.852803.
     assert!((scores.value("model_correlation").unwrap() - 0.852_803).abs() < 1e-6);
-    // All rows are alike, so that halves say the same.
+    // All rows are equal, so halves give the same.
     assert!((scores.value("model_correlation_split_half").unwrap() - 0.852_803).abs() < 1e-6);
     // Ranks 1.5 1.5 3 4 and 1 2.5 2.5 4: products of deviations −1·−1.5 + 0 + 0 + 1.5·1.5 = 3.75; both squares 4.5.
     assert!((scores.value("model_rank_correlation").unwrap() - 3.75 / 4.5).abs() < 1e-9);
@@ -44,7 +44,7 @@ fn sets_and_correlations_by_hand() {
 }
 
 #[test]
-fn split_halves_take_away_the_noise_that_models_share() {
+fn split_halves_remove_the_noise_that_models_share() {
     // Nothing is wrong with either model: all three sets are noise of the same kind.
     let mut random = stream(4, "blindspots/shared noise", 0);
     let mut noise = || (0..200 * 300).map(|_| unit(&mut random) as f32).collect::<Vec<_>>();
@@ -80,7 +80,7 @@ fn planted_blindspots_are_shared_and_unique() {
 }
 
 #[test]
-fn distances_of_pairs_by_hand() {
+fn distances_of_pairs_are_those_of_a_worked_example() {
     // Row 0 lost everything (d = 5), row 1 is the same (d = 0), row 2 is off by 1.
     let real = [3.0, 4.0, 1.0, 1.0, 0.0, 2.0];
     let made = [0.0, 0.0, 1.0, 1.0, 0.0, 1.0];
@@ -92,7 +92,7 @@ fn distances_of_pairs_by_hand() {
     assert_eq!(numbers(&scores, "divergent", "row"), [Some(0.0), Some(1.0)]);
     assert_eq!(lists(&scores, "divergent", "latents"), [vec![1, 0], vec![]]);
     // Row 1 of the model is (1, 1): √13 = 3.61 from real row 0, √2 = 1.41 from row 2, median 2.51: ratio 0. Its real row is
-    // the shortest, √2 < 2 < 5: the 10 % quantile lies above it, so that it is no candidate.
+    // the shortest, √2 < 2 < 5: the 10 % quantile is above it, so it is no candidate.
     assert_eq!(numbers(&scores, "row_model", "memorised_ratio")[1], Some(0.0));
     // Row 2 is (0, 1): 1 from its own, √18 = 4.24 and 1 from the others, median 2.62, ratio 0.381: a candidate. Both other rows
     // of the model are at a distance of 1, less than half of 2.62.
@@ -107,7 +107,7 @@ fn distances_of_pairs_by_hand() {
 }
 
 #[test]
-fn copies_are_found_and_others_are_not() {
+fn copies_are_candidates_and_other_rows_are_not() {
     let (world, inputs) = planted(&[("rows", "1500"), ("strength", "1"), ("models", "1"), ("fidelity", "0.5")], 2);
     let scores = run(&Divergence, &inputs, Profile::Paper, &[]).unwrap();
     let memorised = world.generated[0].planted.iter().find(|(_, what)| *what == Planted::Memorised).unwrap().0;
@@ -118,7 +118,7 @@ fn copies_are_found_and_others_are_not() {
     let right = found.iter().filter(|row| copies.contains(row)).count();
     // A tenth of the real rows is too short to be judged.
     assert!(right as f64 >= 0.85 * copies.len() as f64, "{right} of {}", copies.len());
-    // Copies are nearest, so they come first. A few others got all features of their prompt right and are near by honest work.
+    // Copies are nearest, so they come first. A few others got all features of their prompt right and are near without memorisation.
     assert!(found[..right].iter().all(|row| copies.contains(row)));
     assert!(((found.len() - right) as f64) < 0.01 * (1500 - copies.len()) as f64, "{} others", found.len() - right);
     assert!(

@@ -1,29 +1,29 @@
-//! Rankings of concepts: what people look at first.
+//! Rankings of concepts.
 
 use std::cmp::Ordering;
 
 use super::measured::Measured;
 use crate::results::{Interval, Table};
 
-/// A way to order concepts; the side that comes first.
-const RANKINGS: [(&str, bool, By); 6] = [
-    ("suppressed by gap", false, By::Gap),
-    ("exaggerated by gap", true, By::Gap),
-    ("suppressed by relative gap", false, By::Relative),
-    ("exaggerated by relative gap", true, By::Relative),
-    ("confidently suppressed", false, By::NearEnd),
-    ("confidently exaggerated", true, By::NearEnd),
+/// Name, whether the largest values come first, and what is ranked.
+const RANKINGS: [(&str, bool, RankedBy); 6] = [
+    ("suppressed by gap", false, RankedBy::Gap),
+    ("exaggerated by gap", true, RankedBy::Gap),
+    ("suppressed by relative gap", false, RankedBy::Relative),
+    ("exaggerated by relative gap", true, RankedBy::Relative),
+    ("confidently suppressed", false, RankedBy::NearEnd),
+    ("confidently exaggerated", true, RankedBy::NearEnd),
 ];
 
 #[derive(Clone, Copy)]
-enum By {
+enum RankedBy {
     Gap,
     Relative,
     /// The end of the interval that is nearer to 0.
     NearEnd,
 }
 
-/// Sorts the first `keep` of a list and drops the others, which need not be sorted for it.
+/// Keeps the first `keep` of a list in order, without sorting the rest.
 pub(super) fn keep_first<T>(list: &mut Vec<T>, keep: usize, compare: impl Fn(&T, &T) -> Ordering + Copy) {
     if keep < list.len() {
         list.select_nth_unstable_by(keep, compare);
@@ -34,18 +34,18 @@ pub(super) fn keep_first<T>(list: &mut Vec<T>, keep: usize, compare: impl Fn(&T,
 
 /// The first `keep` concepts of every ranking in every model.
 pub(super) fn table(measured: &Measured, keep: usize) -> Table {
-    let (mut models, mut names, mut ranks) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut latents, mut values) = (Vec::new(), Vec::new());
+    // Model, ranking, rank, latent, value.
+    let mut lines: Vec<(usize, &str, usize, usize, f64)> = Vec::new();
     for (model, concepts) in measured.models.iter().enumerate() {
-        for (name, upward, by) in RANKINGS {
-            let sign = if upward { -1.0 } else { 1.0 };
+        for (name, descending, by) in RANKINGS {
+            let sign = if descending { -1.0 } else { 1.0 };
             let key = |latent: usize| {
                 let concept = concepts[latent].as_ref()?;
-                let near = |interval: Interval| if upward { interval.low } else { interval.high };
+                let near = |interval: Interval| if descending { interval.low } else { interval.high };
                 let value = match by {
-                    By::Gap => concept.gap(),
-                    By::Relative => concept.relative()?,
-                    By::NearEnd => concept.interval().map(near)?,
+                    RankedBy::Gap => concept.gap(),
+                    RankedBy::Relative => concept.relative()?,
+                    RankedBy::NearEnd => concept.interval().map(near)?,
                 };
                 // Ties by the lower end of the interval, without one by the gap.
                 let tie = concept.interval().map_or(concept.gap(), |interval| interval.low);
@@ -56,19 +56,13 @@ pub(super) fn table(measured: &Measured, keep: usize) -> Table {
             };
             let mut order: Vec<(f64, f64, usize)> = (0..concepts.len()).filter_map(key).collect();
             keep_first(&mut order, keep, compare);
-            for (rank, (value, _, latent)) in order.into_iter().enumerate() {
-                models.push(model);
-                names.push(name);
-                ranks.push(rank + 1);
-                latents.push(latent);
-                values.push(Some(value));
-            }
+            lines.extend((1..).zip(order).map(|(rank, (value, _, latent))| (model, name, rank, latent, value)));
         }
     }
     Table::new("ranking")
-        .counts("model", models)
-        .words("ranking", names)
-        .counts("rank", ranks)
-        .counts("latent", latents)
-        .numbers("value", values)
+        .counts("model", lines.iter().map(|line| line.0))
+        .words("ranking", lines.iter().map(|line| line.1))
+        .counts("rank", lines.iter().map(|line| line.2))
+        .counts("latent", lines.iter().map(|line| line.3))
+        .numbers("value", lines.iter().map(|line| Some(line.4)))
 }

@@ -1,4 +1,4 @@
-//! One pass over real and generated rows: everything that means, gaps and paired deviations are made of.
+//! The pass over real and generated rows: sums for means, gaps and paired standard deviations.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use crate::error::{InputError, Result};
 use crate::run::{CODES, Count, GENERATED, Job, Max, Min, Over, RowBatch, Sum, TopRows, Work};
 use crate::state;
 use etalon_kernel::bits::Bits;
-use etalon_kernel::prefetch::{AHEAD, fetch};
+use etalon_kernel::prefetch::{DISTANCE, fetch};
 
-/// What is kept of a latent in the real rows, next to each other so that one entry touches one cache line:
-/// firings, sum, squares of the rows of one half; and the same of the other.
+/// Sums of a latent over the real rows, adjacent so that one entry touches one cache line: firings, sum and squares of the
+/// first half of the rows, then of the second.
 const REAL: usize = 6;
-/// What is kept of a latent in the rows of a model: firings, firings in both, sum, squares, products with the real value.
+/// Sums of a latent over the rows of a model: firings, firings in both, sum, squares, products with the real value.
 const MADE: usize = 5;
 
 /// Sums over rows.
@@ -29,7 +29,7 @@ pub(super) struct Sums {
     real: Sum,
     /// By model, for every latent [`MADE`] sums.
     made: Vec<Sum>,
-    /// Of every latent the real rows with the largest values; then the same by model. Empty if none are wanted.
+    /// The real rows with the largest values of every latent, then those of each model. Empty if none are kept.
     top: Vec<TopRows>,
 }
 
@@ -65,10 +65,10 @@ pub(super) struct Made {
 pub(super) fn compare(keep: usize, job: &Job<'_>, work: &mut Work<'_>) -> Result<Reserved<Sums>> {
     let real = job.get(&CODES)?;
     if u32::try_from(real.rows()).is_err() {
-        return Err(InputError::new("there are too many rows to compare")
+        return Err(InputError::new("too many rows to compare")
             .expected(format!("at most {}", u32::MAX))
             .found(real.rows())
-            .advice("pool tokens, or take a part of the rows")
+            .advice("pool tokens, or use fewer rows")
             .into());
     }
     let models: Vec<&Codes> = job.all(&GENERATED).into_iter().map(|(_, model)| &*model.codes).collect();
@@ -109,17 +109,17 @@ impl Sums {
         Ok(())
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> u64 {
         self.rows[0]
     }
 
-    /// How many of them are in the first half.
+    /// Number of rows in the first half.
     pub fn first_half(&self) -> u64 {
         self.first_half[0]
     }
 
-    /// The largest distance between two values, 0 among them.
+    /// The largest difference between two values, 0 included.
     pub fn range(&self) -> f64 {
         f64::from(self.highest[0].unwrap_or(0.0)) - f64::from(self.lowest[0].unwrap_or(0.0))
     }
@@ -150,11 +150,11 @@ impl Sums {
 
 /// Adds real rows.
 fn add_real(view: &CodesView<'_>, first_half: &Bits, sums: &mut [f64], mut top: Option<&mut TopRows>) {
-    let mut coming = coming(view);
+    let mut upcoming = upcoming(view);
     for (row, latents, values) in view.iter() {
         let from = if first_half.contains(row - view.first_row) { 0 } else { REAL / 2 };
         for (&latent, &value) in latents.iter().zip(values) {
-            prefetch(coming.next(), sums, REAL, top.as_deref());
+            prefetch(upcoming.next(), sums, REAL, top.as_deref());
             offer(&mut top, latent, value, row);
             let value = f64::from(value);
             let into = &mut sums[latent as usize * REAL + from..][..REAL / 2];
@@ -165,12 +165,12 @@ fn add_real(view: &CodesView<'_>, first_half: &Bits, sums: &mut [f64], mut top: 
     }
 }
 
-/// The latents of a view, some entries ahead.
-fn coming<'a>(view: &CodesView<'a>) -> impl Iterator<Item = u32> + use<'a> {
-    view.latents().iter().skip(AHEAD).copied()
+/// The latents of a view, `DISTANCE` entries ahead.
+fn upcoming<'a>(view: &CodesView<'a>) -> impl Iterator<Item = u32> + use<'a> {
+    view.latents().iter().skip(DISTANCE).copied()
 }
 
-/// Prefetches the memory of a latent that is soon to come.
+/// Prefetches the sums of an upcoming latent.
 #[inline(always)]
 fn prefetch(latent: Option<u32>, sums: &[f64], width: usize, top: Option<&TopRows>) {
     let Some(latent) = latent else { return };
@@ -181,7 +181,7 @@ fn prefetch(latent: Option<u32>, sums: &[f64], width: usize, top: Option<&TopRow
     }
 }
 
-/// Values that are not positive are evidence of nothing.
+/// Offers positive values only.
 #[inline(always)]
 fn offer(top: &mut Option<&mut TopRows>, latent: u32, value: f32, row: usize) {
     if let Some(top) = top
@@ -191,25 +191,25 @@ fn offer(top: &mut Option<&mut TopRows>, latent: u32, value: f32, row: usize) {
     }
 }
 
-/// Adds the rows of a model, walking the real rows beside them.
+/// Adds the rows of a model, merged with the real rows.
 fn add_made(real: &CodesView<'_>, view: &CodesView<'_>, sums: &mut [f64], mut top: Option<&mut TopRows>) {
-    let mut coming = coming(view);
+    let mut upcoming = upcoming(view);
     for ((row, latents, values), (_, real_latents, real_values)) in view.iter().zip(real.iter()) {
-        let mut beside = 0;
+        let mut next = 0;
         for (&latent, &value) in latents.iter().zip(values) {
-            prefetch(coming.next(), sums, MADE, top.as_deref());
+            prefetch(upcoming.next(), sums, MADE, top.as_deref());
             offer(&mut top, latent, value, row);
             let value = f64::from(value);
             let into = &mut sums[latent as usize * MADE..][..MADE];
             into[0] += 1.0;
             into[2] += value;
             into[3] += value * value;
-            while beside < real_latents.len() && real_latents[beside] < latent {
-                beside += 1;
+            while next < real_latents.len() && real_latents[next] < latent {
+                next += 1;
             }
-            if beside < real_latents.len() && real_latents[beside] == latent {
+            if next < real_latents.len() && real_latents[next] == latent {
                 into[1] += 1.0;
-                into[4] += value * f64::from(real_values[beside]);
+                into[4] += value * f64::from(real_values[next]);
             }
         }
     }

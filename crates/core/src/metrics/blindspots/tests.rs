@@ -1,4 +1,4 @@
-//! Whole evaluations: by hand, on planted concepts, on bad input.
+//! Whole evaluations: worked examples, planted concepts, bad input.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ pub(super) fn words(scores: &Scores, table: &str, column: &str) -> Vec<String> {
 }
 
 #[test]
-fn four_concepts_by_hand() {
-    // Latent 0 is the same in both, latent 1 is lost (means 3 and 0), latent 2 comes from nowhere, latent 3 is dead.
+fn four_concepts_are_those_of_a_worked_example() {
+    // Latent 0 is the same in both, latent 1 is lost (means 3 and 0), latent 2 is generated only, latent 3 is dead.
     let real = [1.0, 3.0, 0.0, 0.0, 1.0, 4.0, 0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 1.0, 3.0, 0.0, 0.0];
     let made = [1.0, 0.0, 3.0, 0.0, 1.0, 0.0, 3.0, 0.0, 1.0, 0.0, 3.0, 0.0, 1.0, 0.0, 3.0, 0.0];
     let scores = run(&Blindspots, &inputs(4, &real, &[("m", &made)]), Profile::Paper, &[]).unwrap();
@@ -55,7 +55,7 @@ fn four_concepts_by_hand() {
     assert_eq!(words(&scores, "latent_model", "class"), ["aligned", "suppressed", "exaggerated"]);
     // Latent 1: differences −3 −4 −2 −3, deviation √(2/3) = 0.8165, reach 1.96·0.8165/2 = 0.80: up to −2.1998 < −ln 9.
     assert_eq!(words(&scores, "latent_model", "certain_class"), ["aligned", "suppressed", "exaggerated"]);
-    // All 16 changes of sign: two reach the sum. Then q: 0.125·3/2 for both, 1 for the rest.
+    // All 16 sign flips: two reach the sum. Then q: 0.125·3/2 for both, 1 for the rest.
     assert_eq!(numbers(&scores, "latent_model", "p"), [Some(1.0), Some(0.125), Some(0.125)]);
     assert_eq!(numbers(&scores, "latent_model", "q"), [Some(1.0), Some(0.1875), Some(0.1875)]);
     assert_eq!(scores.value("suppressed"), Some(1.0 / 3.0));
@@ -76,7 +76,7 @@ fn four_concepts_by_hand() {
 }
 
 #[test]
-fn rankings_have_their_sides_and_ties() {
+fn rankings_keep_their_side_and_break_ties() {
     // Gaps −1, −1, +2, −0.5, 0; relative −1/3, −1, 1, −1, 0. Ties in the gap: the lower end of the interval first.
     let real = [2.0, 1.0, 0.0, 0.5, 1.0, 2.0, 1.0, 0.0, 0.5, 1.0];
     let made = [1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 3.0, 0.0, 1.0];
@@ -94,7 +94,7 @@ fn rankings_have_their_sides_and_ties() {
 }
 
 #[test]
-fn nothing_and_little() {
+fn no_rows_one_row_and_silent_codes_are_undefined() {
     let none = run(&Blindspots, &inputs(3, &[], &[("m", &[])]), Profile::Paper, &[]).unwrap();
     assert!(none.headline.iter().all(|headline| headline.value.is_none()));
     assert!(none.notes.iter().any(|note| note.contains("no rows")));
@@ -106,18 +106,18 @@ fn nothing_and_little() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn bad_input_is_refused() {
     let real = [1.0, 0.0, 2.0, 0.0];
-    let say = |inputs: &Inputs, given: &[(&str, &str)]| {
+    let error = |inputs: &Inputs, given: &[(&str, &str)]| {
         run(&Blindspots, inputs, Profile::Paper, given).unwrap_err().to_string()
     };
-    let text = say(&inputs(2, &real, &[("m", &real[..2])]), &[]);
-    assert!(text.contains("`m` has other rows") && text.contains("2 rows"), "{text}");
-    assert!(say(&inputs(2, &real, &[("m", &real), ("m", &real)]), &[]).contains("two generators are called `m`"));
-    assert!(say(&inputs(2, &real, &[]), &[]).contains("no generated"));
-    let text = say(&inputs(2, &real, &[("m", &real)]), &[("value_range", "1.5")]);
+    let text = error(&inputs(2, &real, &[("m", &real[..2])]), &[]);
+    assert!(text.contains("`m` has a different number of rows") && text.contains("2 rows"), "{text}");
+    assert!(error(&inputs(2, &real, &[("m", &real), ("m", &real)]), &[]).contains("two generators are called `m`"));
+    assert!(error(&inputs(2, &real, &[]), &[]).contains("no generated"));
+    let text = error(&inputs(2, &real, &[("m", &real)]), &[("value_range", "1.5")]);
     assert!(text.contains("`value_range`") && text.contains('2'), "{text}");
-    assert!(say(&inputs(2, &real, &[("m", &real)]), &[("temperature", "0")]).contains("`temperature`"));
+    assert!(error(&inputs(2, &real, &[("m", &real)]), &[("temperature", "0")]).contains("`temperature`"));
 }
 
 pub(super) fn planted(settings: &[(&str, &str)], seed: u64) -> (World, Inputs) {
@@ -200,10 +200,10 @@ fn what_is_planted_is_classed_where_the_temperature_lets_it() {
     let scores = run(&Blindspots, &inputs, Profile::Paper, &[("temperature", "0.01")]).unwrap();
     let (latent, model) = (numbers(&scores, "latent_model", "latent"), numbers(&scores, "latent_model", "model"));
     let certain = words(&scores, "latent_model", "certain_class");
-    for (place, made) in world.generated.iter().enumerate() {
+    for (index, made) in world.generated.iter().enumerate() {
         for (feature, what) in &made.planted {
             let line = (0..certain.len())
-                .find(|&line| model[line] == Some(place as f64) && latent[line] == Some(f64::from(*feature)));
+                .find(|&line| model[line] == Some(index as f64) && latent[line] == Some(f64::from(*feature)));
             let class = &certain[line.unwrap()];
             assert!(*what == Planted::Memorised || class == what.name(), "{feature} {what:?}: {class}");
         }

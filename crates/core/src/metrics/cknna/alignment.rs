@@ -1,13 +1,13 @@
-//! The similarity of two kernels on shared nearest neighbours, from lists of neighbours.
+//! The similarity of two kernels on shared nearest neighbours.
 
 use super::nearest::Neighbours;
 use crate::results::Profile;
 
-/// What the released program adds to the denominator.
+/// The released code adds this to the denominator.
 const REFERENCE_TERM: f64 = 1e-6;
 
-/// CKNNA of two kernels whose rows have at most as many neighbours as the lists hold; `rows` counts the rows that are
-/// in, the others have empty lists. `None` where a kernel has no similarity with itself.
+/// CKNNA of two kernels from lists of nearest neighbours. `rows` is the number of rows that take part; the others have
+/// empty lists. `None` if a kernel has no similarity with itself.
 pub(super) fn cknna(left: &[Neighbours], right: &[Neighbours], rows: usize, profile: Profile) -> Option<f64> {
     if rows < 4 {
         return None;
@@ -25,7 +25,7 @@ pub(super) fn cknna(left: &[Neighbours], right: &[Neighbours], rows: usize, prof
 /// A neighbour in both kernels, with both values.
 type Edge = (u32, f64, f64);
 
-/// Per row the neighbours that both kernels agree on, ascending.
+/// By row, the neighbours that both kernels share, ascending.
 fn edges(left: &[Neighbours], right: &[Neighbours]) -> Vec<Vec<Edge>> {
     let both = |(left, right): (&Neighbours, &Neighbours)| {
         let value = |row: u32| right.iter().find(|other| other.0 == row).map(|other| other.1);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hand_worked_example() {
+    fn worked_example() {
         // Five rows, one neighbour each. Left: 0→1 (2), 1→0 (2), 2→3 (1), 3→2 (1), 4→0 (1).
         // Right: 0→1 (3), 1→0 (3), 2→4 (1), 3→2 (2), 4→0 (1). Both agree on 0→1, 1→0, 3→2 and 4→0.
         let list = |to: [(u32, f64); 5]| to.map(|neighbour| vec![neighbour]).to_vec();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_agrees_with_itself_and_not_with_nothing() {
+    fn a_kernel_agrees_with_itself_and_not_with_an_empty_one() {
         let ring: Vec<Neighbours> = (0..9u32).map(|row| vec![((row + 1) % 9, 1.0), ((row + 8) % 9, 1.0)]).collect();
         assert!((cknna(&ring, &ring, 9, Profile::Paper).unwrap() - 1.0).abs() < 1e-12);
         let nothing = vec![Vec::new(); 9];

@@ -24,61 +24,47 @@ pub struct Cknna;
 static CARD: Card = Card {
     name: "cknna",
     title: "CKNNA",
-    summary: "How far codes and embeddings agree on which rows are neighbours, and how strongly.",
+    summary: "How well codes and embeddings agree on nearest neighbours.",
     version: 1,
-    measures: "Codes that keep what the encoder knows have the same neighbours as the embeddings. Both sides get a linear \
-        kernel (dot products of rows); the kernels are compared where both count one row among the nearest neighbours of \
-        another. 1 is reached by a representation compared with itself; 0 is no agreement. It says nothing about \
-        single latents.",
+    measures: "Codes that preserve the information of the encoder have the same nearest neighbours as the embeddings. Both \
+        sides get a linear kernel (dot products of rows), and the kernels are compared where both count one row among the \
+        nearest neighbours of another. 1 is the value of a representation compared with itself, 0 means no agreement. It \
+        does not describe single latents.",
     definition: "K = Z Zᵀ of the codes and L = E Eᵀ of the embeddings, neither centred nor normalised. For kernels U, V: \
         keep the entries (i, j) where j is among the `neighbours` largest of row i in both (the row itself excluded, \
-        ties to the lower row), set the others to 0, and take the unbiased dependence \
-        sim(U, V) = [Σ_ij U_ij V_ji + ΣU ΣV / ((n−1)(n−2)) − 2 Σ_ij (UV)_ij / (n−2)] / (n(n−3)). \
-        CKNNA = sim(K, L) / √(sim(K, K) sim(L, L)). Because neighbourhood is not symmetric, only mutual neighbours count \
-        in the first term; the value is not bound to [−1, 1] on few rows. Undefined below 4 + `neighbours` rows, and \
-        where a kernel has no positive similarity with itself, as with codes that are all 0.",
-    cost: "Blocks of 256 rows: n² · width multiplications for the embeddings, and for the codes as many as there are pairs \
-        of entries in the same column (or a dense product where that is quicker). Memory: one copy of the embeddings and \
-        lists of neighbours; never n × n.",
+        ties to the lower row), set the others to 0, and compute the unbiased dependence \
+        sim(U, V) = [Σ_ij U_ij V_ji + ΣU ΣV / ((n−1)(n−2)) − 2 Σ_ij (UV)_ij / (n−2)] / (n(n−3)).\n\
+        CKNNA = sim(K, L) / √(sim(K, K) sim(L, L)). Because neighbourhood is not symmetric, only mutual neighbours count in \
+        the first term; with few rows the value may leave [−1, 1].\n\
+        Undefined below 4 + `neighbours` rows, and if a kernel has no positive similarity with itself, as with codes that \
+        are all 0.",
+    cost: "Blocks of 256 rows: n² · width multiplications for the embeddings, and for the codes one per pair of entries in \
+        the same column (or a dense product if that is faster). Memory: one copy of the embeddings and lists of neighbours; \
+        never n × n.",
     source: "Huh et al., \"The Platonic Representation Hypothesis\" (2024), as used with 10 neighbours in \"Evaluating the \
         Interpretability of SAEs with Concept Annotations\" (arXiv 2606.24716). Profile `reference` adds 1e-6 to the \
-        denominator as the released program does, which makes its value depend on the scale of the data and gives 0 \
-        instead of undefined for empty codes. The program also leaves the rows of a short last batch empty; that slip is \
-        in its file handling and no profile repeats it.",
-    interval: "delete-a-group jackknife: 20 seeded groups of rows are left out in turn, the neighbours are found again \
-        among the rows that stay (longer lists are kept for that), and the interval is the value ± 2.093 standard errors \
-        (Student's t, 19 degrees of freedom). A bootstrap would make repeated rows each other's neighbours. By the \
-        inequality of Efron and Stein the jackknife's variance is too large rather than too small on average. None below \
-        40 rows.",
+        denominator as the released code does; its value then depends on the scale of the data and is 0 instead of \
+        undefined for empty codes. The code also leaves the rows of a shorter last batch empty; this is a bug of its file \
+        handling, and no profile reproduces it.",
+    interval: "Delete-a-group jackknife: 20 seeded groups of rows are left out in turn, neighbours are recomputed among the \
+        remaining rows (from longer lists), and the interval is the value ± 2.093 standard errors (Student's t, 19 degrees \
+        of freedom). A bootstrap would make repeated rows neighbours of each other. By the Efron-Stein inequality, the \
+        variance is on average too large rather than too small. None below 40 rows.",
     needs: &[&CODES, &EMBEDDINGS],
     uses: &[],
-    headline: &[Output {
-        key: "cknna",
-        doc: "the alignment of codes and embeddings on shared nearest neighbours",
-        range: (f64::NEG_INFINITY, f64::INFINITY),
-        better: Better::Higher,
-    }],
+    headline: &[Output::new(
+        "cknna",
+        "Alignment of codes and embeddings on shared nearest neighbours",
+        (f64::NEG_INFINITY, f64::INFINITY),
+        Better::Higher,
+    )],
     params: &[
-        Param {
-            name: "neighbours",
-            doc: "how many nearest rows count as neighbours",
-            kind: Kind::Whole(1, 1000),
-            several: false,
-            default: "10",
-            reference: None,
-        },
-        Param {
-            name: "sample",
-            doc: "compare a seeded sample of so many rows; 0 takes all",
-            kind: Kind::Whole(0, u64::MAX),
-            several: false,
-            default: "0",
-            reference: None,
-        },
+        Param::new("neighbours", "Number of nearest rows that count as neighbours", Kind::Whole(1, 1000), "10"),
+        Param::new("sample", "Compare a random sample of this many rows; 0 uses all", Kind::Whole(0, u64::MAX), "0"),
     ],
 };
 
-/// Rows of a block.
+/// Rows per block.
 const BLOCK: usize = 256;
 
 /// Groups of the jackknife; Student's t has one degree of freedom less.
@@ -106,7 +92,7 @@ impl Metric for Cknna {
                 .advice(format!("compare a sample: {} 20000", Key("sample")))
                 .into());
         }
-        // Spare neighbours, so that enough stay when a group of rows is left out.
+        // Spare neighbours, so that enough remain when a group of rows is left out.
         let keep = (neighbours + neighbours / 2 + 8).min(rows - 1);
         let kernels = Lazy::new(|| Kernels::new(job, rows));
         let blocks = rows.div_ceil(BLOCK);
@@ -131,11 +117,11 @@ impl Metric for Cknna {
     }
 }
 
-/// The rows that are compared.
+/// The compared rows.
 struct Kernels<'a> {
     codes: &'a Codes,
-    /// A sample of them.
-    picked: Option<Codes>,
+    /// The sampled rows of the codes, if not all are used.
+    sample: Option<Codes>,
     embeddings: Vec<f32>,
     width: usize,
     dense: bool,
@@ -143,7 +129,7 @@ struct Kernels<'a> {
 }
 
 impl<'a> Kernels<'a> {
-    /// All rows, or a sample of them.
+    /// Copies all rows, or a random sample of them.
     fn new(job: &Job<'a>, rows: usize) -> Result<Kernels<'a>> {
         let (codes, store) = (job.get(&CODES)?, job.get(&EMBEDDINGS)?);
         let (all, width) = (codes.rows(), store.width());
@@ -151,9 +137,9 @@ impl<'a> Kernels<'a> {
         let what = format!("the embeddings of {rows} rows ({} takes fewer)", Key("sample"));
         let _memory = job.budget().reserve(bytes, what)?;
         let mut embeddings = Vec::with_capacity(rows * width);
-        let mut picked = None;
+        let mut sample = None;
         if rows < all {
-            let _order = job.budget().reserve(8 * all as u64, "the choice of a sample")?;
+            let _order = job.budget().reserve(8 * all as u64, "the order of a sample")?;
             let mut order = permutation(all, &mut stream(job.seed, "cknna/sample", 0));
             order.truncate(rows);
             order.sort_unstable();
@@ -163,20 +149,20 @@ impl<'a> Kernels<'a> {
                 embeddings.extend_from_slice(store.tile(row..row + 1)?.row(0));
                 builder.append(codes.view(row..row + 1)?)?;
             }
-            picked = Some(builder.finish());
+            sample = Some(builder.finish());
         } else {
             for first in (0..all).step_by(BLOCK) {
                 job.check()?;
                 embeddings.extend_from_slice(&store.tile(first..(first + BLOCK).min(all))?.values);
             }
         }
-        let dense = is_dense(picked.as_ref().unwrap_or(codes))?;
-        Ok(Kernels { codes, picked, embeddings, width, dense, _memory })
+        let dense = is_dense(sample.as_ref().unwrap_or(codes))?;
+        Ok(Kernels { codes, sample, embeddings, width, dense, _memory })
     }
 
     /// The neighbours of some rows.
     fn nearest(&self, rows: Range<usize>, keep: usize, job: &Job<'_>) -> Result<Nearest> {
-        let codes = self.picked.as_ref().unwrap_or(self.codes);
+        let codes = self.sample.as_ref().unwrap_or(self.codes);
         let bytes = scratch_bytes(codes, self.dense, rows.len(), keep);
         let _memory = job.budget().reserve(bytes, format!("the neighbours of {} rows", rows.len()))?;
         let check = || job.check();
@@ -187,7 +173,7 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// The neighbours of the rows of a block in both kernels, more than count.
+/// The neighbours of the rows of a block in both kernels, with some to spare.
 #[derive(Serialize, Deserialize)]
 struct Nearest {
     codes: Vec<Neighbours>,
@@ -203,9 +189,9 @@ struct Graphs<'a> {
 }
 
 impl Graphs<'_> {
-    /// The score of the rows that stay, each with its nearest neighbours among them.
+    /// The score of the rows for which `stays` is true, each with its nearest neighbours among them.
     fn value(&self, stays: &dyn Fn(usize) -> bool) -> Result<Option<f64>> {
-        // Two lists of neighbours, and what both agree on for two of the three similarities at a time.
+        // Two lists of neighbours, and the shared neighbours of two of the three similarities at a time.
         let bytes = (self.rows as u64).saturating_mul(112 + 80 * self.neighbours as u64);
         let _memory = self.job.budget().reserve(bytes, format!("the alignment of {} rows", self.rows))?;
         let among = |lists: &dyn Fn(&Nearest) -> &[Neighbours]| -> Result<Vec<Neighbours>> {
@@ -222,7 +208,7 @@ impl Graphs<'_> {
         Ok(cknna(&codes, &embeddings, rows, self.job.profile))
     }
 
-    /// Leaves out one group of rows after the other.
+    /// The jackknife interval.
     fn interval(&self, value: f64, work: &mut Work<'_>) -> Result<Option<Interval>> {
         if self.rows < 2 * GROUPS || self.rows - self.rows.div_ceil(GROUPS) < 4 + self.neighbours {
             return Ok(None);

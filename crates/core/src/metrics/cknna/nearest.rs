@@ -1,4 +1,4 @@
-//! The nearest rows of every row under a linear kernel, block by block: a matrix of rows × rows never exists.
+//! The nearest rows of every row under a linear kernel, block by block, without a matrix of rows × rows.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,26 +11,26 @@ use crate::error::Result;
 /// Other rows with their kernel value, largest value first, ties to the lower row.
 pub(super) type Neighbours = Vec<(u32, f64)>;
 
-/// An error if the work should stop.
+/// Returns an error if the run is cancelled.
 pub(super) type Check<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Values of a dense piece of rows: 4 MB.
-const PIECE: usize = 1 << 20;
+/// Values per dense panel of rows: 4 MB.
+const PANEL: usize = 1 << 20;
 
-/// The most rows of a dense piece.
-const PIECE_ROWS: usize = 1024;
+/// Maximum rows of a dense panel.
+const PANEL_ROWS: usize = 1024;
 
-/// Further rows kept by their `f32` value, so that the exact value decides who is nearest.
+/// Additional candidates by their `f32` value, so that the exact value decides which rows are nearest.
 const SPARE: usize = 16;
 
-/// How much faster a dense multiplication is than one that looks up its operand.
+/// Speed of a dense multiplication relative to an indexed one.
 const DENSE_GAIN: f64 = 16.0;
 
-/// Bytes that the search for the neighbours of some rows needs beside its results.
+/// Scratch memory of the search for the neighbours of some rows, in bytes.
 pub(super) fn scratch_bytes(codes: &Codes, dense: bool, rows: usize, keep: usize) -> u64 {
     let latents = codes.latents();
-    let codes = if dense { 4 * latents * (rows + piece_rows(latents)) } else { 8 * codes.rows() };
-    let (products, lists) = (4 * rows * PIECE_ROWS, rows * 2 * (keep + SPARE) * size_of::<(u32, f64)>());
+    let codes = if dense { 4 * latents * (rows + panel_rows(latents)) } else { 8 * codes.rows() };
+    let (products, lists) = (4 * rows * PANEL_ROWS, rows * 2 * (keep + SPARE) * size_of::<(u32, f64)>());
     (codes + products + lists) as u64
 }
 
@@ -42,10 +42,10 @@ pub(super) fn of_embeddings(
     keep: usize,
     check: Check<'_>,
 ) -> Result<Vec<Neighbours>> {
-    let piece = |range: Range<usize>| Cow::Borrowed(&values[range.start * width..range.end * width]);
+    let panel = |range: Range<usize>| Cow::Borrowed(&values[range.start * width..range.end * width]);
     let row = |row: usize| &values[row * width..][..width];
     let shape = Shape { all: values.len() / width, width, keep };
-    by_product(rows, shape, &piece, &|i, j| dot(row(i), row(j)), check)
+    by_product(rows, shape, &panel, &|i, j| dot(row(i), row(j)), check)
 }
 
 /// The nearest rows by the dot product of codes.
@@ -60,7 +60,7 @@ pub(super) fn of_codes(
         return by_columns(codes, rows, keep, check);
     }
     let (all, latents) = (codes.all()?, codes.latents());
-    let piece = |range: Range<usize>| {
+    let panel = |range: Range<usize>| {
         let mut values = vec![0.0; range.len() * latents];
         for (row, values) in range.zip(values.chunks_exact_mut(latents)) {
             let (indices, row) = all.row(row);
@@ -81,17 +81,17 @@ pub(super) fn of_codes(
         }
         sum
     };
-    by_product(rows, Shape { all: codes.rows(), width: latents, keep }, &piece, &exact, check)
+    by_product(rows, Shape { all: codes.rows(), width: latents, keep }, &panel, &exact, check)
 }
 
-/// Are the codes so full that a dense product is quicker than walking over their columns?
+/// Whether the codes are so dense that a dense product is faster than a scan of their columns.
 pub(super) fn is_dense(codes: &Codes) -> Result<bool> {
     let columns = codes.columns()?;
     let squares = (0..codes.latents()).map(|latent| (columns.latent(Latent(latent as u32)).0.len() as f64).powi(2));
     Ok(squares.sum::<f64>() * DENSE_GAIN > (codes.rows() as f64).powi(2) * codes.latents() as f64)
 }
 
-/// Adds up, for one row after the other, the products with every row that shares a latent.
+/// Sums, row by row, the products with every row that shares a latent.
 fn by_columns(codes: &Codes, rows: Range<usize>, keep: usize, check: Check<'_>) -> Result<Vec<Neighbours>> {
     let (view, columns) = (codes.view(rows)?, codes.columns()?);
     let mut sums = vec![0.0; codes.rows()];
@@ -105,43 +105,41 @@ fn by_columns(codes: &Codes, rows: Range<usize>, keep: usize, check: Check<'_>) 
             }
         }
         let mut shortlist = Shortlist::new(keep);
-        sums.iter()
-            .enumerate()
-            .filter(|&(other, _)| other != row)
-            .for_each(|(other, &sum)| shortlist.offer(sum, other));
+        let others = sums.iter().enumerate().filter(|&(other, _)| other != row);
+        others.for_each(|(other, &sum)| shortlist.offer(sum, other));
         Ok(shortlist.finish())
     });
     nearest.collect()
 }
 
-/// How many rows there are, how wide they are, and how many neighbours are kept.
+/// Number of rows, width of a row, and number of neighbours to keep.
 struct Shape {
     all: usize,
     width: usize,
     keep: usize,
 }
 
-/// Rows of a dense piece.
-fn piece_rows(width: usize) -> usize {
-    (PIECE / width.max(1)).clamp(16, PIECE_ROWS)
+/// Rows per dense panel.
+fn panel_rows(width: usize) -> usize {
+    (PANEL / width.max(1)).clamp(16, PANEL_ROWS)
 }
 
-/// Dense products in `f32` draw up a list, exact values in `f64` decide.
+/// Dense products in `f32` select candidates; exact values in `f64` decide.
 fn by_product<'a>(
     rows: Range<usize>,
     Shape { all, width, keep }: Shape,
-    piece: &dyn Fn(Range<usize>) -> Cow<'a, [f32]>,
+    panel: &dyn Fn(Range<usize>) -> Cow<'a, [f32]>,
     exact: &dyn Fn(usize, usize) -> f64,
     check: Check<'_>,
 ) -> Result<Vec<Neighbours>> {
     let mut lists: Vec<Shortlist> = rows.clone().map(|_| Shortlist::new(keep + SPARE)).collect();
-    let step = piece_rows(width);
-    let (block, mut products) = (piece(rows.clone()), Vec::new());
+    let step = panel_rows(width);
+    let (block, mut products) = (panel(rows.clone()), Vec::new());
     for first in (0..all).step_by(step) {
         check()?;
         let others = first..(first + step).min(all);
         products.resize(rows.len() * others.len(), 0.0);
-        rows_by_rows(&block, &piece(others.clone()), width, &mut products);
+        rows_by_rows(&block, &panel(others.clone()), width, &mut products);
         for ((row, list), products) in rows.clone().zip(&mut lists).zip(products.chunks_exact(others.len())) {
             let candidates = others.clone().zip(products).filter(|&(other, _)| other != row);
             candidates.for_each(|(other, &value)| list.offer(f64::from(value), other));
@@ -157,11 +155,11 @@ fn by_product<'a>(
     Ok(nearest.collect())
 }
 
-/// The best of what is offered in ascending order of rows.
+/// The rows with the largest values, offered in ascending order of rows.
 struct Shortlist {
     keep: usize,
     list: Neighbours,
-    /// The worst value that was kept, once there were enough.
+    /// The smallest value of a full list.
     worst: Option<f64>,
 }
 
@@ -170,10 +168,10 @@ impl Shortlist {
         Shortlist { keep, list: Vec::with_capacity(2 * keep), worst: None }
     }
 
-    /// A later row must be better than the worst one kept, because ties go to the lower row.
+    /// A later row must be larger than the smallest one kept, because ties go to the lower row.
     fn offer(&mut self, value: f64, row: usize) {
         if self.worst.is_none_or(|worst| value > worst) {
-            // Adding 0 turns −0 into 0, which a total order would tell apart.
+            // Adding 0 turns −0 into 0, which `total_cmp` would order differently.
             self.list.push((row as u32, value + 0.0));
             if self.list.len() >= 2 * self.keep {
                 self.shorten();
@@ -200,7 +198,7 @@ mod tests {
     use etalon_kernel::random::{stream, unit};
 
     #[test]
-    fn all_three_ways_find_the_same_rows() {
+    fn all_three_methods_find_the_same_rows() {
         // 300 rows of 9 latents, two thirds zero, some negative; row 250 repeats row 3, so that there are ties.
         let mut random = stream(1, "nearest", 0);
         let mut values: Vec<f32> = (0..300 * 9)
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_anything_in_common_go_by_index() {
+    fn ties_at_zero_go_to_the_lower_row() {
         let codes = Codes::from_dense(&[1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 3.0, -1.0, 0.0], 2).unwrap();
         let nearest = of_codes(&codes, false, 0..1, 3, &|| Ok(())).unwrap();
         assert_eq!(nearest[0], [(2, 2.0), (1, 0.0), (3, 0.0)]);

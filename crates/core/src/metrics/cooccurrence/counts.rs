@@ -1,4 +1,4 @@
-//! How many entries of two co-occurrence matrices exceed each of a grid of thresholds, and how many only in one of them.
+//! Counts of entries of two co-occurrence matrices above a grid of thresholds, in both and in only one of them.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use crate::state;
 /// Thresholds: 0, then quarters of a decade from 10⁻⁶ to 10⁶.
 pub(super) const THRESHOLDS: usize = 50;
 
-/// Groups of rows that the jackknife leaves out in turn; the first half of them is one half of the rows.
+/// Groups of rows. The jackknife leaves each out in turn; the first half of the groups is one half of the rows.
 pub(super) const GROUPS: usize = 20;
 
 /// A threshold by index.
@@ -26,36 +26,37 @@ pub(super) fn threshold_index(value: f64) -> usize {
     (0..THRESHOLDS).rev().find(|&index| threshold(index) <= value).unwrap_or(0)
 }
 
-/// All thresholds, and how many are below the smallest double that begins with certain bits: those that share a beginning
-/// have at most one threshold between them.
+/// Finds the rank of a value among the thresholds with one lookup: doubles with the same leading bits have at most one
+/// threshold between them.
 pub(super) struct ThresholdTable {
-    /// One more than there are: nothing is above the last.
+    /// All thresholds, then infinity.
     thresholds: [f64; THRESHOLDS + 1],
+    /// By leading bits, the number of thresholds below the smallest double that has them.
     first: Vec<u8>,
 }
 
-/// Bits of a double behind its beginning: sign, exponent and the first two of the fraction.
-const REST: u32 = 50;
+/// Bits of a double after its leading bits, which are sign, exponent and the first two of the fraction.
+const TRAILING: u32 = 50;
 
 pub(super) fn threshold_table() -> &'static ThresholdTable {
     static TABLE: OnceLock<ThresholdTable> = OnceLock::new();
     TABLE.get_or_init(|| {
         let thresholds: [f64; THRESHOLDS + 1] =
             std::array::from_fn(|index| if index < THRESHOLDS { threshold(index) } else { f64::INFINITY });
-        let first = |beginning: u64| {
-            let least = f64::from_bits(beginning << REST);
-            // What begins with a sign is above nothing.
+        let first = |leading: u64| {
+            let least = f64::from_bits(leading << TRAILING);
+            // Negative values exceed no threshold.
             if least.is_sign_negative() { 0 } else { thresholds.partition_point(|&threshold| threshold < least) as u8 }
         };
-        ThresholdTable { first: (0..1 << (64 - REST)).map(first).collect(), thresholds }
+        ThresholdTable { first: (0..1 << (64 - TRAILING)).map(first).collect(), thresholds }
     })
 }
 
 impl ThresholdTable {
-    /// How many thresholds are below a value that is a number.
+    /// The number of thresholds below a value, which must not be NaN.
     #[inline]
     pub fn below(&self, value: f64) -> u8 {
-        let first = self.first[(value.to_bits() >> REST) as usize];
+        let first = self.first[(value.to_bits() >> TRAILING) as usize];
         first + u8::from(self.thresholds[usize::from(first)] < value)
     }
 }
@@ -71,16 +72,16 @@ state!(Comparison { counts });
 
 const ROW: usize = THRESHOLDS + 1;
 
-/// What a comparison found at one threshold.
+/// Counts of entries above one threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct Exceeding {
     pub in_a: u64,
     pub in_b: u64,
     pub only_b: u64,
     pub only_a: u64,
 }
 
-impl At {
+impl Exceeding {
     fn add(&mut self, in_a: bool, in_b: bool, count: u64) {
         self.in_a += u64::from(in_a) * count;
         self.in_b += u64::from(in_b) * count;
@@ -94,44 +95,44 @@ impl Comparison {
         Comparison { counts: Count::new(ROW * ROW) }
     }
 
-    /// Adds an entry of both, by how many thresholds are below them.
+    /// Adds an entry of both, by the number of thresholds below it in each.
     #[inline]
     pub fn add(&mut self, a: u8, b: u8) {
         self.counts[usize::from(a) * ROW + usize::from(b)] += 1;
     }
 
-    /// By the index of a threshold.
-    pub fn at(&self, threshold: usize) -> At {
-        let mut at = At::default();
+    /// The counts above a threshold, by its index.
+    pub fn above(&self, threshold: usize) -> Exceeding {
+        let mut found = Exceeding::default();
         for (cell, &count) in self.counts.iter().enumerate() {
-            at.add(cell / ROW > threshold, cell % ROW > threshold, count);
+            found.add(cell / ROW > threshold, cell % ROW > threshold, count);
         }
-        at
+        found
     }
 }
 
-/// Every group of rows, as bits.
+/// All groups of rows, as bits.
 pub(super) const ALL: u32 = (1 << GROUPS) - 1;
 
-/// How many entries exceed the threshold without each group of rows.
+/// Counts of entries above the threshold without each group of rows.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct WithoutGroup {
     /// Entries by the cases of A and B, a row of B for every A.
     cases: Count,
-    /// Other entries: by group, how many exceed it in neither, in B, in A, in both.
+    /// Other entries: by group, how many are above it in neither, in B, in A, in both.
     others: Count,
 }
 
 state!(WithoutGroup { cases, others });
 
-/// Nearly all entries are above never (case 0), without any group but one (the cases after it) or without any group:
-/// they are counted by case.
+/// Nearly all entries are above the threshold never (case 0), without any group but one (cases 1 to [`GROUPS`]) or without
+/// any group (the last case). These are counted by case.
 const CASES: usize = GROUPS + 2;
 
 /// The case of all other entries.
 const OTHER: u8 = CASES as u8;
 
-/// The case of an entry: without which groups is it above, as bits?
+/// The case of an entry; `groups` has a bit for every group without which the entry is above the threshold.
 #[inline]
 pub(super) fn case(groups: u32) -> u8 {
     let missing = ALL & !groups;
@@ -141,7 +142,7 @@ pub(super) fn case(groups: u32) -> u8 {
     if groups == 0 { 0 } else { of_some }
 }
 
-/// Without which groups an entry of a case is above, as bits.
+/// The inverse of [`case`].
 fn groups_of(case: usize) -> u32 {
     match case {
         0 => 0,
@@ -158,8 +159,7 @@ impl WithoutGroup {
         WithoutGroup { cases: Count::new(CASES * CASES), others: Count::new(GROUPS * EXCEED) }
     }
 
-    /// Adds an entry of both by their cases; `groups` says more where they do not: without which groups it is above in A
-    /// and in B, as bits.
+    /// Adds an entry by its cases in A and B. `groups` returns the bits of both and is called where a case is [`OTHER`].
     #[inline]
     pub fn add(&mut self, a: u8, b: u8, groups: impl FnOnce() -> [u32; 2]) {
         if a.max(b) < OTHER {
@@ -172,24 +172,24 @@ impl WithoutGroup {
         }
     }
 
-    /// What is left without each group.
-    pub fn by_group(&self) -> Vec<At> {
+    /// The counts without each group.
+    pub fn by_group(&self) -> Vec<Exceeding> {
         let of_group = |group: usize| {
-            let mut at = At::default();
+            let mut found = Exceeding::default();
             let above = |case: usize| groups_of(case) >> group & 1 == 1;
             for (cell, &count) in self.cases.iter().enumerate() {
-                at.add(above(cell / CASES), above(cell % CASES), count);
+                found.add(above(cell / CASES), above(cell % CASES), count);
             }
             for (exceed, &count) in self.others[group * EXCEED..][..EXCEED].iter().enumerate() {
-                at.add(exceed / 2 == 1, exceed % 2 == 1, count);
+                found.add(exceed / 2 == 1, exceed % 2 == 1, count);
             }
-            at
+            found
         };
         (0..GROUPS).map(of_group).collect()
     }
 }
 
-/// The sum without each part: of the parts before and after it, so that zeros stay exactly zero.
+/// The sum without each part, from the parts before and after it: zeros stay exactly zero.
 pub(super) fn sums_without(parts: &[f64]) -> [f64; GROUPS] {
     let mut without = [0.0; GROUPS];
     let mut before = 0.0;
@@ -211,7 +211,7 @@ mod tests {
     use crate::run::State;
 
     #[test]
-    fn by_hand() {
+    fn counts_are_those_of_a_worked_example() {
         // Entries (A, B): (0, 2), (3, 0), (0.5, 2). Above 0: A has 2, B has 2, only B 1, only A 1. Above 1 (index 25):
         // A has 1, B has 2, only B 2, only A 1. Above 10⁶: nothing.
         let mut counts = Comparison::new();
@@ -220,12 +220,12 @@ mod tests {
         }
         assert!((threshold(25) - 1.0).abs() < 1e-12 && threshold(0) == 0.0);
         assert_eq!((threshold_index(0.0), threshold_index(1.1), threshold_index(f64::MAX)), (0, 25, THRESHOLDS - 1));
-        assert_eq!(counts.at(0), At { in_a: 2, in_b: 2, only_b: 1, only_a: 1 });
-        assert_eq!(counts.at(25), At { in_a: 1, in_b: 2, only_b: 2, only_a: 1 });
-        assert_eq!(counts.at(THRESHOLDS - 1), At { in_a: 0, in_b: 0, only_b: 0, only_a: 0 });
+        assert_eq!(counts.above(0), Exceeding { in_a: 2, in_b: 2, only_b: 1, only_a: 1 });
+        assert_eq!(counts.above(25), Exceeding { in_a: 1, in_b: 2, only_b: 2, only_a: 1 });
+        assert_eq!(counts.above(THRESHOLDS - 1), Exceeding { in_a: 0, in_b: 0, only_b: 0, only_a: 0 });
         let mut twice = counts.clone();
         twice.merge(counts.clone()).unwrap();
-        assert_eq!(twice.at(25), At { in_a: 2, in_b: 4, only_b: 4, only_a: 2 });
+        assert_eq!(twice.above(25), Exceeding { in_a: 2, in_b: 4, only_b: 4, only_a: 2 });
     }
 
     #[test]

@@ -1,53 +1,49 @@
 //! One row of a co-occurrence matrix.
 
 use super::counts::{ALL, GROUPS, case, sums_without, threshold_table};
-use super::partners::Together;
-use etalon_kernel::top::truncate_to_largest;
 
-/// How a latent goes with the latent of the row.
+/// An entry while it is summed.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Cell {
     /// Sums of products, over the rows of each half.
     halves: [f64; 2],
-    /// The groups of rows in which both have a value, as bits.
+    /// The groups of rows in which both latents have a value, as bits.
     groups: u32,
-    /// In how many rows both fire; counted for [`MatrixRow::together`] only.
-    both: u32,
 }
 
-/// An entry as comparisons see it.
+/// An entry, ranked among the thresholds.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(super) struct Rank {
-    /// How many thresholds are below it.
+    /// Number of thresholds below it.
     pub whole: u8,
-    /// How many are below it in the rows of each half.
+    /// The same for the rows of each half.
     pub halves: [u8; 2],
-    /// Without which groups of rows it is above the threshold.
+    /// The [`case`]: without which groups of rows it is above the threshold.
     pub case: u8,
 }
 
-/// What sums of products are multiplied with before they are compared with thresholds.
+/// Factors of sums of products before they are compared with thresholds.
 pub(super) struct Scale {
     pub whole: f64,
     pub halves: [f64; 2],
-    /// What the sum without each group has to exceed.
+    /// The threshold of the sum without each group.
     pub without: [f64; GROUPS],
 }
 
-/// The row of one latent at a time; memory is that of one row.
+/// The row of one latent at a time.
 #[derive(PartialEq)]
 pub(super) struct MatrixRow {
     cells: Vec<Cell>,
     ranks: Vec<Rank>,
-    /// Which cells are not empty, as bits.
+    /// The cells that are not empty, as bits.
     touched: Vec<u64>,
-    /// Sums of products by group, where bits do not say enough.
+    /// Sums of products by group, if they are kept.
     parts: Vec<f64>,
 }
 
 impl MatrixRow {
-    /// `by_group` keeps sums by group: without them [`MatrixRow::above_without`] knows thresholds of 0 and products that are
-    /// not negative only.
+    /// `by_group` keeps sums by group. Without them [`MatrixRow::above_without`] is valid only for a threshold of 0 and
+    /// products that are not negative.
     pub fn new(latents: usize, by_group: bool) -> MatrixRow {
         let parts = vec![0.0; if by_group { latents * GROUPS } else { 0 }];
         MatrixRow {
@@ -64,21 +60,20 @@ impl MatrixRow {
         latents as u64 * cell as u64 + latents as u64 / 8
     }
 
-    /// Adds a sample: the product with another latent, the group of the sample's row, and whether both fire.
+    /// Adds the product with another latent in a row of a group.
     #[inline]
-    pub fn add(&mut self, other: u32, product: f64, group: usize, both: bool) {
+    pub fn add(&mut self, other: u32, product: f64, group: usize) {
         let column = other as usize;
         let cell = &mut self.cells[column];
         cell.halves[usize::from(group >= GROUPS / 2)] += product;
         cell.groups |= 1 << group;
-        cell.both += u32::from(both);
         self.touched[column / 64] |= 1 << (column % 64);
         if let Some(part) = self.parts.get_mut(column * GROUPS + group) {
             *part += product;
         }
     }
 
-    /// Forgets everything, for the next latent.
+    /// Empties the row for the next latent.
     pub fn clear(&mut self) {
         let MatrixRow { cells, ranks, touched, parts } = self;
         each_column(touched.iter_mut().map(std::mem::take), |column| {
@@ -89,7 +84,7 @@ impl MatrixRow {
         });
     }
 
-    /// Ranks all entries. Calls with the other latent, the rank and the sum of products over all rows.
+    /// Ranks all entries. Calls `take` with the other latent, its rank and the sum of products over all rows.
     pub fn rank(&mut self, scale: &Scale, mut take: impl FnMut(usize, Rank, f64)) {
         let thresholds = threshold_table();
         let mut ranks = std::mem::take(&mut self.ranks);
@@ -106,47 +101,34 @@ impl MatrixRow {
         self.ranks = ranks;
     }
 
-    /// Calls with every latent that fires together with that of this row or of another, and its ranks in both.
+    /// Calls `take` with every latent that has an entry in either row, and its ranks in both.
     pub fn compare(&self, other: &MatrixRow, mut take: impl FnMut(usize, Rank, Rank)) {
         let words = self.touched.iter().zip(&other.touched).map(|(mine, theirs)| mine | theirs);
         each_column(words, |column| take(column, self.ranks[column], other.ranks[column]));
     }
 
     /// The sum of products over all rows.
+    #[cfg(test)]
     pub fn product(&self, other: usize) -> f64 {
         let [first, second] = self.cells[other].halves;
         first + second
     }
 
-    /// Is the sum of products above the threshold without each group of rows? One bit per group.
+    /// Whether the sum of products is above the threshold without each group of rows, as bits.
     #[inline]
     pub fn above_without(&self, other: usize, scale: &Scale) -> u32 {
         if let Some(parts) = self.parts.get(other * GROUPS..(other + 1) * GROUPS) {
             let without = sums_without(parts).into_iter().zip(&scale.without).enumerate();
             return without.fold(0, |bits, (group, (sum, least))| bits | u32::from(sum > *least) << group);
         }
-        // Without its only group nothing is left, and without one of several something is.
+        // The sum without the only group is 0, and without one of several it is positive.
         let groups = self.cells[other].groups;
         let without = if groups & groups.wrapping_sub(1) == 0 { ALL & !groups } else { ALL };
         if groups == 0 { 0 } else { without }
     }
-
-    /// The columns with the largest positive entries.
-    pub fn best(&self, keep: usize) -> Vec<u32> {
-        let mut list: Vec<(f32, u32)> = Vec::new();
-        each_column(self.touched.iter().copied(), |other| list.push((self.product(other) as f32, other as u32)));
-        list.retain(|entry| entry.0 > 0.0);
-        truncate_to_largest(&mut list, keep);
-        list.into_iter().map(|entry| entry.1).collect()
-    }
-
-    /// How another latent goes with that of the row; `mine` and `theirs` are the rows in which each fires.
-    pub fn together(&self, other: u32, mine: u64, theirs: u64, rows: usize) -> Together {
-        Together::new(self.product(other as usize), u64::from(self.cells[other as usize].both), [mine, theirs], rows)
-    }
 }
 
-/// Calls with the column of every bit.
+/// Calls `take` with the index of every bit that is set.
 #[inline(always)]
 fn each_column(words: impl Iterator<Item = u64>, mut take: impl FnMut(usize)) {
     for (word, mut bits) in words.enumerate() {

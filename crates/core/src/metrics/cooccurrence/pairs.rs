@@ -1,7 +1,7 @@
-//! Which latents fire together with those of a range, found in one walk over all rows.
+//! The latents that fire together with those of a range, found in one scan of all rows.
 //!
-//! Looking up the rows of one latent after the other would jump through memory; this walk reads rows in their order and
-//! sorts what it finds by latent. A pair is found once, with the lower of its latents.
+//! Looking up the rows of one latent after another would access memory at random; the scan reads rows in order and sorts
+//! the pairs by latent. Each pair is found once, with the lower of its latents.
 
 use std::ops::Range;
 
@@ -14,20 +14,20 @@ use crate::error::{Error, InputError, Result};
 use crate::run::Count;
 use crate::state;
 
-/// Rows that are read at a time.
+/// Rows per view.
 const ROWS: usize = 1 << 16;
 
-/// Bits of a record that name the other latent; then come those of the group.
-const OTHER: u32 = 26;
+/// Bits of a record for the other latent; those of the group follow.
+const LATENT_BITS: u32 = 26;
 
-/// What a walk over all rows says of every latent.
+/// Counts of every latent over all rows.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct LatentCounts {
-    /// In how many rows it fires: above 0.
+    /// Rows where it fires: its value is above 0.
     pub fired: Count,
-    /// How many entries there are after it in its rows.
+    /// Entries after it in its rows.
     pub after: Count,
-    /// How many values are negative, of all latents together.
+    /// Negative values of all latents together.
     negative: Count,
 }
 
@@ -48,24 +48,24 @@ impl LatentCounts {
         })
     }
 
-    /// Is any value negative?
+    /// Whether any value is negative.
     pub fn is_signed(&self) -> bool {
         self.negative[0] > 0
     }
 }
 
-/// An error if there are more latents than a record can name.
+/// Refuses more latents than a record can store.
 pub(super) fn check_latents(latents: usize) -> Result<()> {
-    if latents >> OTHER == 0 {
+    if latents >> LATENT_BITS == 0 {
         return Ok(());
     }
-    Err(InputError::new("there are too many latents to pair")
-        .expected(format!("at most {}", 1u32 << OTHER))
+    Err(InputError::new("too many latents to pair")
+        .expected(format!("at most {}", 1u32 << LATENT_BITS))
         .found(latents)
         .into())
 }
 
-/// Calls for every row of a range, in order.
+/// Calls `take` with every row of a range, in order.
 pub(super) fn each_row(
     codes: &Codes,
     rows: Range<usize>,
@@ -74,9 +74,9 @@ pub(super) fn each_row(
 ) -> Result<()> {
     for first in rows.clone().step_by(ROWS) {
         let view = codes.view(first..(first + ROWS).min(rows.end))?;
-        for part in (0..view.rows()).step_by(TOGETHER) {
+        for part in (0..view.rows()).step_by(BATCH) {
             context.check()?;
-            for index in part..(part + TOGETHER).min(view.rows()) {
+            for index in part..(part + BATCH).min(view.rows()) {
                 let (latents, values) = view.row(index);
                 take(first + index, latents, values);
             }
@@ -85,19 +85,19 @@ pub(super) fn each_row(
     Ok(())
 }
 
-/// The entries after every latent of a range in its rows.
+/// The pairs of every latent of a range with the later latents of its rows.
 pub(super) struct Pairs<'a> {
     range: Range<usize>,
-    /// Where the records of every latent begin and end.
+    /// The first record of every latent, and the end of its records.
     starts: Vec<usize>,
     ends: Vec<usize>,
     records: &'a [PairRecord],
 }
 
-/// Rows that are searched for latents of the range before any record is written.
-const TOGETHER: usize = 1024;
+/// Rows that are searched for latents of the range before their records are written.
+const BATCH: usize = 1024;
 
-/// An entry of the range: its index, where its row ends, and the row's group.
+/// An entry of the range: its index, the end of its row, and the row's group.
 #[derive(Clone, Copy, Default)]
 struct Hit {
     entry: u32,
@@ -105,25 +105,25 @@ struct Hit {
     group: u32,
 }
 
-/// Records are written four at a time, even where fewer are left: the rest is overwritten, or falls into the gap between
-/// two latents. Asking how many are left would cost more than writing them.
+/// Records are written four at a time, even where fewer are left: the excess is overwritten, or ends in the gap between two
+/// latents. A branch on the number left would cost more than writing them.
 const FOUR: usize = 4;
 
-/// One pair in one row: the other latent with the row's group, and the two halves of the product.
-/// They are next to each other, so that every latent writes to one address.
+/// One pair in one row: the other latent with the row's group, and the two halves of the product. They are adjacent, so that
+/// every latent writes to one address.
 pub(super) type PairRecord = [u32; 3];
 
 #[inline]
 fn record(other: u32, group: u32, mine: f32, value: f32) -> PairRecord {
     let product = (f64::from(mine) * f64::from(value)).to_bits();
-    [other | group << OTHER, product as u32, (product >> 32) as u32]
+    [other | group << LATENT_BITS, product as u32, (product >> 32) as u32]
 }
 
 impl<'a> Pairs<'a> {
-    /// Bytes of a pair.
+    /// Bytes of a record.
     pub const BYTES: u64 = size_of::<PairRecord>() as u64;
 
-    /// How many records the memory for a range must hold.
+    /// Number of records that the memory for a range must hold.
     pub fn records(range: &Range<usize>, after: &[u64]) -> usize {
         after[range.clone()].iter().map(|&count| count as usize + FOUR - 1).sum()
     }
@@ -148,9 +148,9 @@ impl<'a> Pairs<'a> {
         let mut hits = Vec::new();
         for first in (0..codes.rows()).step_by(ROWS) {
             let view = codes.view(first..(first + ROWS).min(codes.rows()))?;
-            for part in (0..view.rows()).step_by(TOGETHER) {
+            for part in (0..view.rows()).step_by(BATCH) {
                 context.check()?;
-                let rows = part..(part + TOGETHER).min(view.rows());
+                let rows = part..(part + BATCH).min(view.rows());
                 let found = search(&view, rows, &groups[first..], &range, &mut hits);
                 write(&view, &hits[..found], range.start as u32, &mut ends, records);
             }
@@ -161,14 +161,14 @@ impl<'a> Pairs<'a> {
     /// Writes the pairs of a latent into a row of the matrix.
     pub fn fill(&self, latent: usize, into: &mut MatrixRow) {
         let index = latent - self.range.start;
-        for &[what, low, high] in &self.records[self.starts[index]..self.ends[index]] {
+        for &[tagged, low, high] in &self.records[self.starts[index]..self.ends[index]] {
             let product = f64::from_bits(u64::from(high) << 32 | u64::from(low));
-            into.add(what & ((1 << OTHER) - 1), product, (what >> OTHER) as usize, false);
+            into.add(tagged & ((1 << LATENT_BITS) - 1), product, (tagged >> LATENT_BITS) as usize);
         }
     }
 }
 
-/// Finds the entries of a range of latents that are not the last of their row; how many there are.
+/// Finds the entries of a range of latents that are not the last of their row, and returns their number.
 fn search(view: &CodesView<'_>, rows: Range<usize>, groups: &[u8], range: &Range<usize>, hits: &mut Vec<Hit>) -> usize {
     let (low, length) = (range.start as u32, range.len() as u32);
     let most = view.entries(rows.end - 1).end - view.entries(rows.start).start;
@@ -179,7 +179,7 @@ fn search(view: &CodesView<'_>, rows: Range<usize>, groups: &[u8], range: &Range
         let (group, end) = (u32::from(groups[row]), entries.end as u32);
         let from = entries.start;
         for (index, latent) in latents[from..entries.end.max(from + 1) - 1].iter().enumerate() {
-            // Written in any case, and kept if it is one.
+            // Written without a branch; the next one overwrites it if it is not in the range.
             hits[count] = Hit { entry: (from + index) as u32, end, group };
             count += usize::from(latent.wrapping_sub(low) < length);
         }
@@ -187,7 +187,7 @@ fn search(view: &CodesView<'_>, rows: Range<usize>, groups: &[u8], range: &Range
     count
 }
 
-/// Writes the pairs of some entries.
+/// Writes the records of some entries.
 fn write(view: &CodesView<'_>, hits: &[Hit], low: u32, ends: &mut [usize], records: &mut [PairRecord]) {
     let (latents, values) = (view.latents(), view.values());
     for &Hit { entry, end, group } in hits {
@@ -215,7 +215,7 @@ fn write(view: &CodesView<'_>, hits: &[Hit], low: u32, ends: &mut [usize], recor
     }
 }
 
-/// Writes the pairs of one latent straight into a row of the matrix: for a latent with more pairs than fit into memory.
+/// Writes the pairs of one latent directly into a row of the matrix, for a latent with more pairs than fit into memory.
 pub(super) fn fill_alone(
     codes: &Codes,
     groups: &[u8],
@@ -227,12 +227,12 @@ pub(super) fn fill_alone(
         let Some(index) = latents.iter().position(|&other| other == latent) else { return };
         let mine = values[index];
         for (&other, &value) in latents.iter().zip(values).skip(index + 1) {
-            into.add(other, f64::from(mine) * f64::from(value), usize::from(groups[row]), false);
+            into.add(other, f64::from(mine) * f64::from(value), usize::from(groups[row]));
         }
     })
 }
 
-/// Cuts latents into ranges with at most `most` pairs each, or of one latent.
+/// Cuts latents into ranges with at most `most` pairs each, or of a single latent.
 pub(super) fn ranges(pairs: &[u64], most: u64) -> Vec<Range<usize>> {
     let (mut found, mut first, mut sum) = (Vec::new(), 0, 0);
     for (latent, &count) in pairs.iter().enumerate() {
@@ -251,7 +251,7 @@ pub(super) fn ranges(pairs: &[u64], most: u64) -> Vec<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etalon_kernel::huge_pages::Large;
+    use etalon_kernel::huge_pages::HugeVec;
     use etalon_kernel::random::{stream, unit};
 
     fn counts(codes: &Codes, context: &Context) -> LatentCounts {
@@ -261,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn ranges_cover_all_latents_and_are_small() {
+    fn ranges_cover_all_latents_within_the_limit() {
         assert_eq!(ranges(&[3, 3, 3, 9, 1, 0], 6), [0..2, 2..3, 3..4, 4..6]);
         assert!(ranges(&[], 5).is_empty());
         assert_eq!(ranges(&[0, 0, 1], 0), [0..2, 2..3]);
     }
 
     #[test]
-    fn long_rows_are_recorded_whole() {
+    fn long_rows_are_recorded_completely() {
         let mut random = stream(5, "pairs test", 0);
         let latents = 60;
         let values: Vec<f32> =
@@ -286,7 +286,7 @@ mod tests {
         let context = Context::silent(1, 1 << 20).unwrap();
         let counts = counts(&codes, &context);
         let range = 7..41;
-        let mut memory = Large::zeros(Pairs::records(&range, &counts.after));
+        let mut memory = HugeVec::zeros(Pairs::records(&range, &counts.after));
         let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.after, &mut memory, &context).unwrap();
         for latent in range {
             let (mut one, mut other) = (MatrixRow::new(latents, true), MatrixRow::new(latents, true));
@@ -297,8 +297,8 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_for_many_finds_what_a_walk_for_one_finds() {
-        // Rows × latents, the group of each row beside it.
+    fn a_range_gives_the_same_rows_as_single_latents() {
+        // Rows × latents.
         let values = [1.0, 2.0, 0.0, -1.0, 0.0, 3.0, 4.0, 0.5, 0.25, 0.0, 0.0, 0.0, 1.5, 0.0, 2.0, -2.0];
         let codes = Codes::from_dense(&values, 4).unwrap();
         let groups = [0, 3, 19, 7];
@@ -306,7 +306,7 @@ mod tests {
         let counts = counts(&codes, &context);
         assert_eq!((&counts.fired[..], &counts.after[..]), (&[3, 2, 2, 1][..], &[4, 3, 2, 0][..]));
         assert!(counts.is_signed());
-        let mut memory = Large::zeros(Pairs::records(&(0..4), &counts.after));
+        let mut memory = HugeVec::zeros(Pairs::records(&(0..4), &counts.after));
         for range in [0..4, 1..3, 3..4] {
             let pairs = Pairs::of(&codes, &groups, range.clone(), &counts.after, &mut memory, &context).unwrap();
             for latent in range {

@@ -1,4 +1,4 @@
-//! How the partners of every latent go with it in each set: one more walk over all rows, that looks at chosen pairs only.
+//! Statistics of every latent with its partners in each set, from a second scan of the rows for chosen pairs only.
 
 use std::ops::Range;
 
@@ -6,9 +6,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::pairs::{LatentCounts, each_row};
-use super::partners::Together;
 use super::row_sweep::{ROWS, block_rows};
-use super::sets::{LazySets, SetsShape};
+use super::sets::CodeSets;
 use crate::codes::Codes;
 use crate::context::{Context, Reservation, Reserved};
 use crate::error::Result;
@@ -16,15 +15,35 @@ use crate::run::{Count, Job, Sum, TopRows, Work};
 use crate::state;
 use etalon_kernel::bits::Bits;
 
-/// Latents of a block.
+/// Latents per block.
 const LATENTS: usize = 4096;
+
+/// How strongly two latents fire together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Association {
+    /// The sum over rows of the product of the two values.
+    pub product: f64,
+    /// Rows where both fire, as a share of those where one does; `None` where neither ever fires.
+    pub jaccard: Option<f64>,
+    /// Pointwise mutual information of firing; `None` where they never fire together.
+    pub pmi: Option<f64>,
+}
+
+impl Association {
+    /// From the sum of products, the rows where both fire, the rows where each fires, and the number of rows.
+    pub fn new(product: f64, both: u64, fired: [u64; 2], rows: usize) -> Association {
+        let either = fired[0] + fired[1] - both;
+        let pmi = || libm::log(both as f64 * rows as f64 / (fired[0] as f64 * fired[1] as f64));
+        Association { product, jaccard: (either > 0).then(|| both as f64 / either as f64), pmi: (both > 0).then(pmi) }
+    }
+}
 
 /// A partner of a latent.
 #[derive(Serialize, Deserialize)]
 pub(super) struct PartnerStats {
     pub latent: u32,
-    /// How the two go together among the real rows, and in every model.
-    pub sets: Vec<Together>,
+    /// Their association in the real rows, then in every model.
+    pub sets: Vec<Association>,
 }
 
 /// By pair and set.
@@ -38,20 +57,19 @@ struct PairSums {
 
 state!(PairSums { products, both });
 
-/// How the partners of every latent go with it, by latent; nothing if no partners are wanted.
+/// The partners of every latent; empty if no partners are kept.
 pub(super) fn partner_stats(
-    sets: &LazySets<'_>,
-    shape: &SetsShape<'_>,
+    sets: &CodeSets<'_>,
     counts: &[LatentCounts],
     partners: &TopRows,
-    job: &Job<'_>,
     work: &mut Work<'_>,
 ) -> Result<Reserved<Vec<Vec<PartnerStats>>>> {
+    let CodeSets { job, shape, lazy } = sets;
     let chosen = Chosen::new(partners, job)?;
     let (pairs, set_count) = (chosen.pairs(), shape.sets());
     let blocks = if pairs == 0 { 0 } else { shape.rows.div_ceil(ROWS) };
     let empty = || PairSums { products: Sum::new(pairs * set_count), both: Count::new(pairs * set_count) };
-    let sums = work.fold_with(sets, "blocks of rows", blocks, empty, |sets, sums, block| {
+    let sums = work.fold_with(lazy, "blocks of rows", blocks, empty, |sets, sums, block| {
         for (set, codes) in sets.codes.iter().enumerate() {
             chosen.each(codes, block_rows(block, shape), job.context, |pair, mine, value| {
                 sums.products[pair * set_count + set] += f64::from(mine) * f64::from(value);
@@ -67,7 +85,7 @@ pub(super) fn partner_stats(
             let of_set = |(set, counts): (usize, &LatentCounts)| {
                 let of = |pair: usize| (sums.products[pair * set_count + set], sums.both[pair * set_count + set]);
                 let (product, both) = pair.map_or((0.0, 0), of);
-                Together::new(product, both, [counts.fired[latent], counts.fired[other as usize]], shape.rows)
+                Association::new(product, both, [counts.fired[latent], counts.fired[other as usize]], shape.rows)
             };
             PartnerStats { latent: other, sets: counts.iter().enumerate().map(of_set).collect() }
         };
@@ -85,13 +103,13 @@ fn ordered(one: u32, other: u32) -> (u32, u32) {
     (one.min(other), one.max(other))
 }
 
-/// Pairs of latents, each once.
+/// The pairs of latents that are partners, each once.
 struct Chosen {
-    /// Where the pairs begin whose lower latent this is, and where the last end.
+    /// By lower latent, the index of its first pair; then the number of pairs.
     starts: Vec<usize>,
     /// The higher latents, ascending for each lower one.
     others: Vec<u32>,
-    /// Has a bit for every pair, at an index that few others share: most pairs are not chosen, and one look says so.
+    /// A Bloom filter with one hash: most pairs are not chosen, and one lookup rejects them.
     filter: Bits,
     _memory: Reservation,
 }
@@ -108,7 +126,7 @@ impl Chosen {
         pairs.dedup();
         let starts = (0..=latents).map(|latent| pairs.partition_point(|pair| (pair.0 as usize) < latent)).collect();
         let mut filter = Bits::empty((8 * pairs.len()).next_power_of_two());
-        pairs.iter().for_each(|&(low, high)| filter.insert(spot(low, high, filter.len())));
+        pairs.iter().for_each(|&(low, high)| filter.insert(hash(low, high, filter.len())));
         let others = pairs.into_iter().map(|pair| pair.1).collect();
         Ok(Chosen { starts, others, filter, _memory: memory })
     }
@@ -117,7 +135,7 @@ impl Chosen {
         self.others.len()
     }
 
-    /// The number of a pair, if it is chosen.
+    /// The index of a pair, if it is chosen.
     #[inline]
     fn find(&self, low: u32, high: u32) -> Option<usize> {
         let first = self.starts[low as usize];
@@ -125,7 +143,7 @@ impl Chosen {
         found.ok().map(|index| first + index)
     }
 
-    /// Calls for every chosen pair of every row with its number and both values.
+    /// Calls `take` with every chosen pair of every row: its index and both values.
     fn each(
         &self,
         codes: &Codes,
@@ -133,12 +151,12 @@ impl Chosen {
         context: &Context,
         mut take: impl FnMut(usize, f32, f32),
     ) -> Result<()> {
-        // Pairs that may be chosen are put aside without asking at each whether it is one, and looked up together.
+        // Pairs that pass the filter are collected without a branch and looked up together.
         let (mut hits, mut count) = (vec![Hit::default(); HITS], 0);
         let mut look_up = |hits: &[Hit]| {
             for hit in hits {
-                if let Some(number) = self.find(hit.low, hit.high) {
-                    take(number, hit.mine, hit.value);
+                if let Some(pair) = self.find(hit.low, hit.high) {
+                    take(pair, hit.mine, hit.value);
                 }
             }
         };
@@ -160,17 +178,17 @@ impl Chosen {
         Ok(())
     }
 
-    /// Whether a pair may be chosen.
+    /// Whether a pair passes the filter.
     #[inline]
     fn may_be(&self, low: u32, high: u32) -> bool {
-        self.filter.contains(spot(low, high, self.filter.len()))
+        self.filter.contains(hash(low, high, self.filter.len()))
     }
 }
 
 /// Pairs that are looked up together.
 const HITS: usize = 4096;
 
-/// A pair that may be chosen, and the values of both in a row.
+/// A pair that passes the filter, and both values in a row.
 #[derive(Clone, Copy, Default)]
 struct Hit {
     low: u32,
@@ -179,9 +197,9 @@ struct Hit {
     value: f32,
 }
 
-/// An index below a power of two that looks random.
+/// A hash of a pair, below a power of two.
 #[inline]
-fn spot(low: u32, high: u32, below: usize) -> usize {
+fn hash(low: u32, high: u32, below: usize) -> usize {
     let mixed = (u64::from(low) << 32 | u64::from(high)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as usize & (below - 1)
 }

@@ -1,4 +1,4 @@
-//! The co-occurrence matrices row by row: never more than one row of each in a thread's memory.
+//! The co-occurrence matrices, row by row: a thread holds one row of each in memory.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -8,19 +8,18 @@ use serde::{Deserialize, Serialize};
 use super::counts::{Comparison, GROUPS, WithoutGroup, threshold};
 use super::matrix_row::{MatrixRow, Scale};
 use super::pairs::{LatentCounts, PairRecord, Pairs, fill_alone, ranges};
-use super::sets::{LazySets, Sets, SetsShape};
-use crate::codes::Codes;
+use super::sets::{CodeSets, Sets, SetsShape};
 use crate::context::{Reservation, Reserved};
 use crate::error::Result;
 use crate::run::{Job, TopRows, Work};
 use crate::state;
-use etalon_kernel::huge_pages::Large;
-use etalon_kernel::prefetch::AHEAD;
+use etalon_kernel::huge_pages::HugeVec;
+use etalon_kernel::prefetch::DISTANCE;
 
-/// Pairs of a block, all sets together. Every block walks over all rows: many pairs make few walks.
+/// Pairs per block, all sets together. Every block scans all rows, so more pairs mean fewer scans.
 const PAIRS: u64 = 1 << 24;
 
-/// Rows of a block that are counted together.
+/// Rows per block.
 pub(super) const ROWS: usize = 1 << 19;
 
 /// The rows of a block.
@@ -28,37 +27,33 @@ pub(super) fn block_rows(block: usize, shape: &SetsShape<'_>) -> Range<usize> {
     block * ROWS..((block + 1) * ROWS).min(shape.rows)
 }
 
-/// How often latents fire, and with how many others, in the real rows and in those of every model.
-pub(super) fn counts(
-    sets: &LazySets<'_>,
-    shape: &SetsShape<'_>,
-    job: &Job<'_>,
-    work: &mut Work<'_>,
-) -> Result<Reserved<Vec<LatentCounts>>> {
+/// The counts of latents in the real rows and in those of every model.
+pub(super) fn counts(sets: &CodeSets<'_>, work: &mut Work<'_>) -> Result<Reserved<Vec<LatentCounts>>> {
+    let CodeSets { job, shape, lazy } = sets;
     let empty = || vec![LatentCounts::new(shape.latents); shape.sets()];
-    work.fold_with(sets, "blocks of rows", shape.rows.div_ceil(ROWS), empty, |sets, counts, block| {
+    work.fold_with(lazy, "blocks of rows", shape.rows.div_ceil(ROWS), empty, |sets, counts, block| {
         let mut both = counts.iter_mut().zip(&sets.codes);
         both.try_for_each(|(counts, codes)| counts.add(codes, block_rows(block, shape), job.context))
     })
 }
 
-/// What all rows of the matrices say.
+/// The result of a sweep over all rows of the matrices.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Sweep {
     /// One half of the real rows against the other.
     pub null: Comparison,
     pub models: Vec<ModelSweep>,
-    /// The latents with the largest products with every latent, in the real rows.
+    /// For every latent, those with the largest products in the real rows.
     pub partners: TopRows,
 }
 
 state!(Sweep { null, models, partners });
 
-/// Real rows against those of a model.
+/// The real rows against those of a model.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct ModelSweep {
     pub whole: Comparison,
-    /// The first half of the real rows against the second of the model's.
+    /// The first half of the real rows against the second half of the model's.
     pub half: Comparison,
     pub without: WithoutGroup,
 }
@@ -76,15 +71,14 @@ impl Sweep {
     }
 }
 
-/// Compares all rows of the matrices. `threshold` is the index of that of the headline.
+/// Compares all rows of the matrices. `threshold` is the index of the headline threshold.
 pub(super) fn sweep(
-    sets: &LazySets<'_>,
-    shape: &SetsShape<'_>,
+    sets: &CodeSets<'_>,
     counts: &[LatentCounts],
     threshold: usize,
-    job: &Job<'_>,
     work: &mut Work<'_>,
 ) -> Result<Reserved<Sweep>> {
+    let CodeSets { job, shape, lazy } = sets;
     let mut pairs = vec![0; shape.latents];
     for counts in counts {
         pairs.iter_mut().zip(counts.after.iter()).for_each(|(pairs, after)| *pairs += after);
@@ -100,21 +94,20 @@ pub(super) fn sweep(
     let pool = ScratchPool::default();
     let partners = job.whole("partners")?;
     work.fold_with(
-        sets,
+        lazy,
         "blocks of latents",
         blocks.len(),
         || Sweep::new(shape, partners),
         |sets, sweep, block| {
             let mut scratch = pool.take(&sizes, job)?;
-            let scale = scale(sets, threshold);
-            let done = sweep.add(sets, counts, blocks[block].clone(), &scale, &mut scratch, job);
+            let added = sweep.add(sets, counts, blocks[block].clone(), &scale(sets, threshold), &mut scratch, job);
             pool.give(scratch);
-            done
+            added
         },
     )
 }
 
-/// Entries are means over rows (or sums), and so are the thresholds they are compared with.
+/// The scale of entries, which are means over rows or sums.
 fn scale(sets: &Sets, index: usize) -> Scale {
     let rows = sets.groups.len();
     let half = |half: usize| sets.scale(sets.group_rows[half * GROUPS / 2..(half + 1) * GROUPS / 2].iter().sum());
@@ -138,33 +131,37 @@ impl Sweep {
     ) -> Result<()> {
         let Sweep { null, models: found, partners } = self;
         let Scratch { rows, records, offers, .. } = scratch;
-        let mut sources = Vec::new();
-        for ((codes, counts), records) in sets.codes.iter().zip(counts).zip(records) {
-            // One latent alone may have more pairs than fit into memory, and needs no sorting.
-            sources.push(if latents.len() == 1 {
-                Source::Walk(codes, &sets.groups)
-            } else {
-                let (groups, after) = (&sets.groups, &counts.after);
-                Source::Sorted(Pairs::of(codes, groups, latents.clone(), after, records, job.context)?)
-            });
+        let groups = &sets.groups;
+        // By set, the sorted pairs. A single latent may have more pairs than fit into memory, and needs no sorting.
+        let mut sorted = Vec::new();
+        if latents.len() > 1 {
+            for ((codes, counts), records) in sets.codes.iter().zip(counts).zip(records) {
+                sorted.push(Pairs::of(codes, groups, latents.clone(), &counts.after, records, job.context)?);
+            }
         }
         for latent in latents {
             job.check()?;
-            rows.iter_mut().zip(&sources).try_for_each(|(row, source)| source.fill(latent, row, job))?;
+            for (set, (row, codes)) in rows.iter_mut().zip(&sets.codes).enumerate() {
+                row.clear();
+                match sorted.get(set) {
+                    Some(pairs) => pairs.fill(latent, row),
+                    None => fill_alone(codes, groups, latent as u32, row, job.context)?,
+                }
+            }
             let Some((mine, models)) = rows.split_first_mut() else { continue };
             mine.rank(scale, |other, rank, product| {
                 null.add(rank.halves[0], rank.halves[1]);
                 let product = (product as f32).min(f32::MAX);
                 if product > 0.0 {
                     partners.offer(latent, product, other as u32);
-                    // The lists of other latents are far apart: those that are needed are prefetched.
+                    // The lists of other latents are far apart in memory: those that change are prefetched below.
                     if partners.takes(other, product) {
                         offers.push((product, other));
                     }
                 }
             });
             for (index, &(product, other)) in offers.iter().enumerate() {
-                if let Some(&(_, coming)) = offers.get(index + AHEAD) {
+                if let Some(&(_, coming)) = offers.get(index + DISTANCE) {
                     partners.prefetch(coming);
                 }
                 partners.offer(other, product, latent as u32);
@@ -183,24 +180,7 @@ impl Sweep {
     }
 }
 
-/// Where the rows of a matrix come from.
-enum Source<'a> {
-    Sorted(Pairs<'a>),
-    Walk(&'a Codes, &'a [u8]),
-}
-
-impl Source<'_> {
-    fn fill(&self, latent: usize, row: &mut MatrixRow, job: &Job<'_>) -> Result<()> {
-        row.clear();
-        match self {
-            Source::Sorted(pairs) => pairs.fill(latent, row),
-            Source::Walk(codes, groups) => fill_alone(codes, groups, latent as u32, row, job.context)?,
-        }
-        Ok(())
-    }
-}
-
-/// How much memory a block needs.
+/// The size of a block's memory.
 struct ScratchSizes {
     sets: usize,
     latents: usize,
@@ -214,7 +194,7 @@ struct ScratchSizes {
 struct Scratch {
     /// By set.
     rows: Vec<MatrixRow>,
-    records: Vec<Large<PairRecord>>,
+    records: Vec<HugeVec<PairRecord>>,
     offers: Vec<(f32, usize)>,
     _memory: Reservation,
 }
@@ -227,14 +207,14 @@ impl Scratch {
         let memory = job.budget().reserve(bytes, format!("the co-occurrences of {} latents", sizes.latents))?;
         Ok(Scratch {
             rows: (0..sizes.sets).map(|_| MatrixRow::new(sizes.latents, sizes.by_group)).collect(),
-            records: (0..sizes.sets).map(|_| Large::zeros(sizes.records)).collect(),
+            records: (0..sizes.sets).map(|_| HugeVec::zeros(sizes.records)).collect(),
             offers: Vec::new(),
             _memory: memory,
         })
     }
 }
 
-/// Memory of blocks that are done: new memory costs as much as what is written into it.
+/// Memory of finished blocks, for reuse: new pages cost as much as writing the records.
 #[derive(Default)]
 struct ScratchPool(Mutex<Spare>);
 
@@ -252,7 +232,7 @@ impl ScratchPool {
         Ok(scratch)
     }
 
-    /// Keeps at most as many as are in use, and one: what waits here for nobody may be what others lack.
+    /// Keeps at most as many as are in use, or one: unused memory may be what other blocks need.
     fn give(&self, scratch: Scratch) {
         let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         spare.running -= 1;

@@ -1,4 +1,4 @@
-//! The rows that are compared.
+//! The codes that are compared.
 
 use std::sync::Arc;
 
@@ -10,9 +10,10 @@ use crate::results::Profile;
 use crate::run::{CODES, EMBEDDINGS, GENERATED, Job, Lazy};
 use etalon_kernel::random::{permutation, stream};
 
-/// What is known of the sets before they are read.
+/// The shape of the sets, known before they are read.
+#[derive(Clone)]
 pub(super) struct SetsShape<'a> {
-    /// Rows of every set: images, if tokens are summed.
+    /// Rows per set: images, if tokens are summed.
     pub rows: usize,
     pub latents: usize,
     /// The names of the models.
@@ -24,7 +25,7 @@ pub(super) struct SetsShape<'a> {
 }
 
 impl<'a> SetsShape<'a> {
-    pub fn of(job: &Job<'a>) -> Result<SetsShape<'a>> {
+    fn of(job: &Job<'a>) -> Result<SetsShape<'a>> {
         let codes = job.get(&CODES)?;
         let samples = job.find(&EMBEDDINGS).and_then(|store| store.samples());
         let images = samples.map(|samples| samples.iter().max().map_or(0, |&last| last as usize + 1));
@@ -38,31 +39,44 @@ impl<'a> SetsShape<'a> {
         })
     }
 
-    /// How many sets there are: the real rows and those of every model.
+    /// Number of sets: the real rows and those of every model.
     pub fn sets(&self) -> usize {
         1 + self.names.len()
     }
 }
 
-/// The sets, read when the first block needs them.
-pub(super) type LazySets<'a> = Lazy<Sets, Box<dyn Fn() -> Result<Sets> + Send + Sync + 'a>>;
+/// The sets of a job.
+pub(super) struct CodeSets<'a> {
+    pub job: &'a Job<'a>,
+    pub shape: SetsShape<'a>,
+    /// Read when the first block needs them.
+    pub lazy: Lazy<Sets, Box<dyn Fn() -> Result<Sets> + Send + Sync + 'a>>,
+}
 
-/// The rows that are compared.
+impl<'a> CodeSets<'a> {
+    pub fn new(job: &'a Job<'a>) -> Result<CodeSets<'a>> {
+        let shape = SetsShape::of(job)?;
+        let copy = shape.clone();
+        Ok(CodeSets { job, shape, lazy: Lazy::new(Box::new(move || Sets::new(&copy, job))) })
+    }
+}
+
+/// Codes and groups of rows.
 pub(super) struct Sets {
     /// The real rows, then those of every model.
     pub codes: Vec<Arc<Codes>>,
-    /// The group of every row. All tokens of an image are in one, and a generated row in that of its real one.
+    /// The group of every row. All tokens of an image are in one group, and a generated row is in that of its real row.
     pub groups: Vec<u8>,
-    /// How many rows every group has.
+    /// Number of rows per group.
     pub group_rows: [usize; GROUPS],
-    /// Are entries sums over rows, as in the released program, or means?
+    /// Whether entries are sums over rows, as in the released code, or means.
     sums: bool,
     _memory: Reservation,
 }
 
 impl Sets {
-    pub fn new(shape: &SetsShape<'_>, job: &Job<'_>) -> Result<Sets> {
-        let real = job.inputs.share(&CODES).ok_or_else(|| Error::Bug("codes that are not there".into()))?;
+    fn new(shape: &SetsShape<'_>, job: &Job<'_>) -> Result<Sets> {
+        let real = job.inputs.share(&CODES).ok_or_else(|| Error::Bug("the codes are missing".into()))?;
         let models = job.all(&GENERATED).into_iter().map(|(_, model)| model.codes.clone());
         let mut codes: Vec<Arc<Codes>> = std::iter::once(real).chain(models).collect();
         let mut samples = shape.samples;
@@ -85,7 +99,7 @@ impl Sets {
         Ok(Sets { codes, groups, group_rows, sums: job.profile == Profile::Reference, _memory: memory })
     }
 
-    /// What the sum over some rows is multiplied with to become an entry.
+    /// The factor from a sum over `rows` rows to an entry.
     pub fn scale(&self, rows: usize) -> f64 {
         if self.sums { 1.0 } else { 1.0 / (rows as f64).max(1.0) }
     }
@@ -95,8 +109,8 @@ impl Sets {
     }
 }
 
-/// Images that are summed between two looks at whether to stop.
-const TOGETHER: usize = 1024;
+/// Images between two checks for cancellation.
+const BATCH: usize = 1024;
 
 /// The sum of the rows of every image.
 fn images(codes: &Codes, image_of_row: &[u32], count: usize, job: &Job<'_>) -> Result<Codes> {
@@ -105,7 +119,7 @@ fn images(codes: &Codes, image_of_row: &[u32], count: usize, job: &Job<'_>) -> R
     let mut rows: Vec<Vec<usize>> = vec![Vec::new(); count];
     image_of_row.iter().enumerate().for_each(|(row, &image)| rows[image as usize].push(row));
     let mut builder = CodesBuilder::within(codes.latents(), job.budget());
-    for rows in rows.chunks(TOGETHER) {
+    for rows in rows.chunks(BATCH) {
         job.check()?;
         let images: Vec<u32> = (0..).zip(rows).flat_map(|(image, rows)| rows.iter().map(move |_| image)).collect();
         let pooled = codes.select(&rows.concat())?.pooled(&images, rows.len(), Pool::Sum)?;
@@ -124,9 +138,9 @@ mod tests {
     use etalon_kernel::random::{index, unit};
 
     #[test]
-    fn images_are_summed_as_if_together() {
-        // Tokens of an image are anywhere, some images have none.
-        let (rows, count, mut random) = (6000, 2 * TOGETHER + 100, stream(1, "images test", 0));
+    fn sums_of_images_do_not_depend_on_batches() {
+        // Tokens of an image are not adjacent, and some images have none.
+        let (rows, count, mut random) = (6000, 2 * BATCH + 100, stream(1, "images test", 0));
         let values: Vec<f32> = (0..rows * 5).map(|_| (unit(&mut random) as f32 - 0.4).max(0.0)).collect();
         let image_of_row: Vec<u32> = (0..rows).map(|_| index(count, &mut random) as u32).collect();
         let codes = Codes::from_dense(&values, 5).unwrap();

@@ -1,64 +1,74 @@
-//! The largest eigenvalues of the co-occurrence matrices, by products with the codes: the matrix itself is never made.
+//! The largest eigenvalues of the co-occurrence matrices, by products with the codes: the matrices are never formed.
 
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::sets::{LazySets, Sets, SetsShape};
+use super::sets::{CodeSets, Sets};
 use crate::codes::{Codes, CodesBuilder, Latent};
 use crate::context::{Context, Reserved};
 use crate::error::{Error, Key, Result};
 use crate::run::{Job, Work};
-use etalon_kernel::lanczos::{BLOCK, Wanted, try_largest};
+use etalon_kernel::lanczos::{BLOCK, LanczosParams, try_largest};
+use etalon_kernel::statistics::mean;
 
-/// Rows, or latents, that a thread takes together.
-const TOGETHER: usize = 256;
+/// Rows or latents per task of a thread.
+const BATCH: usize = 256;
 
-/// A pair is exact enough when its error is below this share of the largest eigenvalue.
+/// An eigenpair has converged when its error is below this share of the largest eigenvalue.
 const TOLERANCE: f64 = 1e-6;
+
+/// Eigenvalues below this share of the largest are rounding errors.
+const ROUNDING: f64 = 1e-10;
+
+/// The rank from which [`Spectrum::slope`] is fitted, if there are twice as many.
+const FIRST_RANK: usize = 10;
 
 /// The spectrum of one set.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Spectrum {
     pub values: Vec<f64>,
-    /// How many of them are exact enough.
-    pub found: usize,
-    /// The first vectors, one after the other.
+    /// How many of them have converged.
+    pub converged: usize,
+    /// The first vectors, concatenated.
     pub vectors: Vec<f64>,
 }
 
-/// Rows that have a spectrum.
-#[derive(Clone, Copy)]
-struct SpectrumPart {
-    set: usize,
-    /// One half of the rows: is it the second?
-    half: Option<bool>,
+impl Spectrum {
+    /// The number of eigenvalues that are not rounding errors.
+    pub fn rank(&self) -> usize {
+        let least = ROUNDING * self.values.first().copied().unwrap_or(0.0);
+        self.values.iter().take_while(|&&value| value > 0.0 && value > least).count()
+    }
+
+    /// The slope of the least-squares line of log eigenvalue over log rank.
+    pub fn slope(&self) -> Option<f64> {
+        let rank = self.rank();
+        let first = if rank < 2 * FIRST_RANK { 1 } else { FIRST_RANK };
+        let point = |rank: usize| (libm::log(rank as f64), libm::log(self.values[rank - 1]));
+        let (x, y): (Vec<f64>, Vec<f64>) = (first..=rank).map(point).unzip();
+        let (centre_x, centre_y) = (mean(&x)?, mean(&y)?);
+        let square = x.iter().map(|x| (x - centre_x).powi(2)).sum::<f64>();
+        let product = x.iter().zip(&y).map(|(x, y)| (x - centre_x) * (y - centre_y)).sum::<f64>();
+        (square > 0.0).then(|| product / square)
+    }
 }
 
-/// The real rows, their two halves, then every model and its second half.
-fn parts(models: usize) -> Vec<SpectrumPart> {
-    let real = [None, Some(false), Some(true)].map(|half| SpectrumPart { set: 0, half });
-    let of_model = |model: usize| [None, Some(true)].map(|half| SpectrumPart { set: model + 1, half });
-    real.into_iter().chain((0..models).flat_map(of_model)).collect()
-}
-
-/// The spectrum of a set, the real rows first, among [`spectra`].
+/// The index of a set, the real rows first, in [`spectra`].
 pub(super) fn of_set(set: usize) -> usize {
     if set == 0 { 0 } else { 1 + 2 * set }
 }
 
-/// Of the real rows, their two halves, then of every model and its second half.
-pub(super) fn spectra(
-    sets: &LazySets<'_>,
-    shape: &SetsShape<'_>,
-    job: &Job<'_>,
-    work: &mut Work<'_>,
-) -> Result<Reserved<Vec<Spectrum>>> {
+/// The spectra of the real rows and their two halves, then of every model and its second half.
+pub(super) fn spectra(sets: &CodeSets<'_>, work: &mut Work<'_>) -> Result<Reserved<Vec<Spectrum>>> {
+    let CodeSets { job, shape, lazy } = sets;
     let (top, eigenvalues) = (job.whole("top")?, job.whole("eigenvalues")?);
-    let parts = parts(shape.names.len());
-    work.blocks_with(sets, "spectra", parts.len(), |sets, block| {
-        let SpectrumPart { set, half } = parts[block];
+    // A set; for a half of its rows, whether it is the second.
+    let mut parts: Vec<(usize, Option<bool>)> = vec![(0, None), (0, Some(false)), (0, Some(true))];
+    parts.extend((1..shape.sets()).flat_map(|set| [(set, None), (set, Some(true))]));
+    work.blocks_with(lazy, "spectra", parts.len(), |sets, block| {
+        let (set, half) = parts[block];
         let (codes, count) = match half {
             None => (sets.codes[set].clone(), eigenvalues.max(top)),
             Some(second) => (Arc::new(half_of(sets, set, second, job)?), top),
@@ -68,10 +78,10 @@ pub(super) fn spectra(
         let vectors = (size as u64).saturating_mul(8 * (basis + count + 4 * BLOCK) as u64);
         let _memory = job.budget().reserve(
             vectors.saturating_add((codes.rows() * BLOCK * 8) as u64),
-            format!("{count} eigenvectors of {size} latents ({} and {} ask for fewer)", Key("eigenvalues"), Key("top")),
+            format!("{count} eigenvectors of {size} latents (lower {} or {})", Key("eigenvalues"), Key("top")),
         )?;
-        let wanted = Wanted { count, tolerance: TOLERANCE, basis, seed: job.seed };
-        spectrum(&codes, &wanted, top, sets.scale(codes.rows()), job.context)
+        let params = LanczosParams { count, tolerance: TOLERANCE, basis, seed: job.seed };
+        spectrum(&codes, &params, top, sets.scale(codes.rows()), job.context)
     })
 }
 
@@ -91,31 +101,37 @@ fn half_of(sets: &Sets, set: usize, second: bool, job: &Job<'_>) -> Result<Codes
 }
 
 /// The largest eigenvalues of `scale · ZᵀZ`, and the vectors of the first `top`.
-pub(super) fn spectrum(codes: &Codes, wanted: &Wanted, top: usize, scale: f64, context: &Context) -> Result<Spectrum> {
+pub(super) fn spectrum(
+    codes: &Codes,
+    params: &LanczosParams,
+    top: usize,
+    scale: f64,
+    context: &Context,
+) -> Result<Spectrum> {
     let (size, rows, columns) = (codes.latents(), codes.all()?, codes.columns()?);
     let multiply = |given: &[f64], out: &mut [f64]| {
-        // Z v row by row, then Zᵀ of it latent by latent: every sum has its own address and order.
-        let mut along = vec![0.0; rows.rows() * BLOCK];
-        along.par_chunks_mut(BLOCK).with_min_len(TOGETHER).enumerate().for_each(|(row, along)| {
+        // Z v by row, then Zᵀ (Z v) by latent: every sum is computed by one thread, in a fixed order.
+        let mut product = vec![0.0; rows.rows() * BLOCK];
+        product.par_chunks_mut(BLOCK).with_min_len(BATCH).enumerate().for_each(|(row, product)| {
             let (latents, values) = rows.row(row);
             for (&latent, &value) in latents.iter().zip(values) {
-                add(along, f64::from(value), &given[latent as usize * BLOCK..][..BLOCK]);
+                add(product, f64::from(value), &given[latent as usize * BLOCK..][..BLOCK]);
             }
         });
-        out.par_chunks_mut(BLOCK).with_min_len(TOGETHER).enumerate().for_each(|(latent, out)| {
+        out.par_chunks_mut(BLOCK).with_min_len(BATCH).enumerate().for_each(|(latent, out)| {
             out.fill(0.0);
             let (rows, values) = columns.latent(Latent(latent as u32));
             for (&row, &value) in rows.iter().zip(values) {
-                add(out, f64::from(value) * scale, &along[row as usize * BLOCK..][..BLOCK]);
+                add(out, f64::from(value) * scale, &product[row as usize * BLOCK..][..BLOCK]);
             }
         });
     };
-    let found = try_largest(size, wanted, context, multiply)?
-        .ok_or_else(|| Error::Bug("the eigenvalues of a small matrix do not settle".into()))?;
+    let found = try_largest(size, params, context, multiply)?
+        .ok_or_else(|| Error::Bug("the eigenvalues of a small matrix do not converge".into()))?;
     let vectors = found.eigen.vectors[..top.min(found.eigen.values.len()) * size].to_vec();
-    // No eigenvalue of ZᵀZ is negative; rounding may say so.
+    // No eigenvalue of ZᵀZ is negative, except by rounding.
     let values = found.eigen.values.into_iter().map(|value| value.max(0.0)).collect();
-    Ok(Spectrum { values, found: found.found, vectors })
+    Ok(Spectrum { values, converged: found.converged, vectors })
 }
 
 #[inline(always)]

@@ -1,15 +1,16 @@
 use std::sync::Arc;
 
-use super::summary::align;
+use super::alignment::align;
+use super::partner_stats::Association;
 use super::*;
-use crate::codes::{Codes, Latent};
+use crate::codes::Codes;
 use crate::context::Context;
 use crate::metrics::{evaluate, recipe};
-use crate::results::{Cells, Profile, Scores};
+use crate::results::{Cells, Profile, Scores, Table};
 use crate::run::{CODES, EMBEDDINGS, GENERATED, Generated, Inputs};
 use crate::store::ActivationStore;
 use etalon_kernel::eigen::symmetric;
-use etalon_kernel::lanczos::Wanted;
+use etalon_kernel::lanczos::LanczosParams;
 use etalon_kernel::random::{permutation, stream, unit};
 
 fn inputs(real: &[f32], generated: &[f32], latents: usize) -> Inputs {
@@ -24,7 +25,7 @@ fn run(inputs: &Inputs, given: &[(&str, &str)], profile: Profile, threads: usize
     evaluate(&Cooccurrence, inputs, &recipe, &Context::silent(threads, 1 << 30).unwrap()).unwrap().scores
 }
 
-/// Sparse codes: latents come in families that fire together.
+/// Sparse codes whose latents come in families that fire together.
 fn made(rows: usize, latents: usize, seed: u64) -> Vec<f32> {
     let mut random = stream(seed, "cooccurrence test", 0);
     let mut dense = vec![0f32; rows * latents];
@@ -40,7 +41,7 @@ fn made(rows: usize, latents: usize, seed: u64) -> Vec<f32> {
     dense
 }
 
-/// The whole matrix, plainly.
+/// The matrix, by its definition.
 fn dense_matrix(values: &[f32], latents: usize) -> Vec<f64> {
     let mut matrix = vec![0.0; latents * latents];
     for row in values.chunks_exact(latents) {
@@ -54,7 +55,7 @@ fn dense_matrix(values: &[f32], latents: usize) -> Vec<f64> {
 }
 
 #[test]
-fn by_hand() {
+fn shares_and_partners_are_those_of_a_worked_example() {
     // Real rows (1 1 0), (0 2 1), (1 0 0): C01 = 1, C12 = 2, C02 = 0. Generated (1 0 1), (0 1 1), (0 0 0): C'02 = 1, C'12 = 1.
     // Unique is 0–2: 1 of 2. Missing is 0–1: 1 of 2. Above ε = 1 (as sums): C has 1 entry, C' none.
     let real = [1.0, 1.0, 0.0, 0.0, 2.0, 1.0, 1.0, 0.0, 0.0];
@@ -62,31 +63,30 @@ fn by_hand() {
     let scores = run(&inputs(&real, &generated, 3), &[], Profile::Reference, 2);
     assert_eq!((scores.value("unique_share"), scores.value("missing_share")), (Some(0.5), Some(0.5)));
     let table = scores.table("threshold").unwrap();
-    let at = |column: &str, place: usize| table.column(column).unwrap().number(place).unwrap();
+    let at = |column: &str, index: usize| table.column(column).unwrap().number(index).unwrap();
     assert_eq!((at("real", 0), at("painter", 0), at("real", 25), at("painter", 25)), (2.0, 2.0, 1.0, 0.0));
     assert_eq!((at("unique in painter", 0), at("missing in painter", 25)), (1.0, 1.0));
     // Latent 1 fires in rows 0 and 1, with 2 (product 2, once of 2 rows) before 0 (product 1, once of 3 rows).
-    let found = partners(&Codes::from_dense(&real, 3).unwrap(), Latent(1), 5).unwrap();
-    assert_eq!(found.iter().map(|partner| partner.latent.0).collect::<Vec<_>>(), [2, 0]);
-    assert_eq!((found[0].together.product, found[0].together.jaccard), (2.0, Some(0.5)));
+    let table = scores.table("latent").unwrap();
+    assert_eq!(partners(table)[1], [2, 0]);
+    assert_eq!((numbers(table, "product", 1)[0], numbers(table, "jaccard", 1)[0]), (Some(2.0), Some(0.5)));
     // PMI of 1 and 2: log(1 · 3 / (2 · 1)); of 1 and 0: log(1 · 3 / (2 · 2)).
-    assert!((found[0].together.pmi.unwrap() - 1.5f64.ln()).abs() < 1e-12);
-    assert!((found[1].together.pmi.unwrap() - 0.75f64.ln()).abs() < 1e-12);
-    assert!(partners(&Codes::from_dense(&real, 3).unwrap(), Latent(3), 5).unwrap_err().to_string().contains("below 3"));
+    let pmi = numbers(table, "pmi", 1);
+    assert!((pmi[0].unwrap() - 1.5f64.ln()).abs() < 1e-12 && (pmi[1].unwrap() - 0.75f64.ln()).abs() < 1e-12);
 }
 
 #[test]
-fn agrees_with_the_dense_matrices() {
+fn counts_and_spectra_agree_with_dense_matrices() {
     let (rows, latents) = (400, 40);
     let (real, generated) = (made(rows, latents, 1), made(rows, latents, 2));
     let scores = run(&inputs(&real, &generated, latents), &[("top", "5")], Profile::Reference, 2);
     let (c, other) = (dense_matrix(&real, latents), dense_matrix(&generated, latents));
     let table = scores.table("threshold").unwrap();
-    for place in 0..table.rows() {
-        let eps = counts::threshold(place);
+    for index in 0..table.rows() {
+        let eps = counts::threshold(index);
         let pairs = || (0..latents).flat_map(|i| (i + 1..latents).map(move |j| i * latents + j));
         let count = |test: &dyn Fn(usize) -> bool| Some(pairs().filter(|&at| test(at)).count() as f64);
-        let found = |column: &str| table.column(column).unwrap().number(place);
+        let found = |column: &str| table.column(column).unwrap().number(index);
         assert_eq!(found("real"), count(&|at| c[at] > eps));
         assert_eq!(found("painter"), count(&|at| other[at] > eps));
         assert_eq!(found("unique in painter"), count(&|at| other[at] > eps && c[at] <= eps));
@@ -99,7 +99,7 @@ fn agrees_with_the_dense_matrices() {
         assert!((found - exact[0].values[rank]).abs() < 1e-8 * exact[0].values[0]);
     }
     // ‖UᵀV‖² / 5 over the first five vectors.
-    let vector = |set: usize, place: usize| &exact[set].vectors[place * latents..][..latents];
+    let vector = |set: usize, rank: usize| &exact[set].vectors[rank * latents..][..latents];
     let cosine = |a: usize, b: usize| vector(0, a).iter().zip(vector(1, b)).map(|(x, y)| x * y).sum::<f64>();
     let square: f64 = (0..25).map(|at| cosine(at / 5, at % 5).powi(2)).sum();
     assert!((scores.value("subspace_alignment").unwrap() - square / 5.0).abs() < 1e-8);
@@ -110,26 +110,26 @@ fn agrees_with_the_dense_matrices() {
 }
 
 #[test]
-fn many_latents_go_by_lanczos_and_threads_do_not_matter() {
+fn lanczos_agrees_with_the_dense_solver_and_threads_change_nothing() {
     let (rows, latents) = (500, 300);
     let real = made(rows, latents, 3);
     let codes = Codes::from_dense(&real, latents).unwrap();
     let exact = symmetric(dense_matrix(&real, latents), latents).unwrap();
-    // Four families stand out and are soon found; the many small eigenvalues after them need more of the basis.
+    // Four families give large eigenvalues, which converge soon; the small ones after them need a larger basis.
     let context = Context::silent(1, 1 << 30).unwrap();
     let spectrum = |count: usize, basis: usize| {
-        let wanted = Wanted { count, tolerance: 1e-6, basis, seed: 0 };
-        spectrum::spectrum(&codes, &wanted, count, 1.0, &context).unwrap()
+        let params = LanczosParams { count, tolerance: 1e-6, basis, seed: 0 };
+        spectrum::spectrum(&codes, &params, count, 1.0, &context).unwrap()
     };
-    for (wanted, basis) in [(4, 120), (20, 280)] {
-        let found = spectrum(wanted, basis);
-        assert_eq!(found.found, wanted);
-        for rank in 0..wanted {
+    for (count, basis) in [(4, 120), (20, 280)] {
+        let found = spectrum(count, basis);
+        assert_eq!(found.converged, count);
+        for rank in 0..count {
             assert!((found.values[rank] / exact.values[rank] - 1.0).abs() < 1e-6, "{rank}");
         }
     }
     let found = spectrum(4, 120);
-    let same = spectrum::Spectrum { values: exact.values, found: latents, vectors: exact.vectors };
+    let same = spectrum::Spectrum { values: exact.values, converged: latents, vectors: exact.vectors };
     let aligned = align(&found, &same, 4, latents, &context).unwrap();
     assert!(aligned.cosines.iter().all(|cosine| (cosine - 1.0).abs() < 1e-6));
     let inputs = inputs(&real, &made(rows, latents, 4), latents);
@@ -138,34 +138,59 @@ fn many_latents_go_by_lanczos_and_threads_do_not_matter() {
     assert!(one == run(&inputs, &given, Profile::Paper, 2) && one == run(&inputs, &given, Profile::Paper, 7));
 }
 
+/// The table `latent`: by latent, its partners.
+fn partners(table: &Table) -> &[Vec<i64>] {
+    match table.column("partners") {
+        Some(Cells::WholeLists(lists)) => lists,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The table `latent`: a number of the partners of a latent.
+fn numbers<'a>(table: &'a Table, name: &str, latent: usize) -> &'a [Option<f64>] {
+    match table.column(name) {
+        Some(Cells::NumberLists(lists)) => &lists[latent],
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+/// The association of two latents, by its definition.
+fn association(values: &[f32], latents: usize, a: usize, b: usize) -> Association {
+    let rows = || values.chunks_exact(latents).map(|row| (row[a], row[b]));
+    let count = |test: fn(&(f32, f32)) -> bool| rows().filter(test).count() as u64;
+    let product = rows().map(|(a, b)| f64::from(a) * f64::from(b)).sum();
+    let fired = [count(|row| row.0 > 0.0), count(|row| row.1 > 0.0)];
+    Association::new(product, count(|row| row.0 > 0.0 && row.1 > 0.0), fired, values.len() / latents)
+}
+
 #[test]
-fn every_latent_has_the_partners_that_it_has_alone() {
+fn partners_have_the_largest_products() {
     let (rows, latents) = (300, 30);
     let (real, generated) = (made(rows, latents, 11), made(rows, latents, 12));
     let scores = run(&inputs(&real, &generated, latents), &[("partners", "6"), ("top", "2")], Profile::Paper, 2);
     let table = scores.table("latent").unwrap();
-    let [real, generated] = [real, generated].map(|values| Codes::from_dense(&values, latents).unwrap());
     for latent in 0..latents {
-        let alone = partners(&real, Latent(latent as u32), 6).unwrap();
-        let Cells::WholeLists(ids) = table.column("partners").unwrap() else { panic!() };
-        assert_eq!(ids[latent], alone.iter().map(|partner| i64::from(partner.latent.0)).collect::<Vec<_>>());
-        let theirs = partners(&generated, Latent(latent as u32), latents).unwrap();
-        for (what, pick) in [
-            ("product", (|together| Some(together.product)) as fn(Together) -> Option<f64>),
-            ("jaccard", |together| together.jaccard),
-            ("pmi", |together| together.pmi),
-        ] {
-            let list = |name: &str| match table.column(name) {
-                Some(Cells::NumberLists(lists)) => lists[latent].clone(),
-                _ => panic!(),
-            };
-            let (found, changes) = (list(what), list(&format!("{what} change: painter")));
-            for (place, partner) in alone.iter().enumerate() {
-                let expected = pick(partner.together);
-                assert!((found[place].unwrap() - expected.unwrap()).abs() < 1e-12);
-                if let Some(other) = theirs.iter().find(|other| other.latent == partner.latent) {
-                    let change = pick(other.together).unwrap() - expected.unwrap();
-                    assert!((changes[place].unwrap() - change).abs() < 1e-12);
+        let others = (0..latents).filter(|&other| other != latent);
+        let mut expected: Vec<(Association, usize)> =
+            others.map(|other| (association(&real, latents, latent, other), other)).collect();
+        expected.retain(|(real, _)| real.product > 0.0);
+        let product = |pair: &(Association, usize)| pair.0.product as f32;
+        expected.sort_by(|a, b| product(b).total_cmp(&product(a)).then(a.1.cmp(&b.1)));
+        expected.truncate(6);
+        assert_eq!(partners(table)[latent], expected.iter().map(|partner| partner.1 as i64).collect::<Vec<_>>());
+        type Pick = fn(Association) -> Option<f64>;
+        let picks: [(&str, Pick); 3] =
+            [("product", |pair| Some(pair.product)), ("jaccard", |pair| pair.jaccard), ("pmi", |pair| pair.pmi)];
+        for (name, pick) in picks {
+            let change = format!("{name} change: painter");
+            let (found, changes) = (numbers(table, name, latent), numbers(table, &change, latent));
+            for (index, &(real, other)) in expected.iter().enumerate() {
+                let value = pick(real).unwrap();
+                assert!((found[index].unwrap() - value).abs() < 1e-12);
+                let other = pick(association(&generated, latents, latent, other));
+                assert_eq!(changes[index].is_some(), other.is_some());
+                if let Some(other) = other {
+                    assert!((changes[index].unwrap() - (other - value)).abs() < 1e-12);
                 }
             }
         }
@@ -173,7 +198,7 @@ fn every_latent_has_the_partners_that_it_has_alone() {
 }
 
 #[test]
-fn the_same_generator_is_like_the_null_and_a_bad_one_is_not() {
+fn an_equal_generator_is_like_the_null_and_a_mixed_one_is_not() {
     let (rows, latents) = (600, 60);
     let real = made(rows, latents, 5);
     // The bad generator mixes families: its latents fire as often, but anywhere.
@@ -196,7 +221,7 @@ fn the_same_generator_is_like_the_null_and_a_bad_one_is_not() {
 }
 
 #[test]
-fn tokens_become_images() {
+fn tokens_are_summed_to_images() {
     // Two tokens per image: latents 0 and 1 never share a token but share both images.
     let real = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0];
     let store = ActivationStore::from_rows(vec![0.0; 4], 1).unwrap().with_samples(vec![0, 0, 1, 1]).unwrap();

@@ -1,15 +1,14 @@
-//! What the Fréchet distance says about itself.
+//! The card of the Fréchet distance.
 
 use crate::metrics::{Better, Card, Kind, Output, Param};
 use crate::run::{CODES, DICTIONARY, EMBEDDINGS, GENERATED};
 
 const fn distance(key: &'static str, doc: &'static str, better: Better) -> Output {
-    Output { key, doc, range: (0.0, f64::INFINITY), better }
+    Output::new(key, doc, (0.0, f64::INFINITY), better)
 }
 
 const fn corrected(key: &'static str) -> Output {
-    let doc = "The same without the part that grows as rows get fewer.";
-    Output { key, doc, range: (f64::NEG_INFINITY, f64::INFINITY), better: Better::Lower }
+    Output::new(key, "The same without its bias to first order.", (f64::NEG_INFINITY, f64::INFINITY), Better::Lower)
 }
 
 const HALF: &str = "The same between halves of the rows.";
@@ -18,30 +17,29 @@ const FLOOR: &str = "The same between two halves of the real rows.";
 pub(super) static CARD: Card = Card {
     name: "fid",
     title: "Fréchet distance",
-    summary: "How far generated rows are from real ones as clouds, on features, reconstructions and codes.",
+    summary: "Distance between the distributions of generated and real rows, on features, reconstructions and codes.",
     version: 1,
-    measures: "Real and generated rows are each taken for a normal distribution; the Fréchet distance compares the two means \
-        and covariances. It is 0 for equal ones and has the square of the unit of the rows. It is computed on the \
-        features that the dictionary reads, on what the dictionary keeps of them, and on the codes, so that one sees \
-        whether a change of the generator survives the dictionary. The three are in different units and may not be \
-        compared with each other.",
+    measures: "Real and generated rows are each approximated by a normal distribution; the Fréchet distance compares the two means \
+        and covariances. It is 0 for equal distributions and has the squared unit of the rows. It is computed on the features \
+        that the dictionary encodes, on their reconstructions, and on the codes, which shows whether a change of the generator \
+        survives the dictionary. The three have different units: do not compare them with each other.",
     definition: "FID = |μ − μ'|² + tr Σ + tr Σ' − 2 tr (Σ Σ')^½, covariances with n − 1. On codes with more active latents \
         than `most_rows`, the same number is |μ − μ'|² + |A|² + |B|² − 2 ‖A Bᵀ‖ with the centred rows A, B over √(n − 1) and \
-        the nuclear norm, on a seeded sample of so many rows. FID is too large by an amount that falls as rows are added: \
+        the nuclear norm, on a seeded sample of `most_rows` rows. FID has a positive bias that falls with the number of rows: \
         `..._corrected` removes it to first order (10 θ − 9 times the mean of θ without each of 10 groups of rows) and \
-        can be negative; `..._floor` is the distance between two halves of the real rows, to be compared with \
+        can be negative. `..._floor` is the distance between two halves of the real rows; compare it with \
         `..._half`, the mean distance between one half of the real and the other half of the generated rows. \
         With several models, headlines are means over them. Undefined without the inputs of a space and below two rows \
         in a part.",
-    cost: "One look at every row per space and set; dimensions² numbers for each of 10 groups and sets; 13 eigenvalue problems \
-        of that size per model and space.",
-    source: "Heusel et al. (2017); appendix K of the paper on conceptual blindspots of image generators, whose theorem says that \
+    cost: "One pass per space and set; dimensions² numbers for each of 10 groups and sets; 13 eigenvalue problems of that size \
+        per model and space.",
+    source: "Heusel et al. (2017); Appendix K of the paper on conceptual blindspots of image generators, whose theorem states that \
         codes preserve FID within the extreme singular values of D Dᵀ. With more latents than dimensions the smallest of \
-        these is 0, and the theorem's condition DᵀD = 1 makes it empty; for linear codes of full rank the true bounds are \
-        the squares of the extreme singular values of D, which table `decoder` shows. Real codes are not linear, so nothing \
-        follows from them: the distances are reported, and no claim is made. Both profiles are the same.",
-    interval: "delete-a-group jackknife over 10 seeded groups of rows: value ± 2.262 standard errors (Student's t, 9 degrees \
-        of freedom). It does not contain the bias of the uncorrected number. None below 20 rows, and none for halves.",
+        these is 0, and the theorem's condition DᵀD = 1 makes it empty. For linear codes of full rank the true bounds are \
+        the squares of the extreme singular values of D, which table `decoder` has. Real codes are not linear, so the bounds \
+        do not apply to them and only distances are reported. Both profiles are the same.",
+    interval: "Delete-a-group jackknife over 10 seeded groups of rows: value ± 2.262 standard errors (Student's t, 9 degrees \
+        of freedom). It does not cover the bias of the uncorrected number. None below 20 rows, and none for halves.",
     needs: &[&CODES, &GENERATED],
     uses: &[&EMBEDDINGS, &DICTIONARY],
     headline: &[
@@ -58,12 +56,10 @@ pub(super) static CARD: Card = Card {
         distance("fid_codes_half", HALF, Better::Lower),
         distance("fid_codes_floor", FLOOR, Better::Neither),
     ],
-    params: &[Param {
-        name: "most_rows",
-        doc: "with more active latents than this, codes are compared on a seeded sample of so many rows",
-        kind: Kind::Whole(2, 20_000),
-        several: false,
-        default: "2000",
-        reference: None,
-    }],
+    params: &[Param::new(
+        "most_rows",
+        "With more active latents than this, compare codes on a seeded sample of this many rows.",
+        Kind::Whole(2, 20_000),
+        "2000",
+    )],
 };

@@ -1,18 +1,18 @@
-//! The Fréchet distance of two sets of rows, each taken for a normal distribution, in two forms: by covariances where
-//! rows are short, and by the products of rows with rows where they are long.
+//! The Fréchet distance of two sets of rows, each approximated by a normal distribution: by covariances for few dimensions,
+//! by products of rows with rows for many.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::run::{Job, State};
+use crate::run::Job;
 use etalon_kernel::cholesky::root;
 use etalon_kernel::eigen::values;
 use etalon_kernel::product::try_rows_by_rows;
 
-/// Groups of rows: the jackknife leaves each out in turn, and the first half of them is one half of the rows.
+/// Groups of rows. The jackknife leaves each out in turn; the first half of the groups is one half of the rows.
 pub(super) const GROUPS: usize = 10;
 
-/// Some of the groups.
+/// A part of the groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     All,
@@ -31,7 +31,7 @@ impl Part {
     }
 }
 
-/// Writes a row into zeros.
+/// Writes a row into a slice of zeros.
 pub(super) type Fill<'a> = dyn Fn(usize, &mut [f64]) -> Result<()> + Sync + 'a;
 
 /// Count, sum and second moments of the rows of one group.
@@ -42,18 +42,18 @@ pub(super) struct Moments {
     squares: Vec<f64>,
 }
 
-/// Rows whose second moments are summed together.
-const TOGETHER: usize = 1024;
+/// Rows per matrix product.
+const BATCH: usize = 1024;
 
 impl Moments {
-    /// Of some rows, about a centre near all rows, which changes no covariance and saves digits.
+    /// Of some rows, relative to `centre`: covariances do not depend on it, and a centre near the rows reduces rounding.
     pub fn of(rows: &[usize], fill: &Fill<'_>, centre: &[f64], job: &Job<'_>) -> Result<Moments> {
         let dimensions = centre.len();
-        let bytes = (2 * dimensions as u64 + TOGETHER as u64).saturating_mul(8 * dimensions as u64);
+        let bytes = (2 * dimensions as u64 + BATCH as u64).saturating_mul(8 * dimensions as u64);
         let _memory = job.budget().reserve(bytes, format!("a covariance of {dimensions} dimensions"))?;
         let (mut sum, mut squares) = (vec![0.0; dimensions], vec![0.0; dimensions * dimensions]);
         let mut added = vec![0.0; dimensions * dimensions];
-        for rows in rows.chunks(TOGETHER) {
+        for rows in rows.chunks(BATCH) {
             job.check()?;
             // By dimension, so that a product of the matrix with itself gives the second moments.
             let mut by_dimension = vec![0.0; dimensions * rows.len()];
@@ -73,10 +73,10 @@ impl Moments {
     }
 }
 
-/// The moments of a set by group, and some of the groups.
+/// The moments of a set by group, and the part of the groups to use.
 pub(super) type Grouped<'a> = (&'a [Moments], Part);
 
-/// Mean and covariance (with n − 1) of some groups; `None` below two rows.
+/// Mean and covariance (with n − 1) of a part; `None` below two rows.
 fn normal((groups, part): Grouped<'_>, dimensions: usize) -> Option<(Vec<f64>, Vec<f64>)> {
     let (mut count, mut mean, mut covariance) = (0, vec![0.0; dimensions], vec![0.0; dimensions * dimensions]);
     for (_, group) in groups.iter().enumerate().filter(|(group, _)| part.has(*group)) {
@@ -98,13 +98,13 @@ fn normal((groups, part): Grouped<'_>, dimensions: usize) -> Option<(Vec<f64>, V
     Some((mean, covariance))
 }
 
-/// The distance between two sets of rows of few dimensions.
+/// The distance between two sets of rows by their covariances.
 pub(super) fn by_covariances(one: Grouped<'_>, other: Grouped<'_>, job: &Job<'_>) -> Result<Option<f64>> {
     let d = one.0.first().map_or(0, |moments| moments.sum.len());
     let _memory = job.budget().reserve((d as u64 * d as u64).saturating_mul(5 * 8), "the root of a covariance")?;
     let (Some((mean, a)), Some((other_mean, b))) = (normal(one, d), normal(other, d)) else { return Ok(None) };
     let apart: f64 = mean.iter().zip(&other_mean).map(|(a, b)| (a - b).powi(2)).sum();
-    let trace = |matrix: &[f64]| (0..d).map(|at| matrix[at * d + at]).sum::<f64>();
+    let trace = |matrix: &[f64]| (0..d).map(|i| matrix[i * d + i]).sum::<f64>();
     let traces = trace(&a) + trace(&b);
     // tr √(A B) = tr √(R B Rᵀ) with A = Rᵀ R.
     let root = root(&a, d, job.context)?;
@@ -115,31 +115,16 @@ pub(super) fn by_covariances(one: Grouped<'_>, other: Grouped<'_>, job: &Job<'_>
     Ok(Some((apart + traces - 2.0 * sum_of_roots(whole, rank, job)?).max(0.0)))
 }
 
-/// The sum of the roots of the eigenvalues.
+/// The sum of the square roots of the eigenvalues.
 fn sum_of_roots(matrix: Vec<f64>, size: usize, job: &Job<'_>) -> Result<f64> {
     let values = values(matrix, size, job.context)?;
-    let values = values.ok_or_else(|| Error::Bug("the eigenvalues of a covariance do not settle".into()))?;
+    let values = values.ok_or_else(|| Error::Bug("the eigenvalues of a covariance do not converge".into()))?;
     Ok(values.iter().map(|value| value.max(0.0).sqrt()).sum())
 }
 
-/// Rows of a matrix, in order.
-#[derive(Clone, Default, Serialize, Deserialize)]
-pub(super) struct MatrixRows(pub Vec<Vec<f64>>);
-
-impl State for MatrixRows {
-    fn merge(&mut self, later: MatrixRows) -> Result<()> {
-        self.0.extend(later.0);
-        Ok(())
-    }
-
-    fn bytes(&self) -> u64 {
-        self.0.iter().map(|row| (size_of_val(row) + size_of_val(&row[..])) as u64).sum()
-    }
-}
-
-/// The products of the rows of one set with those of another, for rows longer than there are many.
+/// The products of the rows of one set with those of another, for rows with more dimensions than there are rows.
 pub(super) struct Products<'a> {
-    /// The group of every row, the same on either side.
+    /// The group of every row, the same for both sets.
     pub groups: &'a [u8],
     /// First × second.
     pub between: &'a [Vec<f64>],
@@ -172,7 +157,7 @@ impl Products<'_> {
             apart += mean;
             traces += (rows.iter().map(|&i| within[i][i]).sum::<f64>() - count * mean) / (count - 1.0);
         }
-        // Centring rows on both sides is centring the products by row and by column.
+        // Centring the rows of both sets is centring the products by row and by column.
         let width = second.len();
         let row_means: Vec<f64> = cross.chunks_exact(width).map(|row| row.iter().sum::<f64>() / m).collect();
         let mut column_means = vec![0.0; width];

@@ -6,8 +6,6 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Card, Metric};
 use crate::error::{Error, Result};
 use crate::results::{Interval, Scores, Table, student_quantile};
@@ -31,111 +29,85 @@ impl Metric for Fid {
         let mut scores = Scores::default();
         let features = space::features(job, work)?;
         if features.is_none() {
-            scores.note("without embeddings of the real rows and of every model there is no distance of features");
+            scores
+                .note("without embeddings of the real rows and of every model, the distance of features is undefined");
         }
         let reconstructions = space::reconstructions(job, work)?;
         if reconstructions.is_none() {
-            scores.note("without the dictionary there is no distance of reconstructions");
+            scores.note("without the dictionary the distance of reconstructions is undefined");
         }
         let codes = Some(space::codes(job, work)?);
-        let names: Vec<&str> = job.all(&GENERATED).into_iter().map(|(name, _)| name).collect();
-        let mut lines = Vec::new();
+        // Space, model, and the columns of the table.
+        let mut lines: Vec<(&str, &str, [Option<f64>; 4])> = Vec::new();
         for (space, distances) in [("features", features), ("reconstructions", reconstructions), ("codes", codes)] {
             headlines(&mut scores, space, distances.as_ref());
-            for (model, name) in names.iter().enumerate() {
-                let estimate = distances.as_ref().map(|found| (&found.models[model], found));
-                lines.push(ModelLine {
-                    space,
-                    model: name,
-                    whole: estimate.and_then(|(estimate, _)| estimate.whole),
-                    corrected: estimate
-                        .and_then(|(estimate, found)| jackknife_of(&[estimate], found.rows))
-                        .map(|j| j.0),
-                    half: estimate.and_then(|(estimate, _)| estimate.half),
-                    floor: estimate.and_then(|(_, found)| found.floor),
+            for (index, (name, _)) in job.all(&GENERATED).into_iter().enumerate() {
+                let numbers = distances.as_ref().map_or([None; 4], |found| {
+                    let model = &found.models[index];
+                    let corrected = jackknife(std::slice::from_ref(model), found.rows).map(|(value, _)| value);
+                    [model.whole, corrected, model.half, found.floor]
                 });
+                lines.push((space, name, numbers));
             }
         }
-        scores.tables.push(
-            Table::new("model")
-                .words("space", lines.iter().map(|line| line.space))
-                .words("model", lines.iter().map(|line| line.model))
-                .numbers("fid", lines.iter().map(|line| line.whole))
-                .numbers("corrected", lines.iter().map(|line| line.corrected))
-                .numbers("half", lines.iter().map(|line| line.half))
-                .numbers("floor", lines.iter().map(|line| line.floor)),
-        );
-        if let Some(decoder) = singular_values(job, work)? {
+        let mut table = Table::new("model")
+            .words("space", lines.iter().map(|line| line.0))
+            .words("model", lines.iter().map(|line| line.1));
+        for (column, name) in ["fid", "corrected", "half", "floor"].into_iter().enumerate() {
+            table = table.numbers(name, lines.iter().map(|line| line.2[column]));
+        }
+        scores.tables.push(table);
+        if let Some([smallest, largest]) = singular_values(job, work)? {
             scores.tables.push(
                 Table::new("decoder")
-                    .numbers("smallest singular value", [Some(decoder.smallest)])
-                    .numbers("largest singular value", [Some(decoder.largest)]),
+                    .numbers("smallest singular value", [Some(smallest)])
+                    .numbers("largest singular value", [Some(largest)]),
             );
         }
         Ok(scores)
     }
 }
 
-/// A line of the table of models.
-struct ModelLine<'a> {
-    space: &'a str,
-    model: &'a str,
-    whole: Option<f64>,
-    corrected: Option<f64>,
-    half: Option<f64>,
-    floor: Option<f64>,
-}
-
 /// The mean of a number over models, if all have it.
-fn over(models: &[&ModelDistances], pick: impl Fn(&ModelDistances) -> Option<f64>) -> Option<f64> {
-    mean(&models.iter().map(|model| pick(model)).collect::<Option<Vec<f64>>>()?)
+fn over(models: &[ModelDistances], pick: impl Fn(&ModelDistances) -> Option<f64>) -> Option<f64> {
+    mean(&models.iter().map(pick).collect::<Option<Vec<f64>>>()?)
 }
 
-/// The mean over models without its bias to first order, and its standard error. Groups are the same rows in every model.
-fn jackknife_of(models: &[&ModelDistances], rows: usize) -> Option<(f64, f64)> {
-    let without: Option<Vec<f64>> = (0..GROUPS).map(|group| over(models, |model| model.without[group])).collect();
-    over(models, |model| model.whole).zip(without).filter(|_| rows >= 2 * GROUPS).map(|(v, list)| jackknife(v, &list))
+/// The mean over models without its bias to first order, and its standard error. Groups have the same rows in every model.
+fn jackknife(models: &[ModelDistances], rows: usize) -> Option<(f64, f64)> {
+    if rows < 2 * GROUPS {
+        return None;
+    }
+    let value = over(models, |model| model.whole)?;
+    let without: Vec<f64> =
+        (0..GROUPS).map(|group| over(models, |model| model.without[group])).collect::<Option<_>>()?;
+    let groups = GROUPS as f64;
+    let centre = without.iter().sum::<f64>() / groups;
+    let squares = without.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
+    Some((groups * value - (groups - 1.0) * centre, (squares * (groups - 1.0) / groups).sqrt()))
 }
 
 fn headlines(scores: &mut Scores, space: &str, distances: Option<&SpaceDistances>) {
-    let (models, rows, floor) = match distances {
-        Some(found) => (found.models.iter().collect::<Vec<_>>(), found.rows, found.floor),
-        None => (Vec::new(), 0, None),
-    };
-    let value = over(&models, |model| model.whole);
-    let spread = jackknife_of(&models, rows);
+    let (models, rows, floor) =
+        distances.map_or((&[][..], 0, None), |found| (&found.models[..], found.rows, found.floor));
+    let value = over(models, |model| model.whole);
+    let (corrected, error) = jackknife(models, rows).unzip();
     let interval = |centre: Option<f64>| {
-        let error = student_quantile((GROUPS - 1) as f64)? * spread?.1;
-        centre.map(|centre| Interval { low: centre - error, high: centre + error })
+        let (centre, reach) = (centre?, student_quantile((GROUPS - 1) as f64)? * error?);
+        Some(Interval { low: centre - reach, high: centre + reach })
     };
-    let corrected = spread.map(|found| found.0);
-    let floored = interval(value).map(|i| Interval { low: i.low.max(0.0), high: i.high });
-    scores.headline(&format!("fid_{space}"), value, floored, rows);
+    let not_negative = interval(value).map(|interval| Interval { low: interval.low.max(0.0), ..interval });
+    scores.headline(&format!("fid_{space}"), value, not_negative, rows);
     scores.headline(&format!("fid_{space}_corrected"), corrected, interval(corrected), rows);
-    scores.headline(&format!("fid_{space}_half"), over(&models, |model| model.half), None, rows / 2);
+    scores.headline(&format!("fid_{space}_half"), over(models, |model| model.half), None, rows / 2);
     scores.headline(&format!("fid_{space}_floor"), floor, None, rows / 2);
     if distances.is_some() && [value, corrected, floor].iter().any(Option::is_none) {
         scores.note(format!("{rows} rows are too few for all numbers on {space}: undefined"));
     }
 }
 
-/// The value without its bias to first order, and its standard error.
-fn jackknife(value: f64, without: &[f64]) -> (f64, f64) {
-    let groups = without.len() as f64;
-    let centre = without.iter().sum::<f64>() / groups;
-    let squares = without.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
-    (groups * value - (groups - 1.0) * centre, (squares * (groups - 1.0) / groups).sqrt())
-}
-
-/// Singular values of the decoder.
-#[derive(Serialize, Deserialize)]
-struct SingularValues {
-    /// Of those that are not 0.
-    smallest: f64,
-    largest: f64,
-}
-
-fn singular_values(job: &Job<'_>, work: &mut Work<'_>) -> Result<Option<SingularValues>> {
+/// The smallest singular value of the decoder that is not 0, and the largest.
+fn singular_values(job: &Job<'_>, work: &mut Work<'_>) -> Result<Option<[f64; 2]>> {
     let Some(dictionary) = job.find(&DICTIONARY) else { return Ok(None) };
     let (width, latents) = (dictionary.card().width, dictionary.card().latents);
     let (rows, size) = (dictionary.directions(), width.min(latents));
@@ -148,15 +120,15 @@ fn singular_values(job: &Job<'_>, work: &mut Work<'_>) -> Result<Option<Singular
         let shorter: Vec<f64> = if latents <= width {
             rows.iter().map(|&value| f64::from(value)).collect()
         } else {
-            (0..rows.len()).map(|at| f64::from(rows[at % latents * width + at / latents])).collect()
+            (0..rows.len()).map(|index| f64::from(rows[index % latents * width + index / latents])).collect()
         };
         let mut gram = vec![0.0; size * size];
         try_rows_by_rows(&shorter, &shorter, width.max(latents), &mut gram, job.context)?;
         let squares = values(gram, size, job.context)?;
-        let squares = squares.ok_or_else(|| Error::Bug("singular values do not settle".into()))?;
-        let most = squares[0].max(0.0);
-        let least = squares.iter().rev().copied().find(|&square| square > 1e-12 * most).unwrap_or(0.0);
-        Ok(SingularValues { smallest: least.sqrt(), largest: most.sqrt() })
+        let squares = squares.ok_or_else(|| Error::Bug("singular values do not converge".into()))?;
+        let largest = squares[0].max(0.0);
+        let smallest = squares.iter().rev().copied().find(|&square| square > 1e-12 * largest).unwrap_or(0.0);
+        Ok([smallest.sqrt(), largest.sqrt()])
     })?;
     Ok(Some(found))
 }

@@ -1,24 +1,24 @@
 //! The spaces in which rows are compared.
 
-use super::frechet::{Fill, GROUPS, MatrixRows, Moments, Part, Products, by_covariances};
+use super::frechet::{Fill, GROUPS, Moments, Part, Products, by_covariances};
 use crate::codes::Codes;
 use crate::context::Reservation;
 use crate::error::{InputError, Key, Result};
-use crate::run::{CODES, Count, DICTIONARY, EMBEDDINGS, GENERATED, Job, Lazy, Over, Work};
+use crate::run::{CODES, Count, DICTIONARY, EMBEDDINGS, GENERATED, Job, Lazy, List, Over, Work};
 use crate::sae::Dictionary;
 use crate::store::ActivationStore;
 use etalon_kernel::random::{permutation, stream};
 
 /// The distances in one space.
 pub(super) struct SpaceDistances {
-    /// How many rows of each set are compared.
+    /// Number of rows of each set that are compared.
     pub rows: usize,
     /// Between two halves of the real rows.
     pub floor: Option<f64>,
     pub models: Vec<ModelDistances>,
 }
 
-/// What was found for one model in one space.
+/// The distances of one model in one space.
 pub(super) struct ModelDistances {
     pub whole: Option<f64>,
     pub half: Option<f64>,
@@ -26,14 +26,14 @@ pub(super) struct ModelDistances {
     pub without: Vec<Option<f64>>,
 }
 
-/// A part of the real rows, and a part of the rows of a model (or of the real ones).
+/// A part of the real rows, and a part of the rows of a model (`None`: of the real rows).
 struct ComparedParts {
     real: Part,
     model: Option<usize>,
     generated: Part,
 }
 
-/// What is computed for every model: all rows, two ways to take halves, and all rows without each group.
+/// The comparisons of a model: all rows, both assignments of halves, and all rows without each group.
 fn of_model(model: usize) -> impl Iterator<Item = ComparedParts> {
     let halves = [(Part::All, Part::All), (Part::Half(false), Part::Half(true)), (Part::Half(true), Part::Half(false))];
     let without = (0..GROUPS).map(|group| (Part::Without(group), Part::Without(group)));
@@ -41,7 +41,7 @@ fn of_model(model: usize) -> impl Iterator<Item = ComparedParts> {
     halves.into_iter().chain(without).map(comparison)
 }
 
-/// Everything that is computed: the real halves, then the models.
+/// All comparisons: the real halves, then those of every model.
 fn comparisons(models: usize) -> Vec<ComparedParts> {
     let floor = ComparedParts { real: Part::Half(false), model: None, generated: Part::Half(true) };
     std::iter::once(floor).chain((0..models).flat_map(of_model)).collect()
@@ -79,7 +79,7 @@ impl Groups {
     }
 }
 
-/// By covariances; the first set is that of the real rows.
+/// The distances by covariances; the first set has the real rows.
 fn few_dimensions(
     space: &str,
     dimensions: usize,
@@ -90,13 +90,13 @@ fn few_dimensions(
     let rows = job.get(&CODES)?.rows();
     let bytes = (dimensions as u64).saturating_pow(2).saturating_mul(8 * (GROUPS * sets.len()) as u64);
     drop(job.budget().reserve(bytes, format!("covariances of {dimensions} dimensions of {space}"))?);
-    // Centred on the first rows: any point near them does.
+    // Centred on the mean of the first rows: any point near the rows will do.
     let mut centre = vec![0.0; dimensions];
-    let some = rows.min(256);
-    for row in 0..some {
+    let first_rows = rows.min(256);
+    for row in 0..first_rows {
         let mut values = vec![0.0; dimensions];
         sets[0](row, &mut values)?;
-        centre.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value / some as f64);
+        centre.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value / first_rows as f64);
     }
     let groups = Lazy::new(|| Groups::new(job));
     let moments = work.blocks_with(&groups, "groups of rows", sets.len() * GROUPS, |groups, block| {
@@ -105,9 +105,9 @@ fn few_dimensions(
         Moments::of(&rows, &sets[set], &centre, job)
     })?;
     let of_set = |set: usize| &moments[set * GROUPS..(set + 1) * GROUPS];
-    let wanted = comparisons(sets.len() - 1);
-    let found = work.blocks("distances", wanted.len(), |block| {
-        let ComparedParts { real, model, generated } = wanted[block];
+    let comparisons = comparisons(sets.len() - 1);
+    let found = work.blocks("distances", comparisons.len(), |block| {
+        let ComparedParts { real, model, generated } = comparisons[block];
         by_covariances((of_set(0), real), (of_set(model.map_or(0, |model| model + 1)), generated), job)
     })?;
     Ok(SpaceDistances::new(rows, &found))
@@ -121,7 +121,7 @@ fn embedding(store: &ActivationStore) -> Box<Fill<'_>> {
     })
 }
 
-/// On what the dictionary reads; `None` without embeddings of all sets.
+/// On features; `None` without embeddings of all sets.
 pub(super) fn features(job: &Job<'_>, work: &mut Work<'_>) -> Result<Option<SpaceDistances>> {
     let models = job.all(&GENERATED);
     let real = job.find(&EMBEDDINGS);
@@ -135,19 +135,19 @@ pub(super) fn features(job: &Job<'_>, work: &mut Work<'_>) -> Result<Option<Spac
     few_dimensions("features", real.width(), &sets, job, work).map(Some)
 }
 
-/// Real and generated rows must be of one width.
+/// Refuses generated rows whose width differs from that of the real rows.
 fn check_widths(real: usize, model: &str, theirs: usize) -> Result<()> {
     if real == theirs {
         return Ok(());
     }
-    Err(InputError::new(format!("the embeddings of `{model}` have another width"))
+    Err(InputError::new(format!("the embeddings of `{model}` differ in width from the real ones"))
         .expected(format!("{real} values per row"))
         .found(format!("{theirs} values per row"))
         .advice("embed real and generated images with the same encoder")
         .into())
 }
 
-/// On what the dictionary keeps; `None` without one.
+/// On reconstructions; `None` without a dictionary.
 pub(super) fn reconstructions(job: &Job<'_>, work: &mut Work<'_>) -> Result<Option<SpaceDistances>> {
     let Some(dictionary) = job.find(&DICTIONARY) else { return Ok(None) };
     let real = decoded(&**dictionary, job.get(&CODES)?, job.find(&EMBEDDINGS));
@@ -195,7 +195,7 @@ pub(super) fn codes(job: &Job<'_>, work: &mut Work<'_>) -> Result<SpaceDistances
     few_dimensions("codes", alive.len(), &sets, job, work)
 }
 
-/// The latents that fire somewhere.
+/// Rows of the latents that fire in some set.
 fn active<'a>(codes: &'a Codes, dimension_of: &'a [usize]) -> Result<Box<Fill<'a>>> {
     let all = codes.all()?;
     Ok(Box::new(move |row, into| {
@@ -207,7 +207,7 @@ fn active<'a>(codes: &'a Codes, dimension_of: &'a [usize]) -> Result<Box<Fill<'a
     }))
 }
 
-/// Rows that are compared, the same in every set.
+/// The rows that are compared, the same in every set, and their groups.
 struct Sample {
     rows: Vec<usize>,
     groups: Vec<u8>,
@@ -223,32 +223,32 @@ impl Sample {
     }
 }
 
-/// Rows of a matrix of products that are computed together.
-const TOGETHER: usize = 32;
+/// Rows of products per block.
+const BLOCK: usize = 32;
 
-/// By products of a sample of rows.
+/// The distances by products of a sample of rows.
 fn many_dimensions(sets: &[&Codes], most_rows: usize, job: &Job<'_>, work: &mut Work<'_>) -> Result<SpaceDistances> {
     let rows = most_rows.min(sets[0].rows());
     let sample = Lazy::new(|| Sample::new(rows, job));
     // Real × real, then for every model real × model and model × model.
     let pairs: Vec<[usize; 2]> =
         std::iter::once([0, 0]).chain((1..sets.len()).flat_map(|model| [[0, model], [model, model]])).collect();
-    let blocks = rows.div_ceil(TOGETHER);
+    let blocks = rows.div_ceil(BLOCK);
     let bytes = (rows as u64 * rows as u64).saturating_mul(8 * pairs.len() as u64);
     drop(job.budget().reserve(bytes, format!("products of {rows} rows of codes ({} takes fewer)", Key("most_rows")))?);
     let products = work.fold_with(
         &sample,
         "blocks of products",
         pairs.len() * blocks,
-        MatrixRows::default,
+        || List::<Vec<f64>>(Vec::new()),
         |sample, into, block| {
             let [a, b] = pairs[block / blocks].map(|set| sets[set]);
-            let first = block % blocks * TOGETHER;
+            let first = block % blocks * BLOCK;
             let (a_rows, b_rows) = (a.all()?, b.all()?);
-            let bytes = 8 * (a.latents() + TOGETHER * rows) as u64;
+            let bytes = 8 * (a.latents() + BLOCK * rows) as u64;
             let _memory = job.budget().reserve(bytes, "products of some rows of codes")?;
             let mut dense = vec![0f64; a.latents()];
-            for &row in &sample.rows[first..(first + TOGETHER).min(rows)] {
+            for &row in &sample.rows[first..(first + BLOCK).min(rows)] {
                 job.check()?;
                 let (latents, values) = a_rows.row(row);
                 latents.iter().zip(values).for_each(|(&latent, &value)| dense[latent as usize] = f64::from(value));
@@ -263,9 +263,9 @@ fn many_dimensions(sets: &[&Codes], most_rows: usize, job: &Job<'_>, work: &mut 
         },
     )?;
     let matrix = |pair: usize| &products.0[pair * rows..(pair + 1) * rows];
-    let wanted = comparisons(sets.len() - 1);
-    let found = work.blocks_with(&sample, "distances", wanted.len(), |sample, block| {
-        let ComparedParts { real, model, generated } = wanted[block];
+    let comparisons = comparisons(sets.len() - 1);
+    let found = work.blocks_with(&sample, "distances", comparisons.len(), |sample, block| {
+        let ComparedParts { real, model, generated } = comparisons[block];
         let [between, within] = model.map_or([0, 0], |model| [1 + 2 * model, 2 + 2 * model]);
         let products =
             Products { groups: &sample.groups, between: matrix(between), within: [matrix(0), matrix(within)] };

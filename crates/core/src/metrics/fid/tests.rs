@@ -14,7 +14,7 @@ use etalon_kernel::random::{stream, unit};
 fn cloud(rows: usize, width: usize, seed: u64, shift: f32) -> Vec<f32> {
     let mut random = stream(seed, "fid test", 0);
     let mut normal = || (0..12).map(|_| unit(&mut random)).sum::<f64>() as f32 - 6.0;
-    (0..rows * width).map(|at| normal() * (1.0 + (at % width) as f32 * 0.1) + shift).collect()
+    (0..rows * width).map(|index| normal() * (1.0 + (index % width) as f32 * 0.1) + shift).collect()
 }
 
 fn store(values: &[f32], width: usize) -> Arc<ActivationStore> {
@@ -37,7 +37,7 @@ fn run(inputs: &Inputs, given: &[(&str, &str)], threads: usize) -> Result<Scores
 }
 
 #[test]
-fn by_hand() {
+fn distances_are_those_of_a_worked_example() {
     // Real −1, 1 twice over (mean 0, variance 4/3), generated 1, 5 twice over (mean 3, variance 16/3):
     // 9 + (√(4/3) − √(16/3))² = 9 + 4/3.
     let (real, generated) = ([-1.0f32, 1.0, -1.0, 1.0], [1.0f32, 5.0, 1.0, 5.0]);
@@ -56,21 +56,21 @@ fn by_hand() {
 }
 
 #[test]
-fn both_forms_agree() {
+fn covariances_and_products_agree() {
     let (rows, width) = (60, 9);
     let inputs = inputs(cloud(rows, width, 1, 0.0), cloud(rows, width, 2, 0.4), width);
     let short = run(&inputs, &[("most_rows", "20")], 2).unwrap();
-    // Fewer allowed than there are latents: the products of eight rows; with all rows they give the same number.
+    // The form by products, on all rows, gives the same number.
     let groups: Vec<u8> = (0..rows).map(|row| (row % GROUPS) as u8).collect();
     let dense = |codes: &Codes, row: usize, into: &mut [f64]| {
         let view = codes.view(row..row + 1).unwrap();
         view.row(0).0.iter().zip(view.row(0).1).for_each(|(&l, &value)| into[l as usize] = f64::from(value));
     };
     let (real, other) = (inputs.get(&CODES).unwrap(), &*inputs.get(&GENERATED).unwrap().codes);
-    let row = |codes: &Codes, at: usize| {
-        let mut line = vec![0.0; width];
-        dense(codes, at, &mut line);
-        line
+    let row = |codes: &Codes, row: usize| {
+        let mut values = vec![0.0; width];
+        dense(codes, row, &mut values);
+        values
     };
     let products = |a: &Codes, b: &Codes| -> Vec<Vec<f64>> {
         let cell = |i: usize, j: usize| row(a, i).iter().zip(row(b, j)).map(|(x, y)| x * y).sum();
@@ -81,8 +81,8 @@ fn both_forms_agree() {
     let context = Context::silent(1, 1 << 30).unwrap();
     let checked = with_work(&Fid, &inputs, &context, |job, _| {
         let moments = |codes: &Codes| {
-            let fill: &Fill<'_> = &|at, into| {
-                dense(codes, at, into);
+            let fill: &Fill<'_> = &|row, into| {
+                dense(codes, row, into);
                 Ok(())
             };
             let group = |group: usize| (0..rows).filter(|row| row % GROUPS == group).collect::<Vec<_>>();
@@ -102,7 +102,7 @@ fn both_forms_agree() {
 }
 
 #[test]
-fn equal_distributions_are_corrected_to_nothing_and_threads_do_not_matter() {
+fn equal_distributions_have_no_corrected_distance_with_any_number_of_threads() {
     let (rows, width) = (400, 12);
     let same = inputs(cloud(rows, width, 3, 0.0), cloud(rows, width, 4, 0.0), width);
     let scores = run(&same, &[], 1).unwrap();
@@ -119,7 +119,7 @@ fn equal_distributions_are_corrected_to_nothing_and_threads_do_not_matter() {
 }
 
 #[test]
-fn widths_must_agree() {
+fn embeddings_of_another_width_are_refused() {
     let wrong = inputs(cloud(30, 4, 1, 0.0), cloud(30, 4, 2, 0.0), 4);
     let mut painter = wrong.get(&GENERATED).unwrap().clone();
     painter.embeddings = Some(store(&[0.5; 90], 3));

@@ -1,11 +1,10 @@
-//! Fully-binary matching pursuit: choose the latent that best explains the rows that are still unexplained, until F1
-//! of the whole coalition no longer rises.
+//! Fully-binary matching pursuit: each step selects the latent that best explains the residual, until the F1 of the
+//! coalition stops rising.
 //!
-//! Hits of all latents are counted once over the rows with the concept. A choice covers some of these rows; only
-//! those are taken off the counts, so every row is walked at most twice however long the pursuit is.
+//! Hits of all latents are counted once over the rows with the concept. Each step subtracts only the rows that it newly
+//! covers, so every row is visited at most twice.
 
-use super::firing::{Cover, Target};
-use super::prepared::Pursuit;
+use super::target::{Cover, Pursuit, Target};
 use crate::context::Context;
 use crate::error::Result;
 use crate::results::Profile;
@@ -26,7 +25,7 @@ pub(super) fn pursue(
         context.check()?;
         let residual = target.positives - cover.true_positives;
         let Some(latent) = best(&hits, &target.fired, beta * beta, residual, &mut scores) else {
-            // No latent touches what is left. The released program then takes latent 0, and keeps it on the first step.
+            // No latent fires in the residual. The released code then takes latent 0, and keeps it in the first step.
             if step == 0 && profile == Profile::Reference && !hits.is_empty() {
                 pursuit.latents.push(0);
                 pursuit.f1.push(0.0);
@@ -45,13 +44,13 @@ pub(super) fn pursue(
     Ok(pursuit)
 }
 
-/// The latent with the best F-beta against the residual, the lowest index among equals; `None` if all are 0.
+/// The latent with the best F-beta against the residual; ties go to the lowest index; `None` if all are 0.
 ///
-/// The quotient is taken once and correctly rounded, so equal fractions compare equal.
+/// A single, correctly rounded division makes equal fractions compare equal.
 fn best(hits: &[i32], fired: &[i32], beta_squared: f64, residual: usize, scores: &mut [f64]) -> Option<usize> {
     let base = beta_squared * residual as f64;
     for ((score, &hits), &fired) in scores.iter_mut().zip(hits).zip(fired) {
-        // 0 / 0 is not a number, which never wins a comparison.
+        // 0 / 0 is NaN, which never wins a comparison.
         *score = (1.0 + beta_squared) * f64::from(hits) / (base + f64::from(fired));
     }
     // Four independent maxima let the processor compare four scores at a time.

@@ -1,17 +1,16 @@
-//! The sound number beside the published one: latents are chosen on one half of the rows and scored on the other.
+//! The held-out score: latents are selected on one half of the rows and scored on the other.
 
 use etalon_kernel::random::{permutation, stream};
 
-use super::Strategy;
-use super::firing::f1;
 use super::prepared::PreparedCodes;
 use super::row_order::RowOrder;
+use super::strategy::Strategy;
+use super::target::f1;
 use crate::context::Reserved;
 use crate::error::Result;
 use crate::run::{CODES, Job, LABELS, Lazy, Work};
 
-/// F1 of every concept on rows that did not choose its latents, by strategy: the mean of both directions. Undefined for a
-/// concept that is missing from a half.
+/// The held-out F1 by concept and strategy: the mean of both directions. Undefined if a half has no positive row.
 pub(super) fn held_out(
     job: &Job<'_>,
     work: &mut Work<'_>,
@@ -35,9 +34,9 @@ pub(super) fn held_out(
             return Ok(vec![None; strategies.len()]);
         }
         let mut sums = vec![0.0; strategies.len()];
-        for (choosing, scoring) in [(0, 1), (1, 0)] {
+        for (selection, scoring) in [(0, 1), (1, 0)] {
             let truth = &rows[scoring];
-            for (sum, choice) in sums.iter_mut().zip(halves[choosing].choose(&rows[choosing])?) {
+            for (sum, choice) in sums.iter_mut().zip(halves[selection].choose(&rows[selection])?) {
                 let predicted = halves[scoring].predicted(&choice, truth)?;
                 *sum += f1(predicted.count_and(&truth.yes), truth.yes.count(), predicted.count());
             }

@@ -1,21 +1,20 @@
-//! Matching by F1 of each latent alone: the best one, or the k best ones together.
+//! Matching by the F1 of each latent alone: the best latent, or the k best together.
 
 use std::cmp::Ordering;
 
-use super::firing::{Cover, Target, f1};
-use super::prepared::Pursuit;
+use super::target::{Cover, Pursuit, Target};
 use crate::results::Profile;
 
-/// The constant that the released program adds to every denominator of its one-to-one scores.
+/// The released code adds this to every denominator of its one-to-one scores.
 const EPSILON: f64 = 1e-8;
 
-/// The latent with the best F1, the lowest index among equals. `paper`: nothing if every F1 is 0.
+/// The latent with the best F1; ties go to the lowest index. `paper`: no latent if every F1 is 0.
 pub(super) fn one_to_one(target: &Target<'_>, profile: Profile) -> Pursuit {
     let score = |latent: usize| {
-        let (hits, fired) = (f64::from(target.hits[latent]), f64::from(target.fired[latent]));
         if profile == Profile::Paper {
-            return f1(target.hits[latent] as usize, target.positives, target.fired[latent] as usize);
+            return target.f1(latent);
         }
+        let (hits, fired) = (f64::from(target.hits[latent]), f64::from(target.fired[latent]));
         let precision = hits / (fired + EPSILON);
         let recall = hits / (target.positives as f64 + EPSILON);
         2.0 * precision * recall / (precision + recall + EPSILON)
@@ -34,13 +33,11 @@ pub(super) fn one_to_one(target: &Target<'_>, profile: Profile) -> Pursuit {
     }
 }
 
-/// The latents with the best F1, and F1 of the first one, two, three... of them together.
+/// The `size` latents with the best F1, and the F1 of the first one, two, three... of them together.
 ///
-/// Among equals `paper` takes the lowest index first and `reference` the highest. `paper` takes no latent whose F1
-/// is 0: it shares no row with the concept.
+/// Ties go to the lowest index in `paper` and to the highest in `reference`. `paper` takes no latent with F1 = 0.
 pub(super) fn pursue(target: &Target<'_>, size: usize, profile: Profile) -> Pursuit {
-    let score = |latent: usize| f1(target.hits[latent] as usize, target.positives, target.fired[latent] as usize);
-    let mut order: Vec<(f64, u32)> = (0..target.hits.len()).map(|latent| (score(latent), latent as u32)).collect();
+    let mut order: Vec<(f64, u32)> = (0..target.hits.len()).map(|latent| (target.f1(latent), latent as u32)).collect();
     if profile == Profile::Paper {
         order.retain(|&(score, _)| score > 0.0);
     }

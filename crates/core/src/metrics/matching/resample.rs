@@ -1,7 +1,7 @@
-//! The bootstrap over rows: how much would the score of the same coalitions move with other rows?
+//! The bootstrap over rows, with the coalitions held fixed.
 //!
-//! Every resample draws as many rows as there are, with replacement. How often each row was drawn is kept side by side
-//! for many resamples, so one walk over a set of rows sums all of them.
+//! For every row, the numbers of times it was drawn are stored side by side for many resamples, so that one scan over a
+//! set of rows sums all resamples.
 
 use etalon_kernel::bits::Bits;
 use etalon_kernel::random::{index, stream};
@@ -9,18 +9,18 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::MatchedConcept;
-use super::firing::f1;
 use super::prepared::PreparedCodes;
+use super::target::f1;
 use crate::context::{Context, Reservation};
 use crate::error::Result;
 use crate::results::{Interval, percentile_interval};
 use crate::run::{CODES, Job, Lazy, Sum, Work};
 use crate::state;
 
-/// How many times rows are drawn.
+/// The number of resamples.
 const ROW_RESAMPLES: usize = 200;
 
-/// Bytes that the counts of one batch of resamples may take.
+/// Maximum bytes of the counts of one batch of resamples.
 const BATCH_BYTES: usize = 64 << 20;
 
 /// The interval of the mean F1 over concepts, by strategy.
@@ -28,10 +28,10 @@ pub(super) fn row_intervals<'p, F: Fn() -> Result<PreparedCodes<'p>> + Send + Sy
     job: &Job<'_>,
     work: &mut Work<'_>,
     prepared: &Lazy<PreparedCodes<'p>, F>,
-    found: &[MatchedConcept],
+    matched: &[MatchedConcept],
     strategies: usize,
 ) -> Result<Vec<Option<Interval>>> {
-    let (rows, concepts) = (job.get(&CODES)?.rows(), found.len());
+    let (rows, concepts) = (job.get(&CODES)?.rows(), matched.len());
     if rows < 2 || concepts == 0 {
         return Ok(vec![None; strategies]);
     }
@@ -39,14 +39,14 @@ pub(super) fn row_intervals<'p, F: Fn() -> Result<PreparedCodes<'p>> + Send + Sy
     let mut replicates = vec![Vec::with_capacity(ROW_RESAMPLES); strategies];
     for first in (0..ROW_RESAMPLES).step_by(width) {
         let width = width.min(ROW_RESAMPLES - first);
-        let shared = Lazy::new(|| Ok((prepared.get()?, Draws::new(rows, first, width, job.seed, job.context)?)));
+        let shared = Lazy::new(|| Ok((prepared.get()?, RowDraws::new(rows, first, width, job.seed, job.context)?)));
         let empty = || Replicates { f1: Sum::new(strategies * width) };
         let sums =
             work.fold_with(&shared, "concepts on resampled rows", concepts, empty, |shared, sums, concept| {
                 let (prepared, draws) = shared;
                 let of_concept = prepared.rows_of(concept);
                 let positives = draws.sums(of_concept.yes.rows());
-                for (choice, sums) in found[concept].choices.iter().zip(sums.f1.chunks_exact_mut(width)) {
+                for (choice, sums) in matched[concept].choices.iter().zip(sums.f1.chunks_exact_mut(width)) {
                     let predicted = prepared.predicted(choice, &of_concept)?;
                     let f1 = draws.f1(&positives, &of_concept.yes, &predicted);
                     sums.iter_mut().zip(f1).for_each(|(sum, f1)| *sum += f1);
@@ -69,17 +69,17 @@ struct Replicates {
 
 state!(Replicates { f1 });
 
-/// How often each row was drawn in each of some resamples.
-struct Draws {
+/// The number of times each row was drawn, in a range of resamples.
+struct RowDraws {
     width: usize,
-    /// Row-major. A row drawn more than 255 times in one resample would need odds that no generator offers.
+    /// By row, then by resample. A row is practically never drawn more than 255 times in one resample.
     counts: Vec<u8>,
     _memory: Reservation,
 }
 
-impl Draws {
-    /// Resamples from number `first` on, `width` of them.
-    fn new(rows: usize, first: usize, width: usize, seed: u64, context: &Context) -> Result<Draws> {
+impl RowDraws {
+    /// Draws `width` resamples, numbered from `first`.
+    fn new(rows: usize, first: usize, width: usize, seed: u64, context: &Context) -> Result<RowDraws> {
         let bytes = rows as u64 * width as u64;
         let memory = context.budget().reserve(bytes, "resampled rows")?;
         let _scratch = context.budget().reserve(bytes, "resampled rows")?;
@@ -99,10 +99,10 @@ impl Draws {
         counts.par_chunks_exact_mut(width).enumerate().with_min_len(1024).for_each(|(row, counts)| {
             counts.iter_mut().zip(&resamples).for_each(|(count, resample)| *count = resample[row]);
         });
-        Ok(Draws { width, counts, _memory: memory })
+        Ok(RowDraws { width, counts, _memory: memory })
     }
 
-    /// How often some rows were drawn together, by resample.
+    /// The total number of draws of some rows, by resample.
     fn sums(&self, rows: impl Iterator<Item = usize>) -> Vec<u32> {
         let mut sums = vec![0u32; self.width];
         for row in rows {
@@ -112,11 +112,11 @@ impl Draws {
         sums
     }
 
-    /// F1 by resample of a set of rows against those with the concept, which were drawn `positives` times.
+    /// F1 of the predicted rows, by resample. `positives` are the draws of the rows with the concept.
     fn f1(&self, positives: &[u32], yes: &Bits, predicted: &Bits) -> Vec<f64> {
         let all = self.sums(predicted.rows());
         let hits = self.sums(predicted.rows().filter(|&row| yes.contains(row)));
-        (0..self.width).map(|at| f1(hits[at] as usize, positives[at] as usize, all[at] as usize)).collect()
+        (0..self.width).map(|i| f1(hits[i] as usize, positives[i] as usize, all[i] as usize)).collect()
     }
 }
 
@@ -125,9 +125,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_perfect_coalition_does_not_move_and_a_coin_does() {
+    fn a_perfect_coalition_has_no_variance_and_a_coin_has() {
         let rows = 400;
-        let draws = Draws::new(rows, 0, ROW_RESAMPLES, 7, &Context::silent(1, 1 << 20).unwrap()).unwrap();
+        let draws = RowDraws::new(rows, 0, ROW_RESAMPLES, 7, &Context::silent(1, 1 << 20).unwrap()).unwrap();
         let even = Bits::of(rows, (0..rows).filter(|row| row.is_multiple_of(2)));
         let coin = Bits::of(rows, (0..rows).filter(|row| row % 4 < 2));
         let positives = draws.sums(even.rows());
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn every_resample_has_as_many_rows_as_there_are() {
+    fn every_resample_draws_as_many_rows_as_the_data_has() {
         let context = Context::silent(2, 1 << 20).unwrap();
-        let drawn = Draws::new(50, 3, 4, 0, &context).unwrap().counts;
+        let drawn = RowDraws::new(50, 3, 4, 0, &context).unwrap().counts;
         for resample in 0..4 {
             assert_eq!((0..50).map(|row| u32::from(drawn[row * 4 + resample])).sum::<u32>(), 50);
         }
-        // The same resample whatever batch it falls into.
-        let alone = Draws::new(50, 5, 1, 0, &context).unwrap().counts;
+        // A resample does not depend on its batch.
+        let alone = RowDraws::new(50, 5, 1, 0, &context).unwrap().counts;
         assert!((0..50).all(|row| alone[row] == drawn[row * 4 + 2]));
         assert_eq!(context.budget().left(), 1 << 20);
     }

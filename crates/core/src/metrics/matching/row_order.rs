@@ -1,7 +1,7 @@
-//! Which rows are matched, and in which order: all as they are, those of a half, or as the released program places them.
+//! Which rows are matched, and in which order: all rows, a part of them, or the order of the released code.
 //!
-//! That program fills an array batch by batch and computes the position of a batch from the size of *that* batch. The
-//! last, short one therefore lands among earlier rows, and the end of the array stays zero in codes and labels alike.
+//! The released code fills an array batch by batch and computes the offset of a batch from the size of *that* batch. The
+//! last, shorter batch overwrites earlier rows, and the end of the array stays zero in codes and labels alike.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -14,16 +14,21 @@ use crate::context::{Context, Reservation};
 use crate::error::Result;
 use crate::run::{CODES, Job};
 
-/// Rows that are copied between two looks at cancellation.
-pub(super) const CHECK_ROWS: usize = 4096;
+/// Rows between two checks for cancellation.
+const CHECK_ROWS: usize = 4096;
 
-/// The row of the inputs at every position, none for an empty row; or all rows at their own positions.
+/// Checks for cancellation at some of the rows.
+pub(super) fn check_at(row: usize, context: &Context) -> Result<()> {
+    if row.is_multiple_of(CHECK_ROWS) { context.check() } else { Ok(()) }
+}
+
+/// By position, the row of the inputs, or `None` for an empty row. Without a list, the order of the inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::metrics) struct RowOrder(Option<Vec<Option<usize>>>);
 
-/// Codes in some order of rows: borrowed, or a copy with the memory that is reserved for it.
+/// Codes in some order of rows: borrowed, or a copy with its reserved memory.
 pub(in crate::metrics) enum OrderedCodes<'a> {
-    /// The order is that of the inputs.
+    /// The order of the inputs.
     Borrowed(&'a Codes),
     /// Any other order.
     Copied(Box<Codes>, #[expect(dead_code, reason = "kept as long as the copy")] Reservation),
@@ -41,14 +46,12 @@ impl Deref for OrderedCodes<'_> {
 }
 
 impl RowOrder {
-    /// The order of a job: that of its rows, or another if it has the parameter `reference_batch` and it is not 0.
+    /// The order of a job: that of the released code if the parameter `reference_batch` is not 0.
     pub fn of_job(job: &Job<'_>) -> Result<RowOrder> {
-        let name = REFERENCE_BATCH.name;
-        let batch = if job.params.contains_key(name) { job.whole(name)? } else { 0 };
-        Ok(RowOrder::released(job.get(&CODES)?.rows(), batch))
+        Ok(RowOrder::released(job.get(&CODES)?.rows(), job.whole(REFERENCE_BATCH.name)?))
     }
 
-    /// The order of the released program with batches of a size; 0 leaves the rows where they are.
+    /// The order of the released code with batches of the given size; 0 keeps the order of the inputs.
     pub fn released(rows: usize, batch: usize) -> RowOrder {
         if batch == 0 || rows <= batch || rows.is_multiple_of(batch) {
             return RowOrder(None);
@@ -62,43 +65,41 @@ impl RowOrder {
         RowOrder(Some(source))
     }
 
-    /// Some rows of the inputs.
+    /// The given rows of the inputs.
     pub fn of_rows(rows: impl Iterator<Item = usize>) -> RowOrder {
         RowOrder(Some(rows.map(Some).collect()))
     }
 
-    /// Only the rows at some positions.
+    /// The rows at the given positions.
     pub fn part(&self, positions: &[usize]) -> RowOrder {
         let source = |&position: &usize| self.0.as_ref().map_or(Some(position), |source| source[position]);
         RowOrder(Some(positions.iter().map(source).collect()))
     }
 
-    /// How many rows are lost.
+    /// The number of empty rows; as many rows of the inputs are lost.
     pub fn lost(&self) -> usize {
         self.0.as_ref().map_or(0, |source| source.iter().filter(|row| row.is_none()).count())
     }
 
-    /// Codes in this order. `by_latent`: they will also be looked at by latent.
+    /// Codes in this order. `by_latent`: also reserve memory for access by latent.
     pub fn codes<'a>(&self, codes: &'a Codes, by_latent: bool, context: &Context) -> Result<OrderedCodes<'a>> {
         let Some(source) = &self.0 else { return Ok(OrderedCodes::Borrowed(codes)) };
         let all = codes.all()?;
         let entries: usize = source.iter().flatten().map(|&row| all.entries(row).len()).sum();
-        // The order itself is counted too.
+        // 24 bytes per row include the order itself.
         let bytes = 24 * source.len() + if by_latent { 16 * entries + 8 * codes.latents() } else { 8 * entries };
         let memory = context.budget().reserve(bytes as u64, "a copy of the codes in another order")?;
         let mut builder = CodesBuilder::new(codes.latents());
         builder.reserve(source.len(), entries);
         for (position, row) in source.iter().enumerate() {
-            if position % CHECK_ROWS == 0 {
-                context.check()?;
-            }
+            check_at(position, context)?;
             let (latents, values) = row.map_or((&[][..], &[][..]), |row| all.row(row));
             builder.push(latents, values)?;
         }
         Ok(OrderedCodes::Copied(Box::new(builder.finish()), memory))
     }
 
-    /// A set of rows in this order; `empty` says whether empty rows are in it.
+    /// A set of rows in this order. `empty`: whether it contains the empty rows.
     pub fn bits<'a>(&self, bits: &'a Bits, empty: bool) -> Cow<'a, Bits> {
         let Some(source) = &self.0 else { return Cow::Borrowed(bits) };
         let contained = |&position: &usize| source[position].map_or(empty, |row| bits.contains(row));
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_short_batch_lands_among_earlier_rows() {
+    fn the_short_batch_overwrites_earlier_rows() {
         // 7 rows in batches of 3: the third batch has one row, number 6, and goes to position 2 · 1 = 2.
         let source = |rows, batch| RowOrder::released(rows, batch).0;
         assert_eq!(source(7, 3).unwrap(), [Some(0), Some(1), Some(6), Some(3), Some(4), Some(5), None]);
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_data_sets_lose_what_was_counted() {
+    fn the_published_data_sets_lose_the_known_number_of_rows() {
         // 5794 = 5 · 1024 + 674 and 2476 = 2 · 1024 + 428.
         for (rows, lost) in [(5794, 674), (2476, 428)] {
             assert_eq!(RowOrder::released(rows, 1024).lost(), lost);

@@ -1,69 +1,60 @@
-//! How latents are chosen for a concept: the matcher, what it weighs, and how many it may take.
+//! How latents are selected for a concept: the matcher and its parameters.
 
 use std::fmt;
 
+use serde_json::Value;
+
 use crate::error::{Error, Result};
+use crate::metrics::card::distinct;
 use crate::metrics::{Kind, Param};
+use crate::results::Table;
 use crate::run::Job;
 
-/// The parameter that names the matchers. `tapa` and `stay` declare the same.
-pub const MATCHER: Param = Param {
-    name: "matcher",
-    doc: "how latents are chosen for a concept: the best one, the k best ones, a binary pursuit, or a non-negative pursuit",
-    kind: Kind::Word(&["one-to-one", "naive", "fbmp", "nnomp"]),
-    several: true,
-    default: "fbmp",
-    reference: None,
-};
+/// The parameter `matcher`, shared with `tapa` and `stay`.
+pub const MATCHER: Param = Param::new(
+    "matcher",
+    "How latents are selected for a concept: the best one, the k best, a binary pursuit, or a non-negative pursuit",
+    Kind::Word(&["one-to-one", "naive", "fbmp", "nnomp"]),
+    "fbmp",
+)
+.several();
 
-/// The parameter that weighs recall against precision while `fbmp` chooses.
-pub const BETA: Param = Param {
-    name: "beta",
-    doc: "fbmp only: weight of recall against precision in the choice of the next latent; below 1 favours precision",
-    kind: Kind::Number(0.01, 100.0),
-    several: true,
-    default: "0.5",
-    reference: None,
-};
+/// The parameter `beta`.
+pub const BETA: Param = Param::new(
+    "beta",
+    "Weight of recall against precision in each step of fbmp; below 1 favours precision",
+    Kind::Number(0.01, 100.0),
+    "0.5",
+)
+.several();
 
-/// The parameter that bounds a coalition.
-pub const K: Param = Param {
-    name: "k",
-    doc: "the largest number of latents that a concept may have (one-to-one always takes one)",
-    kind: Kind::Whole(1, 1000),
-    several: true,
-    default: "3",
-    reference: None,
-};
+/// The parameter `k`.
+pub const K: Param =
+    Param::new("k", "Maximum number of latents per concept (one-to-one always selects one)", Kind::Whole(1, 1000), "3")
+        .several();
 
-/// The parameter that says when a latent fires.
-pub const THRESHOLD: Param = Param {
-    name: "threshold",
-    doc: "a latent fires where its value is above this",
-    kind: Kind::Number(0.0, f64::INFINITY),
-    several: false,
-    default: "0",
-    reference: Some("1e-8"),
-};
+/// The parameter `threshold`.
+pub const THRESHOLD: Param =
+    Param::new("threshold", "A latent fires where its value is above this", Kind::Number(0.0, f64::INFINITY), "0")
+        .reference("1e-8");
 
-/// The parameter that repeats the row placement of the released program.
-pub const REFERENCE_BATCH: Param = Param {
-    name: "reference_batch",
-    doc: "place rows as the released program does with this batch size, which loses some of them; 0 keeps every row",
-    kind: Kind::Whole(0, u64::MAX),
-    several: false,
-    default: "0",
-    reference: Some("1024"),
-};
+/// The parameter `reference_batch`, shared with `fms`.
+pub const REFERENCE_BATCH: Param = Param::new(
+    "reference_batch",
+    "Misplace the last batch of this many rows as the released code does, which loses some rows; 0 keeps every row",
+    Kind::Whole(0, u64::MAX),
+    "0",
+)
+.reference("1024");
 
-/// A way to choose latents.
+/// An algorithm that selects latents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matcher {
     /// The latent with the best F1.
     OneToOne,
-    /// The k latents with the best F1, each judged alone.
+    /// The k latents with the best F1, each scored alone.
     Naive,
-    /// Fully-binary matching pursuit: each next latent is judged by what is still unexplained.
+    /// Fully-binary matching pursuit: each latent is scored against the residual.
     Fbmp,
     /// Non-negative orthogonal matching pursuit on the values of the codes.
     Nnomp,
@@ -85,14 +76,13 @@ impl Matcher {
     }
 }
 
-/// A matcher with its settings.
+/// A matcher with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Strategy {
-    /// How latents are chosen.
     pub matcher: Matcher,
-    /// The weight of recall; only `fbmp` has one.
+    /// The weight of recall; `fbmp` only.
     pub beta: Option<f64>,
-    /// The largest coalition; 1 for one-to-one.
+    /// Maximum size of a coalition; 1 for one-to-one.
     pub k: usize,
 }
 
@@ -107,29 +97,33 @@ impl fmt::Display for Strategy {
 }
 
 impl Strategy {
-    /// Every matcher × beta × k that the parameters ask for, in the order given, each once.
+    /// Every combination of the parameters `matcher`, `beta` and `k`, in the order given, each once.
     pub fn from_params(job: &Job<'_>) -> Result<Vec<Strategy>> {
         let bug = |name: &str| Error::Bug(format!("parameter `{name}` was not checked"));
-        let matchers = job.several(MATCHER.name)?;
-        let betas = job.several(BETA.name)?;
-        let sizes = job.several(K.name)?;
+        let (betas, sizes) = (job.several(BETA.name)?, job.several(K.name)?);
         let mut strategies = Vec::new();
-        for matcher in &matchers {
+        for matcher in job.several(MATCHER.name)? {
             let matcher = matcher.as_str().and_then(Matcher::of).ok_or_else(|| bug("matcher"))?;
-            let betas = match matcher {
-                Matcher::Fbmp => betas.iter().map(|b| b.as_f64()).collect(),
-                _ => vec![None],
-            };
+            let betas = if matcher == Matcher::Fbmp { betas.iter().map(Value::as_f64).collect() } else { vec![None] };
             for beta in betas {
                 for k in &sizes {
                     let k = k.as_u64().ok_or_else(|| bug("k"))? as usize;
-                    let strategy = Strategy { matcher, beta, k: if matcher == Matcher::OneToOne { 1 } else { k } };
-                    if !strategies.contains(&strategy) {
-                        strategies.push(strategy);
-                    }
+                    strategies.push(Strategy { matcher, beta, k: if matcher == Matcher::OneToOne { 1 } else { k } });
                 }
             }
         }
-        Ok(strategies)
+        Ok(distinct(strategies.into_iter()))
     }
+
+    /// Whether two strategies differ in `k` at most, so that one run serves both.
+    pub fn shares_run(&self, other: &Strategy) -> bool {
+        self.matcher == other.matcher && self.beta == other.beta
+    }
+}
+
+/// A table by strategy and concept, with the columns `strategy` and `name`.
+pub fn concept_table(strategies: &[Strategy], names: &[String]) -> Table {
+    Table::new("concept")
+        .words("strategy", strategies.iter().flat_map(|strategy| names.iter().map(|_| strategy.to_string())))
+        .words("name", strategies.iter().flat_map(|_| names.iter().cloned()))
 }

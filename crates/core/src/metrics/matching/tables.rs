@@ -1,75 +1,64 @@
-//! From choices to scores: headline, tables and notes.
+//! Headline numbers, tables and notes.
 
 use etalon_kernel::statistics::{deviation, mean};
 use serde::{Deserialize, Serialize};
 
-use super::{MatchedConcept, Strategy};
+use super::MatchedConcept;
+use super::strategy::{Strategy, concept_table};
 use crate::error::Result;
-use crate::results::{Cells, Interval, Profile, Scores, Table, bootstrap_mean};
+use crate::metrics::estimate::Estimate;
+use crate::results::{Cells, Interval, Profile, Scores, Table};
 use crate::run::{Job, Work};
-
-/// A mean over concepts.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Average {
-    value: Option<f64>,
-    interval: Option<Interval>,
-    n: usize,
-}
 
 /// The numbers of one strategy.
 #[derive(Serialize, Deserialize)]
 struct Summary {
-    all: Average,
-    present: Average,
-    delta: Average,
-    held_out: Average,
+    all: Estimate,
+    present: Estimate,
+    delta: Estimate,
+    held_out: Estimate,
     null_score: Option<f64>,
     null_deviation: Option<f64>,
 }
 
-/// Everything that was found out.
+/// The results of all stages.
 pub(super) struct Findings<'a> {
-    /// The strategies.
     pub strategies: &'a [Strategy],
-    /// The names of the concepts.
     pub names: &'a [String],
-    /// How many rows there are.
     pub rows: usize,
-    /// What was chosen, by concept.
+    /// The selected latents, by concept.
     pub concepts: &'a [MatchedConcept],
-    /// F1 on rows that did not choose, by concept and strategy.
+    /// Held-out F1 by concept and strategy.
     pub held_out: &'a [Vec<Option<f64>>],
-    /// The interval of the score over rows, by strategy.
+    /// The interval over rows, by strategy.
     pub row_intervals: &'a [Option<Interval>],
     /// F1 by null, concept and strategy.
     pub nulls: &'a [&'a [Vec<f64>]],
-    /// Paper or reference.
     pub profile: Profile,
 }
 
 impl Findings<'_> {
-    /// Everything at once.
     pub fn scores(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
         let count = self.strategies.len();
         let summaries = work.blocks("strategies", count, |strategy| self.summary(strategy, job))?;
         let mut scores = Scores::default();
         if let Some(summary) = summaries.first() {
-            for (key, average) in [
+            for (key, estimate) in [
                 ("match_score", summary.all),
                 ("match_score_present", summary.present),
                 ("delta_match_score", summary.delta),
                 ("match_score_held_out", summary.held_out),
             ] {
-                scores.headline(key, average.value, average.interval, average.n);
+                estimate.headline(key, &mut scores);
             }
             scores.tables.push(self.strategy_table(&summaries));
             scores.tables.push(self.concept_table());
             let (table, several) = self.latent_table();
             self.notes(&mut scores);
             if table.rows() > 0 {
-                let (chosen, strategy) = (table.rows(), self.strategies[0]);
+                let (selected, strategy) = (table.rows(), self.strategies[0]);
                 scores.note(format!(
-                    "{several} of {chosen} latents chosen by `{strategy}` serve more than one concept (polysemantic)"
+                    "{several} of {selected} latents selected by `{strategy}` serve more than one concept (polysemantic)"
                 ));
             }
             scores.tables.push(table);
@@ -78,15 +67,14 @@ impl Findings<'_> {
     }
 
     fn summary(&self, strategy: usize, job: &Job<'_>) -> Result<Summary> {
-        let average = |values: &[f64], purpose: &str| -> Result<Average> {
+        let average = |values: &[f64], purpose: &str| -> Result<Estimate> {
             job.check()?;
-            let interval = bootstrap_mean(values, job.seed, purpose);
-            Ok(Average { value: mean(values), interval, n: values.len() })
+            Ok(Estimate::mean(values, job.seed, purpose))
         };
         let f1: Vec<f64> = self.concepts.iter().map(|concept| concept.choices[strategy].f1()).collect();
         let positives = self.concepts.iter().map(|concept| concept.positives);
         let present: Vec<f64> = f1.iter().zip(positives).filter(|&(_, rows)| rows > 0).map(|(&f1, _)| f1).collect();
-        // A mean of nothing but zeros by convention says nothing.
+        // Without any positive row, the mean would only average conventional zeros.
         let undefined = self.profile == Profile::Paper && present.is_empty();
         let of_null = |null: &&[Vec<f64>]| mean(&null.iter().map(|f1| f1[strategy]).collect::<Vec<f64>>());
         let null_scores: Vec<f64> = self.nulls.iter().filter_map(of_null).collect();
@@ -96,10 +84,10 @@ impl Findings<'_> {
         let gains: Vec<f64> = f1.iter().enumerate().map(gain).collect();
         let held_out: Vec<f64> = self.held_out.iter().filter_map(|of_concept| of_concept[strategy]).collect();
         Ok(Summary {
-            all: if undefined { Average::default() } else { average(&f1, "match/concepts")? },
+            all: if undefined { Estimate::default() } else { average(&f1, "match/concepts")? },
             present: average(&present, "match/present")?,
             delta: if undefined || self.nulls.is_empty() {
-                Average::default()
+                Estimate::default()
             } else {
                 average(&gains, "match/delta")?
             },
@@ -110,8 +98,6 @@ impl Findings<'_> {
     }
 
     fn strategy_table(&self, summaries: &[Summary]) -> Table {
-        let low = |interval: Option<Interval>| interval.map(|interval| interval.low);
-        let high = |interval: Option<Interval>| interval.map(|interval| interval.high);
         let strategies = || self.strategies.iter();
         Table::new("strategy")
             .words("strategy", strategies().map(Strategy::to_string))
@@ -119,10 +105,10 @@ impl Findings<'_> {
             .numbers("beta", strategies().map(|strategy| strategy.beta))
             .counts("k", strategies().map(|strategy| strategy.k))
             .numbers("match_score", summaries.iter().map(|summary| summary.all.value))
-            .numbers("low", summaries.iter().map(|summary| low(summary.all.interval)))
-            .numbers("high", summaries.iter().map(|summary| high(summary.all.interval)))
-            .numbers("low_rows", self.row_intervals.iter().map(|&interval| low(interval)))
-            .numbers("high_rows", self.row_intervals.iter().map(|&interval| high(interval)))
+            .numbers("low", summaries.iter().map(|summary| summary.all.low()))
+            .numbers("high", summaries.iter().map(|summary| summary.all.high()))
+            .numbers("low_rows", self.row_intervals.iter().map(|interval| interval.map(|interval| interval.low)))
+            .numbers("high_rows", self.row_intervals.iter().map(|interval| interval.map(|interval| interval.high)))
             .numbers("match_score_present", summaries.iter().map(|summary| summary.present.value))
             .numbers("null_score", summaries.iter().map(|summary| summary.null_score))
             .numbers("null_deviation", summaries.iter().map(|summary| summary.null_deviation))
@@ -133,15 +119,12 @@ impl Findings<'_> {
     fn concept_table(&self) -> Table {
         let part = |part: usize, whole: usize| (whole > 0).then(|| part as f64 / whole as f64);
         let defined = |concept: &MatchedConcept| self.profile == Profile::Reference || concept.positives > 0;
-        // Strategy by strategy, all concepts of each.
         let cells = || (0..self.strategies.len()).flat_map(|s| self.concepts.iter().map(move |concept| (s, concept)));
         let choices = || cells().map(|(s, concept)| &concept.choices[s]);
         let coalitions = choices().map(|choice| choice.latents.iter().map(|&latent| i64::from(latent)).collect());
         let steps = choices().map(|choice| choice.f1_by_step.iter().map(|&f1| Some(f1)).collect());
         let held_out = (0..self.strategies.len()).flat_map(|s| self.held_out.iter().map(move |concept| concept[s]));
-        Table::new("concept")
-            .words("strategy", cells().map(|(s, _)| self.strategies[s].to_string()))
-            .words("name", self.strategies.iter().flat_map(|_| self.names.iter().cloned()))
+        concept_table(self.strategies, self.names)
             .numbers("f1", cells().map(|(s, concept)| defined(concept).then(|| concept.choices[s].f1())))
             .with("coalition", Cells::WholeLists(coalitions.collect()))
             .with("f1_by_step", Cells::NumberLists(steps.collect()))
@@ -151,7 +134,7 @@ impl Findings<'_> {
             .numbers("f1_held_out", held_out)
     }
 
-    /// The latents of the first strategy and how many of them serve several concepts.
+    /// The latents of the first strategy, and the number of those that serve several concepts.
     fn latent_table(&self) -> (Table, usize) {
         let mut chosen: Vec<(u32, usize, usize)> = Vec::new();
         for (index, concept) in self.concepts.iter().enumerate() {
@@ -186,9 +169,7 @@ impl Findings<'_> {
                 Profile::Paper => {
                     "their F1 is undefined; they count 0 in `match_score`, which averages over all concepts"
                 }
-                Profile::Reference => {
-                    "as in the released program they are matched all the same and count 0 in `match_score`"
-                }
+                Profile::Reference => "as in the released code, they are matched and count 0 in `match_score`",
             };
             let verb = if absent == 1 { "has" } else { "have" };
             scores.note(format!(
@@ -199,22 +180,22 @@ impl Findings<'_> {
         let known: usize = self.concepts.iter().map(|concept| concept.known).sum();
         if known < cells {
             scores.note(format!(
-                "{} of {cells} labels are unknown: those rows do not exist for their concept",
+                "{} of {cells} labels are unknown: these rows are ignored for their concept",
                 cells - known
             ));
         }
         let untested = self.held_out.iter().filter(|f1| f1.first().is_some_and(Option::is_none)).count();
         if untested > absent {
             scores.note(format!(
-                "{} concepts have positive rows in one half only: they are not in `match_score_held_out`",
+                "{} concepts have positive rows in one half only: `match_score_held_out` leaves them out",
                 untested - absent
             ));
         }
         match self.nulls.len() {
             0 => scores.note(
-                "no null codes: `delta_match_score` is undefined; give codes of untrained dictionaries of the same size as `null`",
+                "no null codes: `delta_match_score` is undefined; pass codes of untrained dictionaries of the same size as `null`",
             ),
-            1 => scores.note("one null: its deviation is undefined; three or more seeds show how much the null moves"),
+            1 => scores.note("one null: its deviation is undefined; use three or more seeds to estimate it"),
             _ => {}
         }
     }

@@ -1,46 +1,34 @@
-//! Matchers against hand-worked examples, against the definition spelled out, and at the edges.
+//! Matchers against worked examples, against a direct implementation of the definition, and in edge cases.
 
 use etalon_kernel::bits::Bits;
 use etalon_kernel::random::{index, stream};
 
-use super::firing::{Firing, Target};
-use super::prepared::Pursuit;
+use super::firing::Firing;
+use super::target::{Pursuit, Target};
 use super::*;
 use crate::codes::{Codes, Latent};
 use crate::context::Context;
 use crate::labels::{Annotations, Concept, Label};
-use crate::metrics::testing;
+use crate::metrics::testing::{self, codes as dense, column, labels, labels_by, scores_with_any_threads, yes_if};
 use crate::results::Cells;
-use crate::run::{Inputs, Mode};
+use crate::run::Inputs;
 
 /// Codes from rows of 0 and 1.
 fn codes(rows: &[&[u8]], latents: usize) -> Codes {
     let values: Vec<f32> = rows.iter().flat_map(|row| row.iter().map(|&cell| f32::from(cell))).collect();
-    Codes::from_dense(&values, latents).unwrap()
-}
-
-/// One list of cells per concept: `y`, `n` or `?` by row.
-fn labels(concepts: &[&str]) -> Annotations {
-    let names = (0..concepts.len()).map(|concept| format!("c{concept}")).collect();
-    let rows = concepts.first().map_or(0, |cells| cells.len());
-    let label = |row: usize, concept: usize| match concepts[concept].as_bytes()[row] {
-        b'y' => Label::Yes,
-        b'n' => Label::No,
-        _ => Label::Unknown,
-    };
-    Annotations::new(names, rows, label).unwrap()
-}
-
-fn run_on(inputs: &Inputs, params: &[(&str, &str)], profile: Profile, threads: usize) -> Scores {
-    testing::scores(&Match, inputs, params, profile, threads).unwrap()
+    dense(&values, latents)
 }
 
 fn inputs_of(codes: Codes, labels: Annotations) -> Inputs {
     Inputs::default().with(&CODES, codes).with(&LABELS, labels)
 }
 
+fn run_on(inputs: &Inputs, params: &[(&str, &str)], profile: Profile) -> Scores {
+    testing::scores(&Match, inputs, params, profile, 2).unwrap()
+}
+
 fn run(codes: Codes, labels: Annotations, params: &[(&str, &str)], profile: Profile) -> Scores {
-    run_on(&inputs_of(codes, labels), params, profile, 2)
+    run_on(&inputs_of(codes, labels), params, profile)
 }
 
 fn coalitions(scores: &Scores) -> Vec<Vec<i64>> {
@@ -50,13 +38,21 @@ fn coalitions(scores: &Scores) -> Vec<Vec<i64>> {
     }
 }
 
-fn column(scores: &Scores, table: &str, name: &str) -> Vec<Option<f64>> {
-    let cells = scores.table(table).unwrap().column(name).unwrap();
-    (0..cells.len()).map(|row| cells.number(row)).collect()
+fn steps(scores: &Scores) -> Vec<Vec<Option<f64>>> {
+    match scores.table("concept").unwrap().column("f1_by_step").unwrap() {
+        Cells::NumberLists(lists) => lists.clone(),
+        _ => panic!("steps are lists"),
+    }
 }
 
+fn has_note(scores: &Scores, text: &str) -> bool {
+    scores.notes.iter().any(|note| note.contains(text))
+}
+
+const FOUR_ROWS: &[&[u8]] = &[&[1, 0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 0]];
+
 #[test]
-fn four_rows_and_three_latents_by_hand() {
+fn worked_example_with_four_rows_and_three_latents() {
     // rows        z0 z1 z2   y
     //  0           1  0  1   y
     //  1           0  1  1   y
@@ -65,8 +61,8 @@ fn four_rows_and_three_latents_by_hand() {
     // Alone: F1(z0) = 2·1/(2+1) = 2/3, F1(z1) = 2/3, F1(z2) = 2·2/(2+3) = 4/5. One-to-one takes z2.
     // Pursuit, β = 0.5, residual {0, 1}: 1.25·1/(0.25·2 + 1) = 0.8333 for z0 and z1, 1.25·2/(0.5 + 3) = 0.714 for z2:
     // z0 by the lower index, F1 = 2/3. Residual {1}: z0 0, z1 1.25/(0.25 + 1) = 1, z2 1.25/3.25: z1, F1 = 1. Residual empty.
-    let rows: &[&[u8]] = &[&[1, 0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 0]];
-    let scores = run(codes(rows, 3), labels(&["yynn"]), &[("matcher", "fbmp,one-to-one,naive,nnomp")], Profile::Paper);
+    let scores =
+        run(codes(FOUR_ROWS, 3), labels(&["yynn"]), &[("matcher", "fbmp,one-to-one,naive,nnomp")], Profile::Paper);
     // Naive takes z2, z0, z1, whose union is rows 0-2: F1 = 4/5. The non-negative pursuit: scaled latents correlate with y
     // as 1, 1 and 2/√3 = 1.155, so z2 first with weight 2/√3, that is 2/3 of z2 in rows 0-2: above 0.5, F1 = 4/5.
     // The residual is (1/3, 1/3, −2/3, 0): z0 next. In the end y = z0 + z1 exactly: F1 = 1.
@@ -74,37 +70,33 @@ fn four_rows_and_three_latents_by_hand() {
     assert_eq!(column(&scores, "concept", "f1"), [Some(1.0), Some(0.8), Some(0.8), Some(1.0)]);
     assert_eq!(column(&scores, "concept", "precision"), [Some(1.0), Some(2.0 / 3.0), Some(2.0 / 3.0), Some(1.0)]);
     assert_eq!(column(&scores, "concept", "recall"), [Some(1.0); 4]);
-    match scores.table("concept").unwrap().column("f1_by_step").unwrap() {
-        Cells::NumberLists(lists) => assert_eq!(lists[0], [Some(2.0 / 3.0), Some(1.0)]),
-        _ => panic!("steps are lists"),
-    }
+    assert_eq!(steps(&scores)[0], [Some(2.0 / 3.0), Some(1.0)]);
     assert_eq!(scores.value("match_score"), Some(1.0));
 }
 
 #[test]
-fn an_unknown_row_does_not_exist() {
+fn an_unknown_row_is_ignored() {
     // As above with row 2 unknown: z2 is then perfect, and wins the pursuit too: 1.25·2/(0.5 + 2) = 1.
-    let rows: &[&[u8]] = &[&[1, 0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 0]];
     let params = [("matcher", "fbmp,one-to-one,naive,nnomp"), ("k", "1")];
-    let scores = run(codes(rows, 3), labels(&["yy?n"]), &params, Profile::Paper);
+    let scores = run(codes(FOUR_ROWS, 3), labels(&["yy?n"]), &params, Profile::Paper);
     assert_eq!(coalitions(&scores), [[2], [2], [2], [2]]);
     assert_eq!(column(&scores, "concept", "f1"), [Some(1.0); 4]);
     assert_eq!(column(&scores, "concept", "precision"), [Some(1.0); 4]);
-    assert!(scores.notes.iter().any(|note| note.starts_with("1 of 4 labels are unknown")), "{:?}", scores.notes);
+    assert!(has_note(&scores, "1 of 4 labels are unknown"), "{:?}", scores.notes);
 }
 
 #[test]
 fn a_concept_without_rows_is_undefined_in_paper_and_latent_zero_in_reference() {
     let rows: &[&[u8]] = &[&[1, 0], &[0, 1], &[0, 1]];
-    let inputs = || (codes(rows, 2), labels(&["nyy", "nnn"]));
+    let inputs = inputs_of(codes(rows, 2), labels(&["nyy", "nnn"]));
     let params = [("matcher", "fbmp,one-to-one,naive,nnomp"), ("k", "2")];
-    let paper = run(inputs().0, inputs().1, &params, Profile::Paper);
+    let paper = run_on(&inputs, &params, Profile::Paper);
     assert_eq!(coalitions(&paper)[1], [0i64; 0]);
     assert_eq!(column(&paper, "concept", "f1")[..2], [Some(1.0), None]);
     assert_eq!(paper.value("match_score"), Some(0.5));
     assert_eq!(paper.value("match_score_present"), Some(1.0));
-    assert!(paper.notes.iter().any(|note| note.contains("1 of 2 concepts has no positive row")), "{:?}", paper.notes);
-    let reference = run(inputs().0, inputs().1, &params, Profile::Reference);
+    assert!(has_note(&paper, "1 of 2 concepts has no positive row"), "{:?}", paper.notes);
+    let reference = run_on(&inputs, &params, Profile::Reference);
     // fbmp records latent 0, one-to-one too, naive the highest indices first, nnomp nothing.
     let found = coalitions(&reference);
     assert_eq!([&found[1], &found[3], &found[5]], [&vec![0], &vec![0], &vec![1, 0]]);
@@ -120,10 +112,10 @@ fn shared_latents_are_listed() {
     assert_eq!(table.column("concepts"), Some(&Cells::WholeLists(vec![vec![0, 1], vec![2]])));
     assert_eq!(table.column("names"), Some(&Cells::Text(vec!["c0; c1".into(), "c2".into()])));
     assert_eq!(column(&scores, "latent", "fired"), [Some(2.0), Some(2.0)]);
-    assert!(scores.notes.iter().any(|note| note.starts_with("1 of 2 latents chosen")), "{:?}", scores.notes);
+    assert!(has_note(&scores, "1 of 2 latents selected"), "{:?}", scores.notes);
 }
 
-/// A random case with what breaks matchers: duplicates, always-on and dead latents, ties, empty and full concepts.
+/// A random case with duplicate, always-on and dead latents, ties, empty and full concepts.
 fn random_case(seed: u64) -> (Codes, Annotations) {
     let mut random = stream(seed, "matching case", 0);
     let (rows, latents, concepts) =
@@ -150,13 +142,11 @@ fn random_case(seed: u64) -> (Codes, Annotations) {
             _ => Label::No,
         })
         .collect();
-    let names = (0..concepts).map(|concept| concept.to_string()).collect();
-    let labels = Annotations::new(names, rows, |row, concept| cells[row * concepts + concept]).unwrap();
-    (Codes::from_dense(&values, latents).unwrap(), labels)
+    (dense(&values, latents), labels_by(concepts, rows, |row, concept| cells[row * concepts + concept]))
 }
 
-/// The pursuit as it is written down: every score from scratch at every step.
-fn spelled_out(
+/// The pursuit as defined: every score from scratch in every step.
+fn pursuit_by_definition(
     codes: &Codes,
     yes: &Bits,
     known: &Bits,
@@ -201,7 +191,7 @@ fn spelled_out(
 }
 
 #[test]
-fn the_fast_pursuit_is_the_one_that_is_written_down() {
+fn the_fast_pursuit_equals_the_definition() {
     let context = Context::silent(1, 1 << 30).unwrap();
     for seed in 0..150 {
         let (codes, labels) = random_case(seed);
@@ -210,7 +200,7 @@ fn the_fast_pursuit_is_the_one_that_is_written_down() {
         for concept in (0..labels.concepts() as u32).map(Concept) {
             let (yes, known) = (labels.yes(concept), labels.known(concept));
             for (beta, profile) in [(0.25, Profile::Paper), (0.5, Profile::Reference), (1.0, Profile::Paper)] {
-                let expected = spelled_out(&codes, yes, known, beta, 12, profile);
+                let expected = pursuit_by_definition(&codes, yes, known, beta, 12, profile);
                 for firing in [&lists, &bits] {
                     let target = Target::new(firing, yes, known);
                     let found = fbmp::pursue(&target, beta, 12, profile, &context).unwrap();
@@ -235,7 +225,7 @@ fn binary_pursuit_never_falls_and_starts_like_one_to_one_for_beta_one() {
         let (codes, labels) = random_case(seed);
         let concepts = labels.concepts();
         let params = [("matcher", "fbmp,one-to-one,naive"), ("beta", "1"), ("k", "1,9")];
-        let scores = run_on(&inputs_of(codes, labels), &params, Profile::Paper, 1);
+        let scores = run(codes, labels, &params, Profile::Paper);
         let found = coalitions(&scores);
         // Strategies: fbmp k=1, fbmp k=9, one-to-one, naive k=1, naive k=9.
         assert_eq!(found[..concepts], found[2 * concepts..3 * concepts]);
@@ -287,21 +277,15 @@ fn non_negative_pursuit_takes_the_same_path_as_the_tall_form() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
-    let (first, labels) = random_case(11);
-    let null = || {
-        let values: Vec<f32> = (0..first.rows() * 20).map(|cell| f32::from(u8::from(cell % 7 < 3))).collect();
-        Codes::from_dense(&values, 20).unwrap()
-    };
-    let (one, other) = (null(), null());
-    let inputs = inputs_of(first, labels).and(&NULLS, "", one).and(&NULLS, "", other);
+fn threads_do_not_change_the_scores() {
+    let (codes, labels) = random_case(11);
+    let values: Vec<f32> = (0..codes.rows() * 20).map(|cell| f32::from(u8::from(cell % 7 < 3))).collect();
+    let null = || dense(&values, 20);
+    let inputs = inputs_of(codes, labels).and(&NULLS, "", null()).and(&NULLS, "", null());
     let params = [("matcher", "fbmp,naive,nnomp,one-to-one"), ("beta", "0.25,0.5,1"), ("k", "1,3,5")];
     for profile in [Profile::Paper, Profile::Reference] {
-        let one = run_on(&inputs, &params, profile, 1);
-        assert_eq!(one.table("strategy").unwrap().rows(), 3 * 3 + 3 + 3 + 1);
-        for threads in [2, 7] {
-            assert_eq!(run_on(&inputs, &params, profile, threads), one);
-        }
+        let scores = scores_with_any_threads(&Match, &inputs, &params, profile);
+        assert_eq!(scores.table("strategy").unwrap().rows(), 3 * 3 + 3 + 3 + 1);
     }
 }
 
@@ -313,7 +297,7 @@ fn nulls_are_subtracted_strategy_by_strategy() {
     let inputs = inputs_of(codes(&[&[1], &[1], &[0], &[0]], 1), labels(&["yynn", "yynn"]))
         .and(&NULLS, "", codes(on, 1))
         .and(&NULLS, "", codes(off, 1));
-    let scores = run_on(&inputs, &[("matcher", "fbmp,one-to-one")], Profile::Paper, 1);
+    let scores = run_on(&inputs, &[("matcher", "fbmp,one-to-one")], Profile::Paper);
     for name in ["null_score", "delta_match_score"] {
         let expected = if name == "null_score" { 1.0 / 3.0 } else { 2.0 / 3.0 };
         assert!(column(&scores, "strategy", name).iter().all(|v| (v.unwrap() - expected).abs() < 1e-15), "{name}");
@@ -324,72 +308,67 @@ fn nulls_are_subtracted_strategy_by_strategy() {
 }
 
 #[test]
-fn luck_does_not_survive_the_other_half() {
-    // 300 latents of pure noise: the best of them fits a rare concept by luck, and only on the rows that chose it.
+fn chance_matches_score_low_on_held_out_rows() {
+    // 300 latents of pure noise: the best of them fits a rare concept by chance, and only on the rows of selection.
     let mut random = stream(5, "noise", 0);
     let (rows, latents) = (200, 300);
     let values: Vec<f32> = (0..rows * latents).map(|_| f32::from(u8::from(index(10, &mut random) == 0))).collect();
-    let names: Vec<String> = (0..20).map(|concept| concept.to_string()).collect();
-    let cells: Vec<bool> = (0..rows * names.len()).map(|_| index(10, &mut random) == 0).collect();
-    let noise =
-        Annotations::new(names, rows, |row, concept| if cells[row * 20 + concept] { Label::Yes } else { Label::No })
-            .unwrap();
-    let scores = run(Codes::from_dense(&values, latents).unwrap(), noise, &[], Profile::Paper);
-    let (lucky, honest) = (scores.value("match_score").unwrap(), scores.value("match_score_held_out").unwrap());
-    assert!(lucky > 0.3 && honest < 0.2, "{lucky} and {honest}");
+    let cells: Vec<bool> = (0..rows * 20).map(|_| index(10, &mut random) == 0).collect();
+    let noise = labels_by(20, rows, |row, concept| yes_if(cells[row * 20 + concept]));
+    let scores = run(dense(&values, latents), noise, &[], Profile::Paper);
+    let (optimistic, held_out) = (scores.value("match_score").unwrap(), scores.value("match_score_held_out").unwrap());
+    assert!(optimistic > 0.3 && held_out < 0.2, "{optimistic} and {held_out}");
     // A latent that is the concept keeps its score.
     let perfect: Vec<f32> = (0..40).map(|row| f32::from(u8::from(row % 3 == 0))).collect();
     let truth = labels(&["ynnynnynnynnynnynnynnynnynnynnynnynnynny"]);
-    let scores = run(Codes::from_dense(&perfect, 1).unwrap(), truth, &[("matcher", "fbmp,nnomp")], Profile::Paper);
+    let scores = run(dense(&perfect, 1), truth, &[("matcher", "fbmp,nnomp")], Profile::Paper);
     assert_eq!(column(&scores, "strategy", "match_score_held_out"), [Some(1.0), Some(1.0)]);
 }
 
 #[test]
 fn the_rows_of_the_short_batch_are_lost_in_reference_only() {
-    // 7 rows in batches of 3: row 6 overwrites row 2, and place 6 stays empty. The latent fires in rows 2 and 6, the concept
-    // is in row 2 only: in truth F1 = 2·1/(1 + 2) = 2/3, as placed the concept has no row left.
+    // 7 rows in batches of 3: row 6 overwrites row 2, and row 6 becomes empty. The latent fires in rows 2 and 6, the
+    // concept is in row 2 only: F1 = 2·1/(1 + 2) = 2/3 in `paper`; in `reference` the concept has no row left.
     let rows: &[&[u8]] = &[&[0], &[0], &[1], &[0], &[0], &[0], &[1]];
     let inputs = inputs_of(codes(rows, 1), labels(&["nnynnnn"]));
-    let paper = run_on(&inputs, &[], Profile::Paper, 1);
+    let paper = run_on(&inputs, &[], Profile::Paper);
     assert_eq!(paper.value("match_score"), Some(2.0 / 3.0));
-    let reference = run_on(&inputs, &[("reference_batch", "3")], Profile::Reference, 1);
+    let reference = run_on(&inputs, &[("reference_batch", "3")], Profile::Reference);
     assert_eq!(reference.value("match_score"), Some(0.0));
-    assert!(reference.notes.iter().any(|note| note.contains("`reference_batch` 0")), "{:?}", reference.notes);
-    let kept = run_on(&inputs, &[("reference_batch", "0")], Profile::Reference, 1);
+    assert!(has_note(&reference, "set `reference_batch` to 0"), "{:?}", reference.notes);
+    let kept = run_on(&inputs, &[("reference_batch", "0")], Profile::Reference);
     assert_eq!(kept.value("match_score"), Some(2.0 / 3.0));
 }
 
 #[test]
 fn the_matched_sets_of_reference_end_at_the_best_step_of_the_whole_run() {
-    let rows: &[&[u8]] = &[&[1, 0, 1], &[0, 1, 1], &[0, 0, 1], &[0, 0, 0]];
-    let inputs = inputs_of(codes(rows, 3), labels(&["yynn", "nnnn"]));
-    let given = [("matcher".to_string(), "naive,nnomp".to_string())].into();
+    let inputs = inputs_of(codes(FOUR_ROWS, 3), labels(&["yynn", "nnnn"]));
+    let matchers = [("matcher", "naive,nnomp")];
+    let scores = run_on(&inputs, &matchers, Profile::Reference);
+    assert_eq!(coalitions(&scores)[0], [2, 1, 0]);
+    assert_eq!(steps(&scores)[3], [Some(0.0); 3]);
+    let given = matchers.map(|(name, value)| (name.to_string(), value.to_string())).into();
     let params = CARD.params(Profile::Reference, &given).unwrap();
     let context = Context::silent(2, 1 << 20).unwrap();
-    let job = Job { inputs: &inputs, params: &params, profile: Profile::Reference, seed: 0, context: &context };
-    let strategies = Strategy::from_params(&job).unwrap();
-    let matchings = context.install(|| {
-        let mut work = Work::new("test", &inputs, &context, None, Mode::Local, None);
-        match_concepts(&job, &mut work, &strategies).unwrap()
+    let sets = testing::with_work(&Match, &inputs, &context, |job, work| {
+        let job = Job { inputs: job.inputs, params: &params, profile: Profile::Reference, seed: 0, context: &context };
+        matched_sets(&job, work, &Strategy::from_params(&job)?)
     });
+    let sets = sets.unwrap();
     // Naive: 4/5 with z2 alone, and no more with z1 and z0: the set ends after z2. All zero: after the first, z2.
-    assert_eq!(matchings[0].coalitions[0], [Latent(2), Latent(1), Latent(0)]);
-    assert_eq!(matchings[0].matched_sets(Profile::Reference), [vec![Latent(2)], vec![Latent(2)]]);
-    assert_eq!(matchings[0].matched_sets(Profile::Paper), matchings[0].coalitions);
-    // The non-negative pursuit needs all three for F1 = 1; for the empty concept the program ends up with latent 0.
-    assert_eq!(matchings[1].matched_sets(Profile::Reference)[1], [Latent(0)]);
-    assert_eq!(matchings[1].f1_by_step[1], [0.0; 3]);
-    assert_eq!(strategies[0].to_string(), "naive k=3");
+    assert_eq!(sets[0], [vec![Latent(2)], vec![Latent(2)]]);
+    // The non-negative pursuit needs all three for F1 = 1; for the empty concept the released code ends with latent 0.
+    assert_eq!(sets[1], [vec![Latent(2), Latent(0), Latent(1)], vec![Latent(0)]]);
 }
 
 #[test]
-fn nothing_at_all_is_undefined_and_not_a_failure() {
+fn empty_inputs_are_undefined_not_an_error() {
     let every = [("matcher", "fbmp,one-to-one,naive,nnomp"), ("k", "1,4")];
     let cases = [
         (codes(&[], 3), labels(&["", ""])),
         (codes(&[], 0), labels(&[])),
-        (Codes::from_dense(&[1.0], 1).unwrap(), labels(&["y"])),
-        (Codes::from_dense(&[1.0, 0.0], 1).unwrap(), labels(&["??", "ny"])),
+        (dense(&[1.0], 1), labels(&["y"])),
+        (dense(&[1.0, 0.0], 1), labels(&["??", "ny"])),
         (codes(&[&[0, 0], &[0, 0]], 2), labels(&["yn", "nn", "yy"])),
         (codes(&[&[1], &[1]], 1), labels(&["yy", "??", "nn"])),
     ];
@@ -397,7 +376,7 @@ fn nothing_at_all_is_undefined_and_not_a_failure() {
         let concepts = labels.concepts();
         let inputs = inputs_of(codes, labels);
         for profile in [Profile::Paper, Profile::Reference] {
-            let scores = run_on(&inputs, &every, profile, 1);
+            let scores = run_on(&inputs, &every, profile);
             assert_eq!(scores.value("delta_match_score"), None);
             assert_eq!(scores.table("concept").unwrap().rows(), 7 * concepts);
         }

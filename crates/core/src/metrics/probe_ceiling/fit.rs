@@ -1,4 +1,4 @@
-//! The probes: fitted on the rows of a fold, and asked about the others.
+//! Probes, fitted on one half of the rows and applied to the other.
 
 use std::ops::Range;
 
@@ -14,21 +14,19 @@ use crate::error::{Error, Result};
 use crate::labels::{Annotations, Concept};
 use crate::probe::design::Design;
 use crate::probe::logistic::{Logistic, Probe, Target};
-use crate::probe::preconditioner::Spectrum;
+use crate::probe::preconditioner::Preconditioner;
 use crate::probe::released_probe::Adam;
 use crate::results::Profile;
 use crate::run::{EMBEDDINGS, Job, LABELS};
 use crate::store::ActivationStore;
 
-/// Rows to fit on, and rows to score; both ascending.
+/// The rows of a fold, ascending.
 pub(super) struct Fold {
-    /// Rows to fit on.
     pub fitted: Vec<usize>,
-    /// Rows to score.
     pub scored: Vec<usize>,
 }
 
-/// Two halves: in profile `paper` each is scored by probes of the other.
+/// Two halves. In profile `paper` each is scored by probes fitted on the other.
 pub(super) fn folds(job: &Job<'_>, rows: usize) -> Vec<Fold> {
     let mut one = permutation(rows, &mut stream(job.seed, "probe_ceiling/halves", 0));
     let mut other = one.split_off(rows.div_ceil(2));
@@ -44,26 +42,26 @@ pub(super) fn folds(job: &Job<'_>, rows: usize) -> Vec<Fold> {
     }
 }
 
-/// The rows that probes are fitted on, scaled.
+/// The scaled rows of a fold.
 pub(super) struct FittedRows<'a> {
     values: Vec<f32>,
     width: usize,
     rows: &'a [usize],
-    /// Of every column, what is subtracted and what it is then multiplied by.
+    /// By column, the offset to subtract and the factor to multiply by.
     scaling: Vec<(f64, f64)>,
-    /// The labels of all concepts, for the layer of the released program.
+    /// The labels of all concepts, in profile `reference`.
     labels: Option<Annotations>,
     _memory: Reservation,
 }
 
-/// Rows between two looks at cancellation.
+/// Rows between two checks for cancellation.
 const CHECK_ROWS: usize = 1024;
 
-/// Columns that a thread sums at a time.
+/// Columns that one thread sums.
 const COLUMNS: usize = 32;
 
 impl<'a> FittedRows<'a> {
-    /// Copies the rows of a fold and scales them if the job says so.
+    /// Copies the rows of a fold and applies the parameter `scale`.
     pub fn new(job: &Job<'_>, fold: &'a Fold) -> Result<FittedRows<'a>> {
         let (store, labels, rows) = (job.get(&EMBEDDINGS)?, job.get(&LABELS)?, fold.fitted.as_slice());
         let width = store.width();
@@ -78,7 +76,7 @@ impl<'a> FittedRows<'a> {
             let squares = column_sums(job, &values, width, |column, value| (value - centres[column]).powi(2))?;
             for column in 0..width {
                 let deviation = (squares[column] / count).sqrt();
-                // Below the resolution of f32 a column is constant, whatever rounding has left.
+                // Below the resolution of f32, a column is constant up to rounding.
                 let is_constant = deviation <= 1e-7 * centres[column].abs();
                 scaling[column] = (centres[column], if is_constant { 1.0 } else { 1.0 / deviation });
             }
@@ -92,24 +90,24 @@ impl<'a> FittedRows<'a> {
         Ok(FittedRows { values, width, rows, scaling, labels, _memory: memory })
     }
 
-    /// The rows as probes see them.
+    /// The design matrix.
     pub fn design(&self) -> Design<'_> {
         Design::Dense { values: &self.values, width: self.width }
     }
 
-    /// Probes of some concepts, for raw rows; none where a class is missing.
+    /// Fits the probes of some concepts and converts them to unscaled rows. `None` if a class is missing.
     pub fn fit(
         &self,
         job: &Job<'_>,
-        spectrum: Option<&Spectrum>,
+        preconditioner: Option<&Preconditioner>,
         concepts: Range<usize>,
     ) -> Result<Vec<Option<Probe>>> {
-        // Seven numbers per row while Newton's steps are sought, and a few per weight.
-        let rows = if spectrum.is_some() { self.rows.len() as u64 } else { 0 };
+        // Seven numbers per row for the Newton steps, and a few per weight.
+        let rows = if preconditioner.is_some() { self.rows.len() as u64 } else { 0 };
         let bytes = concepts.len() as u64 * (56 * rows + 32 * self.width as u64);
         let _memory = job.budget().reserve(bytes, "the fit of some probes")?;
-        let mut probes = match (spectrum, &self.labels) {
-            (Some(spectrum), _) => {
+        let mut probes = match (preconditioner, &self.labels) {
+            (Some(preconditioner), _) => {
                 let labels = job.get(&LABELS)?;
                 let pick = |bits: &Bits| {
                     let contained = |&index: &usize| bits.contains(self.rows[index]);
@@ -121,7 +119,7 @@ impl<'a> FittedRows<'a> {
                     .collect();
                 let targets: Vec<Target<'_>> = rows.iter().map(|(yes, known)| Target { yes, known }).collect();
                 let logistic = Logistic { c: job.number("c")?, tolerance: 1e-4, ..Logistic::default() };
-                logistic.fit_monitored(&self.design(), spectrum, &targets, job.context)?
+                logistic.fit_monitored(&self.design(), preconditioner, &targets, job.context)?
             }
             (None, Some(labels)) => {
                 let adam = Adam {
@@ -133,7 +131,7 @@ impl<'a> FittedRows<'a> {
                 let fitted = adam.fit_monitored(&self.values, self.width, labels, concepts, job.context)?;
                 fitted.into_iter().map(Some).collect()
             }
-            (None, None) => return Err(Error::Bug("probes without a spectrum".into())),
+            (None, None) => return Err(Error::Bug("probes without a preconditioner".into())),
         };
         for probe in probes.iter_mut().flatten() {
             for (weight, (centre, factor)) in probe.weights.iter_mut().zip(&self.scaling) {
@@ -145,7 +143,7 @@ impl<'a> FittedRows<'a> {
     }
 }
 
-/// Some rows, one after the other.
+/// Copies some rows.
 fn gathered(job: &Job<'_>, store: &ActivationStore, rows: &[usize]) -> Result<Vec<f32>> {
     let width = store.width();
     let mut values = vec![0.0; rows.len() * width];
@@ -159,7 +157,7 @@ fn gathered(job: &Job<'_>, store: &ActivationStore, rows: &[usize]) -> Result<Ve
     Ok(values)
 }
 
-/// Sums a term of every value by column, rows in order.
+/// Sums a term over the rows, by column and in order.
 fn column_sums(
     job: &Job<'_>,
     values: &[f32],
@@ -181,18 +179,16 @@ fn column_sums(
     Ok(sums)
 }
 
-/// A fitted probe on the rows of its fold that it has not seen.
+/// A probe on the held-out rows of its fold.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ProbeResult {
-    /// Whether the fit converged.
     pub converged: bool,
-    /// The area under the ROC curve.
     pub auc: Option<f64>,
-    /// Whether the concept is predicted, one bit per scored row.
+    /// The predictions, one bit per scored row.
     pub predicted: Vec<u64>,
 }
 
-/// What the probes of some concepts say about the rows to be scored; none where there is no probe.
+/// The results of the probes of some concepts on held-out rows; `None` without a probe.
 pub(super) fn predictions(
     job: &Job<'_>,
     scored: &[usize],
@@ -205,37 +201,33 @@ pub(super) fn predictions(
     let _memory = job.budget().reserve(bytes, "the scores of some probes")?;
     let scores = scores_of_rows(job, scored, &fitted)?;
     let mut scores = scores.chunks_exact(scored.len().max(1));
-    let one = |(concept, probe): (usize, &Option<Probe>)| {
+    let result = |(concept, probe): (usize, &Option<Probe>)| {
         let probe = probe.as_ref()?;
         let scores = scores.next().unwrap_or(&[]);
         let (yes, known) = (labels.yes(Concept(concept as u32)), labels.known(Concept(concept as u32)));
-        let (truth, seen): (Vec<bool>, Vec<f64>) = scored
+        let (truth, known_scores): (Vec<bool>, Vec<f64>) = scored
             .iter()
             .zip(scores)
             .filter(|&(&row, _)| known.contains(row))
             .map(|(&row, &score)| (yes.contains(row), score))
             .unzip();
         let predicted = pack(scores.iter().map(|&score| score >= 0.0));
-        Some(ProbeResult { converged: probe.converged, auc: area_under_curve(&truth, &seen), predicted })
+        Some(ProbeResult { converged: probe.converged, auc: area_under_curve(&truth, &known_scores), predicted })
     };
-    Ok(concepts.zip(probes).map(one).collect())
+    Ok(concepts.zip(probes).map(result).collect())
 }
 
-/// Scores of some rows, `probes × rows`.
+/// The scores of some rows, `probes × rows`.
 fn scores_of_rows(job: &Job<'_>, rows: &[usize], probes: &[&Probe]) -> Result<Vec<f64>> {
     let store = job.get(&EMBEDDINGS)?;
     let weights: Vec<f64> = probes.iter().flat_map(|probe| &probe.weights).copied().collect();
     let mut scores = vec![0.0; probes.len() * rows.len()];
     for (number, part) in rows.chunks(CHECK_ROWS).enumerate() {
-        job.check()?;
-        let mut values = Vec::with_capacity(part.len() * store.width());
-        for &row in part {
-            values.extend_from_slice(store.tile(row..row + 1)?.row(0));
-        }
-        let found = Design::Dense { values: &values, width: store.width() }.scores(&weights, probes.len());
-        for (index, found) in found.chunks_exact(part.len()).enumerate() {
+        let values = gathered(job, store, part)?;
+        let products = Design::Dense { values: &values, width: store.width() }.scores(&weights, probes.len());
+        for (index, products) in products.chunks_exact(part.len()).enumerate() {
             let target = &mut scores[index * rows.len() + number * CHECK_ROWS..][..part.len()];
-            target.iter_mut().zip(found).for_each(|(score, found)| *score = found + probes[index].intercept);
+            target.iter_mut().zip(products).for_each(|(score, product)| *score = product + probes[index].intercept);
         }
     }
     Ok(scores)

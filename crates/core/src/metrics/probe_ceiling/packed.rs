@@ -1,20 +1,20 @@
-//! Yes and no as bits.
+//! Predictions as bits.
 
-/// Yes and no, 64 in a word.
-pub(super) fn pack(answers: impl Iterator<Item = bool>) -> Vec<u64> {
+/// Packs 64 predictions per word.
+pub(super) fn pack(predictions: impl Iterator<Item = bool>) -> Vec<u64> {
     let mut words: Vec<u64> = Vec::new();
-    for (index, answer) in answers.enumerate() {
+    for (index, predicted) in predictions.enumerate() {
         if index % 64 == 0 {
             words.push(0);
         }
         if let Some(word) = words.last_mut() {
-            *word |= u64::from(answer) << (index % 64);
+            *word |= u64::from(predicted) << (index % 64);
         }
     }
     words
 }
 
-/// The indices of the yeses.
+/// The indices of the positive predictions.
 pub(super) fn unpack(words: &[u64]) -> impl Iterator<Item = usize> {
     words
         .iter()
@@ -27,9 +27,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn predictions_survive_packing() {
-        let answers: Vec<bool> = (0..100).map(|i| i % 7 == 0 || i == 31 || i == 32).collect();
-        let indices: Vec<usize> = unpack(&pack(answers.iter().copied())).collect();
-        assert_eq!(indices, (0..100).filter(|&i| answers[i]).collect::<Vec<_>>());
+    fn packing_keeps_predictions() {
+        let predictions: Vec<bool> = (0..100).map(|i| i % 7 == 0 || i == 31 || i == 32).collect();
+        let indices: Vec<usize> = unpack(&pack(predictions.iter().copied())).collect();
+        assert_eq!(indices, (0..100).filter(|&i| predictions[i]).collect::<Vec<_>>());
     }
 }

@@ -1,4 +1,4 @@
-//! The best probe of every concept, and the scores.
+//! The best probe of every concept, headline numbers and tables.
 
 use etalon_kernel::bits::Bits;
 use etalon_kernel::statistics::mean;
@@ -10,10 +10,12 @@ use super::packed::unpack;
 use crate::context::Reservation;
 use crate::error::Result;
 use crate::labels::Concept;
-use crate::results::{Cells, Profile, Scores, Table, bootstrap_mean};
+use crate::metrics::estimate::Estimate;
+use crate::metrics::matching::f1;
+use crate::results::{Cells, Profile, Scores, Table};
 use crate::run::{Job, LABELS};
 
-/// What a concept's row of the table says.
+/// The numbers of one concept.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct ConceptResult {
     positives: usize,
@@ -29,22 +31,20 @@ struct BestProbe {
     f1: f64,
 }
 
-/// What the probes predict, as sets of rows.
+/// The predictions of all probes, as sets of rows.
 pub(super) struct Predicted {
-    /// By concept, the rows that its probes predict.
+    /// By concept, the rows predicted by its probes.
     by_concept: Vec<Bits>,
-    /// The rows that are scored at all.
+    /// All scored rows.
     scored: Bits,
     _memory: Reservation,
 }
 
-/// All probes, those of a fold after those of the fold before.
+/// The results of all probes.
 pub(super) struct Results<'a> {
-    /// The folds.
     pub folds: &'a [Fold],
-    /// How many concepts there are.
     pub concepts: usize,
-    /// None where a class is missing.
+    /// By fold, then by concept; `None` if a class is missing.
     pub probes: &'a [Option<ProbeResult>],
 }
 
@@ -62,11 +62,11 @@ impl Results<'_> {
         Bits::of(rows, self.folds.iter().flat_map(|fold| &fold.scored).copied())
     }
 
-    /// The rows that the probes of every concept predict.
+    /// The rows predicted by the probes of every concept.
     pub fn predicted(&self, job: &Job<'_>) -> Result<Predicted> {
         let rows = job.get(&LABELS)?.rows();
         let bytes = rows.div_ceil(64) as u64 * 8 * (self.concepts as u64 + 1);
-        let memory = job.budget().reserve(bytes, "the rows that probes predict")?;
+        let memory = job.budget().reserve(bytes, "the predictions of all probes")?;
         let of_concept = |concept: usize| {
             job.check()?;
             let rows_of = |(probe, fold): (Option<&ProbeResult>, &Fold)| -> Vec<usize> {
@@ -93,16 +93,15 @@ impl Results<'_> {
         if !is_defined {
             return Ok(ConceptResult { positives, ..ConceptResult::default() });
         }
-        let f1 = |probe: usize| {
+        let f1_of = |probe: usize| {
             let predicted = &predicted.by_concept[probe];
-            let total = positives + known.count_and(predicted);
-            if total == 0 { 0.0 } else { 2.0 * yes.count_and(predicted) as f64 / total as f64 }
+            f1(yes.count_and(predicted), positives, known.count_and(predicted))
         };
-        let own = f1(concept);
+        let own = f1_of(concept);
         let mut best = BestProbe { probe: concept, f1: own };
         for probe in (0..self.concepts).filter(|&probe| self.is_fitted(probe)) {
             job.check()?;
-            let f1 = f1(probe);
+            let f1 = f1_of(probe);
             if f1 > best.f1 || (f1 == best.f1 && probe < best.probe) {
                 best = BestProbe { probe, f1 };
             }
@@ -111,42 +110,41 @@ impl Results<'_> {
         Ok(ConceptResult { positives, own: Some(own), best: Some(best), auc: mean(&areas) })
     }
 
-    /// Headline, table and notes.
-    pub fn scores(&self, job: &Job<'_>, found: &[ConceptResult]) -> Result<Scores> {
+    /// Headline numbers, table and notes.
+    pub fn scores(&self, job: &Job<'_>, concepts: &[ConceptResult]) -> Result<Scores> {
         let labels = job.get(&LABELS)?;
         let mut scores = Scores::default();
         let columns: [(&str, Vec<Option<f64>>); 3] = [
-            ("probe_f1", found.iter().map(|found| found.best.map(|best| best.f1)).collect()),
-            ("probe_own_f1", found.iter().map(|found| found.own).collect()),
-            ("probe_auc", found.iter().map(|found| found.auc).collect()),
+            ("probe_f1", concepts.iter().map(|concept| concept.best.map(|best| best.f1)).collect()),
+            ("probe_own_f1", concepts.iter().map(|concept| concept.own).collect()),
+            ("probe_auc", concepts.iter().map(|concept| concept.auc).collect()),
         ];
         for (key, column) in &columns {
             let values: Vec<f64> = column.iter().flatten().copied().collect();
-            let interval = bootstrap_mean(&values, job.seed, &format!("probe_ceiling/{key}"));
-            scores.headline(key, mean(&values), interval, values.len());
+            Estimate::mean(&values, job.seed, &format!("probe_ceiling/{key}")).headline(key, &mut scores);
         }
-        let undefined = found.iter().filter(|found| found.own.is_none()).count();
+        let undefined = concepts.iter().filter(|concept| concept.own.is_none()).count();
         if undefined > 0 {
+            let all = self.concepts;
             scores.note(format!(
-                "{undefined} of {} concepts have no positive row, or one class only in a training half: undefined",
-                self.concepts
+                "{undefined} of {all} concepts have no positive row, or one class only in a training half: undefined"
             ));
         }
         let unfinished = self.probes.iter().flatten().filter(|probe| !probe.converged).count();
         if unfinished > 0 {
             let probes = self.probes.len();
-            scores.note(format!("{unfinished} of {probes} fits did not converge; a smaller `c` helps"));
+            scores.note(format!("{unfinished} of {probes} fits did not converge; try a smaller `c`"));
         }
         if job.profile == Profile::Reference {
             let (rows, scored) = (labels.rows(), self.scored(labels.rows()).count());
             scores.note(format!("fitted on {} rows and scored on the other {scored}", rows - scored));
         }
         let [best, own, auc] = columns.map(|(_, column)| column);
-        let best_probe = found.iter().map(|found| found.best.map(|best| best.probe as i64)).collect();
+        let best_probe = concepts.iter().map(|concept| concept.best.map(|best| best.probe as i64)).collect();
         scores.tables.push(
             Table::new("concept")
-                .words("name", labels.names().iter().map(String::as_str))
-                .counts("positives", found.iter().map(|found| found.positives))
+                .words("name", labels.names())
+                .counts("positives", concepts.iter().map(|concept| concept.positives))
                 .numbers("f1", own)
                 .numbers("f1_best", best)
                 .with("best_probe", Cells::Whole(best_probe))

@@ -1,4 +1,4 @@
-//! Rows of a task: cut into parts, with as many negatives as positives.
+//! The rows of a task: random training, validation and test parts with as many negatives as positives.
 
 use etalon_kernel::random::{ChaCha8Rng, permutation, stream};
 use serde::{Deserialize, Serialize};
@@ -8,67 +8,67 @@ use crate::context::{Budget, Reservation};
 use crate::error::Result;
 use crate::run::Job;
 
-/// Rows with their truth.
+/// Rows with their classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drawn {
+pub struct DrawnRows {
     /// The rows.
     pub rows: Vec<usize>,
-    /// Which are positive.
+    /// Which of them are positive.
     pub positive: Vec<bool>,
 }
 
-impl Drawn {
-    /// Rows of two kinds in a random order.
-    pub fn new(positives: &[usize], negatives: &[usize], random: &mut ChaCha8Rng) -> Drawn {
+impl DrawnRows {
+    /// Positive and negative rows in random order.
+    pub fn new(positives: &[usize], negatives: &[usize], random: &mut ChaCha8Rng) -> DrawnRows {
         let all: Vec<(usize, bool)> =
             positives.iter().map(|&row| (row, true)).chain(negatives.iter().map(|&row| (row, false))).collect();
         let (rows, positive) = permutation(all.len(), random).into_iter().map(|index| all[index]).unzip();
-        Drawn { rows, positive }
+        DrawnRows { rows, positive }
     }
 
-    /// Are there rows of both kinds?
+    /// Whether there are rows of both classes.
     pub fn has_both(&self) -> bool {
         self.positive.contains(&true) && self.positive.contains(&false)
     }
 }
 
-/// The three parts.
+/// A part of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// For fitting.
     Train,
-    /// For choosing.
+    /// For model selection.
     Validation,
     /// For scoring.
     Test,
 }
 
-/// How rows are cut.
+/// The sizes of the parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
     /// The share of the test part.
     pub test: f64,
     /// The share of the validation part.
     pub validation: f64,
-    /// At most so many positives in all parts together.
+    /// Maximum number of positives in all parts together.
     pub most: usize,
 }
 
 impl Shares {
-    /// As the job's parameters say.
+    /// Reads the parameters of a job.
     pub fn of(job: &Job<'_>) -> Result<Shares> {
         let (test, validation) = (job.number("test_share")?, job.number("validation_share")?);
         Ok(Shares { test, validation: validation.min((1.0 - test) * 0.9), most: job.whole("most_positives")? })
     }
 
-    /// Rows tested by rows trained on.
+    /// Test rows per training row.
     pub fn ratio(&self) -> f64 {
         self.test / (1.0 - self.test - self.validation)
     }
 
-    /// A shuffled list in the order train, validation, test.
-    pub fn cut(&self, rows: &[usize], random: &mut ChaCha8Rng) -> [Vec<usize>; 3] {
-        let order: Vec<usize> = permutation(rows.len(), random).into_iter().map(|index| rows[index]).collect();
+    /// Shuffles and splits a list: train, validation, test.
+    pub fn split(&self, rows: &[usize], random: &mut ChaCha8Rng) -> [Vec<usize>; 3] {
+        let order = shuffled(rows, random);
         let share = |share: f64| (share * rows.len() as f64).round() as usize;
         let (test, validation) = (share(self.test), share(self.validation));
         let train = rows.len() - (test + validation).min(rows.len());
@@ -78,20 +78,20 @@ impl Shares {
     }
 }
 
-/// The rows of a task in one repeat, cut into parts; negatives are drawn from them as often as wanted.
+/// The rows of a task in one repeat, split into parts from which negatives are drawn.
 pub struct Pools {
     positives: [Vec<usize>; 3],
     negatives: Vec<[Vec<usize>; 3]>,
     key: (u64, u64),
-    /// Of the rows, and of what a draw of them needs.
+    /// Of the rows and of one draw.
     _memory: Reservation,
 }
 
-/// Bytes per row: the rows in parts, and up to four copies of them while they are shuffled.
+/// Bytes per row: the parts, and up to four copies while rows are shuffled.
 const BYTES: u64 = 40;
 
 impl Pools {
-    /// Cuts the rows with the seed.
+    /// Splits the rows at random.
     pub fn new(
         tasks: &Tasks<'_>,
         task: usize,
@@ -105,43 +105,44 @@ impl Pools {
         let mut random = stream(seed, "probing/parts", block);
         let mut positives = tasks.positives(task);
         if positives.len() > shares.most {
-            let order = permutation(positives.len(), &mut random);
-            positives = order[..shares.most].iter().map(|&index| positives[index]).collect();
+            positives = shuffled(&positives, &mut random);
+            positives.truncate(shares.most);
         }
-        let positives = shares.cut(&positives, &mut random);
-        let negatives = tasks.negatives(task).iter().map(|rows| shares.cut(rows, &mut random)).collect();
+        let positives = shares.split(&positives, &mut random);
+        let negatives = tasks.negatives(task).iter().map(|rows| shares.split(rows, &mut random)).collect();
         Ok(Pools { positives, negatives, key: (seed, block), _memory: memory })
     }
 
-    /// As many negatives as positives, evenly from the classes that there are; fewer positives if negatives are few.
+    /// Draws as many negatives as positives, evenly from the other classes; drops positives if negatives are fewer.
     ///
     /// The same `number` gives the same rows.
-    pub fn draw(&self, part: Part, number: u64) -> Drawn {
+    pub fn draw(&self, part: Part, number: u64) -> DrawnRows {
         let part = part as usize;
         let lists: Vec<&Vec<usize>> =
             self.negatives.iter().map(|parts| &parts[part]).filter(|list| !list.is_empty()).collect();
         let positives = &self.positives[part];
-        let wanted = positives.len().min(lists.iter().map(|list| list.len()).sum());
+        let count = positives.len().min(lists.iter().map(|list| list.len()).sum());
         let mut random = stream(self.key.0, "probing/negatives", self.key.1 << 24 | (number << 2 | part as u64));
-        let each = wanted.div_ceil(lists.len().max(1));
+        let each = count.div_ceil(lists.len().max(1));
         let (mut drawn, mut spare) = (Vec::new(), Vec::new());
         for list in &lists {
-            let order = permutation(list.len(), &mut random);
-            let (taken, left) = order.split_at(each.min(list.len()));
-            drawn.extend(taken.iter().map(|&index| list[index]));
-            spare.extend(left.iter().map(|&index| list[index]));
+            let order = shuffled(list, &mut random);
+            let (first, rest) = order.split_at(each.min(list.len()));
+            drawn.extend_from_slice(first);
+            spare.extend_from_slice(rest);
         }
-        // Small classes leave a gap that the others fill.
-        let shuffled = |rows: Vec<usize>, random: &mut ChaCha8Rng| -> Vec<usize> {
-            permutation(rows.len(), random).into_iter().map(|index| rows[index]).collect()
-        };
-        let mut negatives = shuffled(drawn, &mut random);
-        if negatives.len() < wanted {
-            negatives.extend(shuffled(spare, &mut random));
+        let mut negatives = shuffled(&drawn, &mut random);
+        // Large classes fill the gap that small ones leave.
+        if negatives.len() < count {
+            negatives.extend(shuffled(&spare, &mut random));
         }
-        negatives.truncate(wanted);
-        Drawn::new(&positives[..wanted], &negatives, &mut random)
+        negatives.truncate(count);
+        DrawnRows::new(&positives[..count], &negatives, &mut random)
     }
+}
+
+fn shuffled(rows: &[usize], random: &mut ChaCha8Rng) -> Vec<usize> {
+    permutation(rows.len(), random).into_iter().map(|index| rows[index]).collect()
 }
 
 #[cfg(test)]
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_apart_balanced_and_even() {
+    fn parts_are_disjoint_and_balanced() {
         let (labels, none) = (labels(&[50, 50, 50, 5]), Bits::empty(155));
         let tasks = Tasks::new(&labels, &none);
         let pools = pools(&tasks, 3, 9, &SHARES);
@@ -178,7 +179,7 @@ mod tests {
             assert!(drawn.rows.iter().zip(&drawn.positive).all(|(&row, &yes)| yes == (row < 50)));
             assert_eq!(drawn.positive.iter().filter(|yes| **yes).count() * 2, drawn.rows.len());
         }
-        // 30 negatives from three classes: 10 each, but the small one has 3 training rows; the others fill the gap.
+        // 30 negatives from three classes: 10 each, but the small class has 3 training rows; the others fill the gap.
         let small = parts[0].rows.iter().filter(|&&row| row >= 150).count();
         let second = parts[0].rows.iter().filter(|&&row| (50..100).contains(&row)).count();
         assert!(small == 3 && (10..=17).contains(&second), "{small} {second}");
@@ -189,14 +190,14 @@ mod tests {
 
     #[test]
     fn few_rows() {
-        // More positives than negatives: the positives are cut. One row: nothing to draw.
+        // More positives than negatives: positives are dropped. Without negatives nothing is drawn.
         let (labels, none) = (labels(&[10, 5]), Bits::empty(15));
         let tasks = Tasks::new(&labels, &none);
         let drawn = pools(&tasks, 0, 0, &SHARES).draw(Part::Train, 0);
         assert_eq!((drawn.rows.len(), drawn.has_both()), (6, true));
         let alone = self::labels(&[3]);
         let tasks = Tasks::new(&alone, &none);
-        assert_eq!(pools(&tasks, 0, 0, &SHARES).draw(Part::Train, 0), Drawn::default());
+        assert_eq!(pools(&tasks, 0, 0, &SHARES).draw(Part::Train, 0), DrawnRows::default());
         let capped = pools(&tasks, 0, 0, &Shares { most: 2, ..SHARES });
         assert_eq!(capped.positives.iter().map(Vec::len).sum::<usize>(), 2);
     }

@@ -1,4 +1,4 @@
-//! What the metrics that are built on probes share: tasks, draws of rows, choices of columns, dense probes.
+//! Shared code of the probing metrics: tasks, draws of rows, choice of columns, dense probes, averages.
 
 pub mod dense;
 pub mod draw;
@@ -10,57 +10,38 @@ use super::{Kind, Param};
 use crate::error::Result;
 use crate::run::Job;
 
-/// How often splits and negatives are redrawn.
-pub const REPEATS: Param = Param {
-    name: "repeats",
-    doc: "How often splits and negatives are redrawn: the noise is measured from these.",
-    kind: Kind::Whole(1, 10_000),
-    several: false,
-    default: "10",
-    reference: Some("1"),
-};
+/// The interval of all probing metrics.
+pub const INTERVAL: &str = "Student's t over repeats, with the standard error enlarged by test rows / training rows \
+    because splits overlap (Nadeau and Bengio 2003). With one repeat: 95 % percentile bootstrap over tasks (`scr`: over \
+    couples).";
 
-/// The share of the rows of a class that is tested on.
-pub const TEST_SHARE: Param = Param {
-    name: "test_share",
-    doc: "The share of the rows that probes are tested on.",
-    kind: Kind::Number(0.01, 0.9),
-    several: false,
-    default: "0.2",
-    reference: None,
-};
+/// Number of random draws.
+pub const REPEATS: Param =
+    Param::new("repeats", "Number of random draws of splits and negatives.", Kind::Whole(1, 10_000), "10")
+        .reference("1");
 
-/// The share of the rows of a class that choices are made on.
-pub const VALIDATION_SHARE: Param = Param {
-    name: "validation_share",
-    doc: "The share of the rows that choices between probes are made on; 0: on the test rows.",
-    kind: Kind::Number(0.0, 0.9),
-    several: false,
-    default: "0.16",
-    reference: Some("0"),
-};
+/// Share of test rows.
+pub const TEST_SHARE: Param =
+    Param::new("test_share", "Share of the rows that probes are tested on.", Kind::Number(0.01, 0.9), "0.2");
 
-/// Bounds the cost of a task.
-pub const MOST_POSITIVES: Param = Param {
-    name: "most_positives",
-    doc: "At most so many positive rows of a task are used, all parts together.",
-    kind: Kind::Whole(4, u64::MAX),
-    several: false,
-    default: "2500",
-    reference: None,
-};
+/// Share of validation rows.
+pub const VALIDATION_SHARE: Param =
+    Param::new("validation_share", "Share of rows for model selection; 0: test rows.", Kind::Number(0.0, 0.9), "0.16")
+        .reference("0");
 
-/// The inverse strength of the penalty.
-pub const C: Param = Param {
-    name: "c",
-    doc: "The inverse strength of the penalty (profile `paper`).",
-    kind: Kind::Number(1e-9, 1e9),
-    several: false,
-    default: "1",
-    reference: None,
-};
+/// Limits the cost of a task.
+pub const MOST_POSITIVES: Param =
+    Param::new("most_positives", "Maximum number of positive rows per task.", Kind::Whole(4, u64::MAX), "2500");
 
-/// The whole numbers of a parameter, ascending, each once.
+/// Inverse strength of the penalty.
+pub const C: Param =
+    Param::new("c", "Inverse strength of the L2 penalty (profile `paper`).", Kind::Number(1e-9, 1e9), "1");
+
+/// Number of repeats with probes on all columns.
+pub const FULL_REPEATS: Param =
+    Param::new("full_repeats", "Number of repeats with probes on all columns.", Kind::Whole(0, 10_000), "1");
+
+/// The values of a list parameter, ascending, each once.
 pub fn ascending(job: &Job<'_>, name: &str) -> Result<Vec<usize>> {
     let mut numbers: Vec<usize> =
         job.several(name)?.iter().filter_map(serde_json::Value::as_u64).map(|number| number as usize).collect();

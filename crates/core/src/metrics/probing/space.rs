@@ -1,6 +1,6 @@
-//! What probes look at: latents or channels, as class means, as a few columns, or whole.
+//! The columns of a probe: latents or channels, as class means, as a few columns, or all of them.
 
-use super::draw::Drawn;
+use super::draw::DrawnRows;
 use crate::codes::Codes;
 use crate::context::{Budget, Reserved};
 use crate::error::Result;
@@ -17,34 +17,34 @@ pub enum Space<'a> {
 }
 
 /// A copy of some rows.
-pub enum Copied {
+pub enum CopiedRows {
     /// Of codes.
     Codes(Box<Reserved<Codes>>),
     /// Of embeddings, with their width.
     Embeddings(Reserved<Vec<f32>>, usize),
 }
 
-impl Copied {
-    /// The rows as a probe sees them.
+impl CopiedRows {
+    /// The design matrix of the rows.
     pub fn design(&self) -> Result<Design<'_>> {
         Ok(match self {
-            Copied::Codes(codes) => Design::Sparse { codes: codes.all()?, latents: codes.latents() },
-            Copied::Embeddings(values, width) => Design::Dense { values, width: *width },
+            CopiedRows::Codes(codes) => Design::Sparse { codes: codes.all()?, latents: codes.latents() },
+            CopiedRows::Embeddings(values, width) => Design::Dense { values, width: *width },
         })
     }
 }
 
 /// How the class means of a column are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// By their difference.
+pub enum Comparison {
+    /// Their difference.
     Difference,
-    /// By their difference divided by the mean of the entries that are not zero.
+    /// Their difference, divided by the mean of the nonzero entries.
     Normalised,
 }
 
 impl Space<'_> {
-    /// How many columns there are.
+    /// The number of columns.
     pub fn width(&self) -> usize {
         match self {
             Space::Codes(codes) => codes.latents(),
@@ -52,8 +52,8 @@ impl Space<'_> {
         }
     }
 
-    /// Goes through the entries of some rows that are not zero, in order: index of the row, column, value.
-    fn each(&self, rows: &[usize], mut visit: impl FnMut(usize, usize, f32)) -> Result<()> {
+    /// Visits the entries of some rows in order: index of the row, column, value.
+    fn visit_entries(&self, rows: &[usize], mut visit: impl FnMut(usize, usize, f32)) -> Result<()> {
         match self {
             Space::Codes(codes) => {
                 let all = codes.all()?;
@@ -72,38 +72,43 @@ impl Space<'_> {
         Ok(())
     }
 
-    /// The mean of every column over the positive rows minus that over the negative ones. The reservation covers a
-    /// selection of the [`largest`], too.
-    pub fn differences(&self, drawn: &Drawn, measure: Measure, budget: &Budget) -> Result<Reserved<Vec<f64>>> {
+    /// The mean of every column over the positive rows minus that over the negative rows. The reservation includes the
+    /// selection of the [`largest`].
+    pub fn differences(
+        &self,
+        drawn: &DrawnRows,
+        comparison: Comparison,
+        budget: &Budget,
+    ) -> Result<Reserved<Vec<f64>>> {
         let yes = drawn.positive.iter().filter(|yes| **yes).count() as f64;
         let no = drawn.positive.len() as f64 - yes;
         let width = self.width();
         let memory = budget.reserve(48 * width as u64, "class means of every column")?;
-        let (mut sums, mut filled) = (vec![[0.0f64; 2]; width], vec![0usize; width]);
-        self.each(&drawn.rows, |index, column, value| {
+        let (mut sums, mut nonzero) = (vec![[0.0f64; 2]; width], vec![0usize; width]);
+        self.visit_entries(&drawn.rows, |index, column, value| {
             sums[column][usize::from(drawn.positive[index])] += f64::from(value);
-            filled[column] += usize::from(value != 0.0);
+            nonzero[column] += usize::from(value != 0.0);
         })?;
-        let of = |(sums, &filled): (&[f64; 2], &usize)| {
+        let compared = |(sums, &nonzero): (&[f64; 2], &usize)| {
             let difference = sums[1] / yes.max(1.0) - sums[0] / no.max(1.0);
-            let usual = (sums[0] + sums[1]) / filled.max(1) as f64;
-            match measure {
-                Measure::Normalised if usual != 0.0 => difference / usual,
+            let nonzero_mean = (sums[0] + sums[1]) / nonzero.max(1) as f64;
+            match comparison {
+                Comparison::Normalised if nonzero_mean != 0.0 => difference / nonzero_mean,
                 _ => difference,
             }
         };
-        Ok(Reserved::new(sums.iter().zip(&filled).map(of).collect(), memory))
+        Ok(Reserved::new(sums.iter().zip(&nonzero).map(compared).collect(), memory))
     }
 
-    /// `rows × columns`: the chosen columns of some rows. The reservation covers a fit on them, too.
+    /// `rows × columns`: the selected columns of some rows. The reservation includes a fit on them.
     pub fn table(&self, rows: &[usize], columns: &[u32], budget: &Budget) -> Result<Reserved<Vec<f32>>> {
         let (cells, curvature) = (rows.len() as u64 * columns.len() as u64, (columns.len() as u64).pow(2));
         let bytes = 8 * self.width() as u64 + 20 * cells + 16 * curvature;
-        let memory = budget.reserve(bytes, "the chosen columns of the rows of a task")?;
+        let memory = budget.reserve(bytes, "the selected columns of a task")?;
         let mut position_of = vec![None; self.width()];
         columns.iter().zip(0u32..).for_each(|(&column, position)| position_of[column as usize] = Some(position));
         let mut table = vec![0.0; rows.len() * columns.len()];
-        self.each(rows, |row, column, value| {
+        self.visit_entries(rows, |row, column, value| {
             if let Some(position) = position_of[column] {
                 table[row * columns.len() + position as usize] = value;
             }
@@ -111,22 +116,22 @@ impl Space<'_> {
         Ok(Reserved::new(table, memory))
     }
 
-    /// A copy of whole rows.
-    pub fn copy(&self, rows: &[usize], budget: &Budget) -> Result<Copied> {
+    /// Copies rows with all columns.
+    pub fn copy(&self, rows: &[usize], budget: &Budget) -> Result<CopiedRows> {
         match self {
             Space::Codes(codes) => {
                 let all = codes.all()?;
                 let entries: usize = rows.iter().map(|&row| all.entries(row).len()).sum();
                 let bytes = 8 * (rows.len() + 2 * entries) as u64;
                 let memory = budget.reserve(bytes, "a copy of the codes of a task")?;
-                Ok(Copied::Codes(Box::new(Reserved::new(codes.select(rows)?, memory))))
+                Ok(CopiedRows::Codes(Box::new(Reserved::new(codes.select(rows)?, memory))))
             }
-            Space::Embeddings(store) => Ok(Copied::Embeddings(whole_rows(store, rows, budget)?, store.width())),
+            Space::Embeddings(store) => Ok(CopiedRows::Embeddings(whole_rows(store, rows, budget)?, store.width())),
         }
     }
 }
 
-/// A copy of some embeddings, row after row.
+/// Copies some embeddings, row by row.
 pub fn whole_rows(store: &ActivationStore, rows: &[usize], budget: &Budget) -> Result<Reserved<Vec<f32>>> {
     let bytes = 4 * rows.len() as u64 * store.width() as u64;
     let memory = budget.reserve(bytes, "a copy of the embeddings of a task")?;
@@ -137,7 +142,7 @@ pub fn whole_rows(store: &ActivationStore, rows: &[usize], budget: &Budget) -> R
     Ok(Reserved::new(values, memory))
 }
 
-/// The columns with the largest scores, best first; equals go to the lower column.
+/// The columns with the largest scores, best first; among equals the lower column first.
 pub fn largest(scores: impl Iterator<Item = f64>, keep: usize) -> Vec<u32> {
     let mut order: Vec<(f64, u32)> = scores.zip(0u32..).collect();
     let best = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
@@ -154,17 +159,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_tables_and_the_largest() {
+    fn class_means_tables_and_the_largest_columns() {
         // Rows (1, 0, 4), (3, 0, 0), (0, 2, 2): the first two positive. Differences: 2, -2, 2 - 2 = 0.
-        // Normalised by the mean of what is not zero: 2/2 = 1, -2/2 = -1, 0.
+        // Divided by the mean of the nonzero entries: 2/2 = 1, -2/2 = -1, 0.
         let values = [1.0, 0.0, 4.0, 3.0, 0.0, 0.0, 0.0, 2.0, 2.0];
         let (codes, store) =
             (Codes::from_dense(&values, 3).unwrap(), ActivationStore::from_rows(values.to_vec(), 3).unwrap());
-        let drawn = Drawn { rows: vec![0, 1, 2], positive: vec![true, true, false] };
+        let drawn = DrawnRows { rows: vec![0, 1, 2], positive: vec![true, true, false] };
         let budget = Budget::new(1 << 20);
         for space in [Space::Codes(&codes), Space::Embeddings(&store)] {
-            assert_eq!(space.differences(&drawn, Measure::Difference, &budget).unwrap()[..], [2.0, -2.0, 0.0]);
-            assert_eq!(space.differences(&drawn, Measure::Normalised, &budget).unwrap()[..], [1.0, -1.0, 0.0]);
+            assert_eq!(space.differences(&drawn, Comparison::Difference, &budget).unwrap()[..], [2.0, -2.0, 0.0]);
+            assert_eq!(space.differences(&drawn, Comparison::Normalised, &budget).unwrap()[..], [1.0, -1.0, 0.0]);
             assert_eq!(space.table(&[2, 0], &[2, 0], &budget).unwrap()[..], [2.0, 0.0, 4.0, 1.0]);
             assert_eq!(space.copy(&[1], &budget).unwrap().design().unwrap().sum_of_squares(), 9.0);
         }

@@ -1,4 +1,4 @@
-//! Concepts as yes-or-no tasks, in groups that are data sets.
+//! Concepts as binary tasks, grouped by data set.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use etalon_kernel::bits::Bits;
 use crate::context::Reserved;
 use crate::error::Result;
 use crate::labels::{Annotations, Concept};
-use crate::results::Scores;
+use crate::results::{Scores, Table};
 use crate::run::{CODES, EMBEDDINGS, Job, LABELS, List, Over, RowBatch, Work};
 
-/// Every concept is a task; what stands before the last `/` of its name is its group.
+/// Every concept is a task; its group is its name up to the last `/`.
 pub struct Tasks<'a> {
-    /// The annotations that they are made of.
+    /// The labels.
     pub labels: &'a Annotations,
     /// Samples without rows.
     pub absent: &'a Bits,
@@ -20,16 +20,16 @@ pub struct Tasks<'a> {
     of_task: Vec<usize>,
 }
 
-/// Tasks of one data set.
+/// The tasks of one data set.
 pub struct Group {
-    /// Its name; empty for concepts without one.
+    /// Its name; empty for concepts without `/`.
     pub name: String,
     /// Its concepts, ascending.
     pub tasks: Vec<usize>,
 }
 
 impl<'a> Tasks<'a> {
-    /// Groups in the order of their first concept; some rows do not count.
+    /// Groups the concepts, in the order of their first concept; `absent` rows are left out.
     pub fn new(labels: &'a Annotations, absent: &'a Bits) -> Tasks<'a> {
         let (mut groups, mut of_task): (Vec<Group>, Vec<usize>) = (Vec::new(), Vec::new());
         let mut index_of: BTreeMap<&str, usize> = BTreeMap::new();
@@ -55,7 +55,7 @@ impl<'a> Tasks<'a> {
         &self.groups[self.of_task[task]]
     }
 
-    /// How many tasks there are.
+    /// The number of tasks.
     pub fn count(&self) -> usize {
         self.of_task.len()
     }
@@ -65,32 +65,39 @@ impl<'a> Tasks<'a> {
         self.yes(task).rows().filter(|&row| !self.absent.contains(row)).collect()
     }
 
-    /// How many rows have the concept.
+    /// The number of rows with the concept.
     pub fn positive_count(&self, task: usize) -> usize {
         self.yes(task).count() - self.yes(task).count_and(self.absent)
     }
 
-    /// How many rows have the concept or are known not to have it.
+    /// The number of rows with a known label.
     pub fn known_count(&self, task: usize) -> usize {
         self.labels.known(Concept(task as u32)).count()
     }
 
-    /// The rows without the concept, one list per other class of the group that they have (the lowest, if several), then
-    /// those that have none. Negatives are drawn evenly from these.
+    /// The rows without the concept: one list per other class of their group (the lowest, if several), then the rows of no
+    /// class. Empty lists are left out.
     pub fn negatives(&self, task: usize) -> Vec<Vec<usize>> {
-        let mut left = self.labels.known(Concept(task as u32)).clone();
-        left.subtract(self.yes(task));
-        left.subtract(self.absent);
+        let mut remaining = self.labels.known(Concept(task as u32)).clone();
+        remaining.subtract(self.yes(task));
+        remaining.subtract(self.absent);
         let mut lists = Vec::new();
         for &class in &self.group_of(task).tasks {
-            let mut rows = left.clone();
+            let mut rows = remaining.clone();
             rows.intersect(self.yes(class));
             lists.push(rows.rows().collect());
-            left.subtract(&rows);
+            remaining.subtract(&rows);
         }
-        lists.push(left.rows().collect());
+        lists.push(remaining.rows().collect());
         lists.retain(|list: &Vec<usize>| !list.is_empty());
         lists
+    }
+
+    /// A table with the name and the group of every task.
+    pub fn table(&self) -> Table {
+        Table::new("concept")
+            .words("name", self.labels.names().iter().map(String::as_str))
+            .words("group", (0..self.count()).map(|task| self.group_of(task).name.as_str()))
     }
 
     fn yes(&self, task: usize) -> &Bits {
@@ -98,15 +105,15 @@ impl<'a> Tasks<'a> {
     }
 }
 
-/// Samples that had no rows to pool: nothing fires there, and the embedding is zero.
+/// Samples without rows to pool: no latent fires, and the embedding is zero.
 pub fn absent(job: &Job<'_>, work: &mut Work<'_>) -> Result<Reserved<Bits>> {
     let rows = job.get(&LABELS)?.rows();
     let memory = job.budget().reserve(rows as u64 / 8, "samples without rows")?;
     if !job.has(&EMBEDDINGS) {
         return Ok(Reserved::new(Bits::empty(rows), memory));
     }
-    let found = work.pass("samples without rows", Over::ROWS, || List(Vec::new()), add_absent)?;
-    Ok(Reserved::new(Bits::of(rows, found.0.iter().copied()), memory))
+    let absent = work.pass("samples without rows", Over::ROWS, || List(Vec::new()), add_absent)?;
+    Ok(Reserved::new(Bits::of(rows, absent.0.iter().copied()), memory))
 }
 
 fn add_absent(absent: &mut List<usize>, rows: &RowBatch<'_>) -> Result<()> {
@@ -120,10 +127,10 @@ fn add_absent(absent: &mut List<usize>, rows: &RowBatch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Says how many there are.
+/// Adds a note about samples without rows.
 pub fn note_absent(scores: &mut Scores, absent: &Bits) {
     if absent.count() > 0 {
-        scores.note(format!("{} of {} samples have no rows: left out", absent.count(), absent.len()));
+        scores.note(format!("{} of {} samples have no rows and are left out", absent.count(), absent.len()));
     }
 }
 
@@ -133,7 +140,7 @@ mod tests {
     use crate::labels::Label;
 
     #[test]
-    fn groups_and_their_negatives() {
+    fn concepts_are_grouped_by_name() {
         // Rows 0-3 are of data set a (classes x x y z), rows 4-5 of data set b/c (class u, no class).
         let names = ["a/x", "a/y", "b/c/u", "a/z"].map(String::from).to_vec();
         let yes = [[0, 1].as_slice(), &[2], &[4], &[3]];
@@ -159,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_several_classes_counts_for_the_lowest() {
+    fn a_row_of_several_classes_belongs_to_the_lowest() {
         // Row 0 has y and z, row 1 has z only, row 2 has none of them: negatives of x.
         let names = ["x", "y", "z"].map(String::from).to_vec();
         let yes = [[3].as_slice(), &[0], &[0, 1]];

@@ -1,22 +1,23 @@
-//! For every direction the largest cosine with another: a product of the matrix with itself, block by block, of which only
-//! the largest value of each line is kept. Symmetry saves half of it.
+//! The largest cosine of every direction with another one: blocks of the Gram matrix, of which only the maximum of every
+//! row is kept. Symmetry halves the work.
 
 use std::ops::Range;
 
-use etalon_kernel::product::{dot, rows_by_rows};
+use etalon_kernel::product::rows_by_rows;
 use rayon::prelude::*;
 
 use crate::context::Reservation;
 use crate::error::Result;
+use crate::metrics::unit_rows::scale_to_unit;
 use crate::run::{Job, Lazy, Max, Work};
 
-/// Rows of a block.
+/// Directions per block.
 const BLOCK: usize = 1024;
 
-/// By direction, its largest cosine; none for one without length or without company.
+/// The largest cosine of every direction; `None` for a direction of length 0 or the only one.
 pub(super) type LargestCosines = Vec<Option<f64>>;
 
-/// The largest cosines of `count` directions; `copy` gives one of them. `name` is what blocks are called.
+/// The largest cosines of `count` directions; `copy` writes one of them. `name` is the name of the stage.
 pub(super) fn largest_cosines(
     job: &Job<'_>,
     work: &mut Work<'_>,
@@ -25,7 +26,7 @@ pub(super) fn largest_cosines(
     copy: impl Fn(usize, &mut [f32]) -> Result<()> + Send + Sync,
 ) -> Result<LargestCosines> {
     let units = Lazy::new(|| UnitRows::new(job, (count, width), &copy));
-    // One block of work is a block of rows against itself and all later ones.
+    // A block is compared with itself and all later blocks.
     let empty = || Max::new(count);
     let largest = work.fold_with(&units, name, count.div_ceil(BLOCK), empty, |units, largest, block| {
         units.compare(block, largest, job)
@@ -33,7 +34,7 @@ pub(super) fn largest_cosines(
     Ok(largest.iter().map(|cosine| cosine.map(|cosine| f64::from(cosine).clamp(-1.0, 1.0))).collect())
 }
 
-/// Directions scaled to length 1; those without length are 0.
+/// Directions scaled to length 1; those of length 0 stay 0.
 struct UnitRows {
     width: usize,
     values: Vec<f32>,
@@ -49,18 +50,12 @@ impl UnitRows {
     ) -> Result<UnitRows> {
         let bytes = (count as u64).saturating_mul(4 * width as u64 + 1);
         let _memory = job.budget().reserve(bytes, format!("the cosines of {count} directions"))?;
-        let (mut values, mut has_length) = (vec![0.0; count * width], vec![false; count]);
-        let rows = values.par_chunks_exact_mut(width.max(1)).zip(&mut has_length).enumerate();
-        rows.try_for_each(|(index, (row, has_length))| {
+        let mut values = vec![0.0; count * width];
+        values.par_chunks_exact_mut(width).enumerate().try_for_each(|(index, row)| {
             job.check()?;
-            copy(index, row)?;
-            let length = dot(row, row).sqrt();
-            *has_length = length > 0.0;
-            if *has_length {
-                row.iter_mut().for_each(|part| *part = (f64::from(*part) / length) as f32);
-            }
-            Ok::<_, crate::error::Error>(())
+            copy(index, row)
         })?;
+        let has_length = scale_to_unit(job, &mut values, width)?;
         Ok(UnitRows { width, values, has_length, _memory })
     }
 
@@ -81,14 +76,14 @@ impl UnitRows {
             let theirs = self.block(later);
             let products = &mut products[..mine.len() * theirs.len()];
             rows_by_rows(self.rows(&mine), self.rows(&theirs), self.width, products);
-            for (row, line) in mine.clone().zip(products.chunks_exact(theirs.len())) {
+            for (row, cosines) in mine.clone().zip(products.chunks_exact(theirs.len())) {
                 if !self.has_length[row] {
                     continue;
                 }
-                // Within a block only what is right of the diagonal, so that every pair counts once.
+                // Within a block only the part right of the diagonal, so that every pair counts once.
                 let from = if later == block { row + 1 - theirs.start } else { 0 };
                 let mut best = largest[row];
-                for (index, &cosine) in line.iter().enumerate().skip(from) {
+                for (index, &cosine) in cosines.iter().enumerate().skip(from) {
                     let other = theirs.start + index;
                     if self.has_length[other] {
                         best = larger(best, cosine);

@@ -1,4 +1,4 @@
-//! From counts by latent to the numbers over latents, their table and the histogram of densities.
+//! The numbers over latents, their table and the histogram of densities.
 
 use etalon_kernel::statistics::mean;
 
@@ -10,25 +10,25 @@ use crate::metrics::resamples::{Draws, mean_interval, resamples};
 use crate::results::{Interval, Profile, Scores, Table, percentile_interval};
 use crate::run::{Job, Work};
 
-/// What is known of the latents.
+/// The statistics of all latents.
 pub(super) struct Latents<'a> {
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: usize,
-    /// Sums over them.
+    /// Sums over rows.
     pub sums: &'a Sums,
-    /// The samples in which each latent fires, where rows know their sample.
+    /// The number of samples in which each latent fires, if rows belong to samples.
     pub samples: Option<&'a [u64]>,
     /// The weights, if there is a dictionary.
     pub weights: Option<&'a [LatentWeights]>,
-    /// Cosines of decoder rows.
+    /// Largest cosines of decoder rows.
     pub decoder: Option<LargestCosines>,
-    /// Cosines of encoder rows.
+    /// Largest cosines of encoder rows.
     pub encoder: Option<LargestCosines>,
 }
 
-/// Steps of the histogram in one power of ten.
+/// Bins per power of ten.
 const STEPS: i32 = 4;
-/// The powers of ten that it covers.
+/// Powers of ten of the histogram.
 const DECADES: i32 = 8;
 
 /// The numbers over densities, in the order of the card.
@@ -40,8 +40,8 @@ const KEYS: [&str; 5] = [
     "normalized_freq_over_10_percent",
 ];
 
-/// Densities above these count as often.
-const OFTEN: [f64; 2] = [0.01, 0.1];
+/// Thresholds of frequent latents.
+const THRESHOLDS: [f64; 2] = [0.01, 0.1];
 
 impl Latents<'_> {
     /// Adds all numbers and tables over latents.
@@ -56,10 +56,12 @@ impl Latents<'_> {
             let defined: Vec<f64> = cosines.iter().flatten().copied().flatten().collect();
             scores.headline(key, mean(&defined), mean_interval(job, work, key, &defined)?, defined.len());
             match cosines.as_ref().map(|all| all.len() - defined.len()) {
-                None => scores.note(format!("`{key}` needs the weights of the dictionary: undefined")),
+                None => scores.note(format!("`{key}` is undefined: it needs the weights of the dictionary")),
                 Some(0) if !defined.is_empty() => {}
                 Some(missing) => {
-                    scores.note(format!("`{key}`: {missing} latents without length or without company are left out"));
+                    scores.note(format!(
+                        "`{key}`: {missing} latents without length or without another latent are left out"
+                    ));
                 }
             }
         }
@@ -81,13 +83,14 @@ impl Latents<'_> {
             let replicate =
                 |draws: Draws<'_>| Frequencies::of(draws.map(|latent| densities[latent])).numbers(job.profile);
             let replicates = resamples(job, work, "core/latents", densities.len(), replicate)?;
-            let of = |key: usize| percentile_interval(replicates.iter().filter_map(|numbers| numbers[key]).collect());
-            intervals = std::array::from_fn(of);
+            let interval =
+                |key: usize| percentile_interval(replicates.iter().filter_map(|numbers| numbers[key]).collect());
+            intervals = std::array::from_fn(interval);
         }
         for ((key, value), interval) in KEYS.into_iter().zip(numbers).zip(intervals) {
             scores.headline(key, value, interval.filter(|_| value.is_some()), densities.len());
             if value.is_none() && !densities.is_empty() {
-                scores.note(format!("no latent fires: `{key}` is undefined"));
+                scores.note(format!("`{key}` is undefined: no latent fires"));
             }
         }
         let dead = densities.iter().filter(|&&density| density == 0.0).count();
@@ -95,7 +98,7 @@ impl Latents<'_> {
             scores.note(format!("{dead} of {} latents never fire", densities.len()));
         }
         if self.sums.fired.is_empty() && self.rows > 0 {
-            scores.note("there are no latents: frequencies are undefined");
+            scores.note("frequencies are undefined: there are no latents");
         }
         Ok(())
     }
@@ -128,7 +131,7 @@ impl Latents<'_> {
         table
     }
 
-    /// Latents by log10 of density: quarters of a power of ten, each without its lower end; the first takes all below.
+    /// Latents by log10 of density: bins of a quarter, without their lower end; the first includes everything below.
     fn histogram(&self) -> Table {
         let bins = (STEPS * DECADES) as usize;
         let mut count = vec![0usize; bins];
@@ -145,29 +148,29 @@ impl Latents<'_> {
     }
 }
 
-/// How often latents fire.
+/// Statistics of the densities of latents.
 #[derive(Default)]
 struct Frequencies {
     latents: usize,
     alive: usize,
     /// The sum of all densities.
     total: f64,
-    /// Latents with a density above each of [`OFTEN`], and the sum of their densities.
-    often: [(usize, f64); 2],
+    /// Latents with a density above each of [`THRESHOLDS`], and the sum of their densities.
+    frequent: [(usize, f64); 2],
 }
 
 impl Frequencies {
     fn of(densities: impl Iterator<Item = f64>) -> Frequencies {
-        let mut found = Frequencies::default();
+        let mut sums = Frequencies::default();
         for density in densities {
-            found.latents += 1;
-            found.alive += usize::from(density > 0.0);
-            found.total += density;
-            for (often, _) in found.often.iter_mut().zip(OFTEN).filter(|(_, limit)| density > *limit) {
-                *often = (often.0 + 1, often.1 + density);
+            sums.latents += 1;
+            sums.alive += usize::from(density > 0.0);
+            sums.total += density;
+            for (frequent, _) in sums.frequent.iter_mut().zip(THRESHOLDS).filter(|(_, limit)| density > *limit) {
+                *frequent = (frequent.0 + 1, frequent.1 + density);
             }
         }
-        found
+        sums
     }
 
     /// The values of [`KEYS`].
@@ -178,7 +181,7 @@ impl Frequencies {
             Profile::Reference if self.latents > 0 => Some(0.0),
             _ => None,
         };
-        let [(over_1, sum_1), (over_10, sum_10)] = self.often;
+        let [(over_1, sum_1), (over_10, sum_10)] = self.frequent;
         [share(self.alive), share(over_1), share(over_10), normalised(sum_1), normalised(sum_10)]
     }
 }

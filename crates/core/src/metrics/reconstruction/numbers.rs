@@ -1,4 +1,4 @@
-//! From sums over rows to the headline numbers over rows, with intervals.
+//! The headline numbers over rows, with intervals.
 
 use etalon_kernel::product::rows_by_rows;
 use etalon_kernel::statistics::mean;
@@ -26,15 +26,15 @@ const KEYS: [&str; 10] = [
 /// The values of [`KEYS`].
 type Numbers = [Option<f64>; KEYS.len()];
 
-/// Sums over rows, and what they are of.
+/// Sums over rows, with the settings that they depend on.
 pub(super) struct RowNumbers<'a> {
     /// The sums.
     pub sums: &'a Sums,
     /// The width of the embeddings, if there are any.
     pub width: Option<usize>,
-    /// Were there reconstructions?
+    /// Whether there are reconstructions.
     pub decoded: bool,
-    /// Paper or reference.
+    /// The profile.
     pub profile: Profile,
 }
 
@@ -43,7 +43,7 @@ fn quotient(above: f64, below: f64) -> Option<f64> {
 }
 
 impl RowNumbers<'_> {
-    /// The numbers of some blocks together: their sums, and the squared length of the sum of their rows.
+    /// The numbers of some blocks, from their sums and the squared length of the sum of their rows.
     fn numbers(&self, sums: &RowTotals, square_of_total: f64) -> Numbers {
         let over_rows = |sum: f64| quotient(sum, sums.rows);
         let of_rows = |sum: f64| over_rows(sum).filter(|_| self.width.is_some());
@@ -103,15 +103,18 @@ impl RowNumbers<'_> {
 
     fn notes(&self, sums: &RowTotals, values: &Numbers, scores: &mut Scores) {
         if sums.rows == 0.0 {
-            return scores.note("there are no rows: undefined");
+            return scores.note("everything is undefined: there are no rows");
         }
         if self.width.is_none() {
-            scores.note("without embeddings, lengths and everything about reconstructions are undefined");
+            scores.note("lengths and reconstruction numbers are undefined without embeddings");
         } else if !self.decoded {
-            scores.note("without the dictionary that made the codes, everything about reconstructions is undefined");
+            scores.note("reconstruction numbers are undefined without the dictionary of the codes");
         } else {
             let left_out = [
-                (sums.cosine_rows, "rows without length, in or out, have no cosine and are left out of it"),
+                (
+                    sums.cosine_rows,
+                    "rows of length 0, or with a reconstruction of length 0, are left out of the cosine",
+                ),
                 (sums.ratio_rows, "rows of length 0 are left out of the ratio of lengths"),
                 (sums.legacy_rows, "rows at the mean of their batch are left out of the legacy explained variance"),
             ];
@@ -122,7 +125,7 @@ impl RowNumbers<'_> {
                 }
             }
             for (key, _) in KEYS.iter().zip(values).filter(|(_, value)| value.is_none()) {
-                scores.note(format!("`{key}` is 0/0 or would be without bound: undefined"));
+                scores.note(format!("`{key}` is undefined: its denominator is 0 or nearly 0"));
             }
         }
     }
@@ -131,7 +134,7 @@ impl RowNumbers<'_> {
         if blocks < 2 {
             return Ok([None; KEYS.len()]);
         }
-        // Products of the blocks' sums of rows: a resample's squared length is a form of them, whatever the width.
+        // The Gram matrix of the blocks' sums of rows gives the squared length of a resample independently of the width.
         let _memory = job.budget().reserve(8 * (blocks * blocks) as u64, "products of blocks of rows")?;
         let mut products = vec![0.0; blocks * blocks];
         rows_by_rows(&self.sums.totals, &self.sums.totals, self.width.unwrap_or(0), &mut products);
@@ -141,11 +144,11 @@ impl RowNumbers<'_> {
             let weighted =
                 |values: &[f64]| weights.iter().zip(values).map(|(weight, value)| weight * value).sum::<f64>();
             let drawn = weights.iter().zip(products.chunks_exact(blocks)).filter(|(weight, _)| **weight > 0.0);
-            let square_of_total = drawn.map(|(weight, line)| weight * weighted(line)).sum();
+            let square_of_total = drawn.map(|(weight, products)| weight * weighted(products)).sum();
             self.numbers(&self.sums.rows.weighted(&weights), square_of_total)
         };
         let replicates: Vec<Numbers> = resamples(job, work, "core/rows", blocks, replicate)?;
-        let of = |key: usize| percentile_interval(replicates.iter().filter_map(|numbers| numbers[key]).collect());
-        Ok(std::array::from_fn(of))
+        let interval = |key: usize| percentile_interval(replicates.iter().filter_map(|numbers| numbers[key]).collect());
+        Ok(std::array::from_fn(interval))
     }
 }

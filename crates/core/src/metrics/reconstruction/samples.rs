@@ -1,4 +1,4 @@
-//! In how many samples each latent fires, where rows know their sample.
+//! The number of samples in which each latent fires, if rows belong to samples.
 
 use super::sums::fires;
 use crate::context::Reserved;
@@ -6,13 +6,13 @@ use crate::error::Result;
 use crate::run::leaves::BATCH_ROWS;
 use crate::run::{CODES, Count, EMBEDDINGS, Job, Work};
 
-/// Rows from which on there are several blocks.
+/// Rows per block.
 const BLOCK_ROWS: usize = 1 << 16;
 
-/// The most blocks: every one looks at the samples of all rows.
+/// Maximum number of blocks: each visits the sample numbers of all rows.
 const MOST_BLOCKS: usize = 64;
 
-/// By latent, the samples with at least one row where it fires.
+/// By latent, the number of samples with at least one row where it fires.
 pub(super) fn samples_by_latent(job: &Job<'_>, work: &mut Work<'_>) -> Result<Option<Reserved<Count>>> {
     let codes = job.get(&CODES)?;
     let Some(samples) = job.find(&EMBEDDINGS).and_then(|store| store.samples()) else { return Ok(None) };
@@ -21,14 +21,14 @@ pub(super) fn samples_by_latent(job: &Job<'_>, work: &mut Work<'_>) -> Result<Op
     let numbers = samples.iter().max().map_or(0, |&largest| largest as usize + 1);
     let blocks = samples.len().div_ceil(BLOCK_ROWS).min(MOST_BLOCKS);
     let count = |count: &mut Count, block: usize| {
-        let mine = numbers * block / blocks..numbers * (block + 1) / blocks;
-        let is_mine = |row: &usize| mine.contains(&(samples[*row] as usize));
-        let rows = (0..samples.len()).filter(is_mine).count();
+        let range = numbers * block / blocks..numbers * (block + 1) / blocks;
+        let is_inside = |row: &usize| range.contains(&(samples[*row] as usize));
+        let rows = (0..samples.len()).filter(is_inside).count();
         let bytes = 8 * (rows + latents) as u64;
         let _memory = job.budget().reserve(bytes, format!("the order of {rows} rows by sample"))?;
-        // Rows of a sample need not be together, so they are visited sample by sample.
+        // Rows of a sample need not be consecutive, so they are visited sample by sample.
         let mut order: Vec<usize> = Vec::with_capacity(rows);
-        order.extend((0..samples.len()).filter(is_mine));
+        order.extend((0..samples.len()).filter(is_inside));
         order.sort_by_key(|&row| (samples[row], row));
         let mut last = vec![None; latents];
         // Consecutive rows are read together.
@@ -44,5 +44,5 @@ pub(super) fn samples_by_latent(job: &Job<'_>, work: &mut Work<'_>) -> Result<Op
         }
         Ok(())
     };
-    work.fold("parts of the samples", blocks, || Count::new(latents), count).map(Some)
+    work.fold("samples", blocks, || Count::new(latents), count).map(Some)
 }

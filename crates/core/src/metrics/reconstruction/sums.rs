@@ -1,4 +1,4 @@
-//! The one pass over the rows.
+//! The pass over the rows.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -14,13 +14,13 @@ use crate::sae::Dictionary;
 use crate::state;
 use crate::store::{ActivationStore, Tile};
 
-/// Blocks of consecutive rows that intervals resample; fewer rows are a block each.
+/// Blocks of consecutive rows that the bootstrap resamples; with fewer rows every row is a block.
 const BLOCKS: usize = 512;
 
-/// A spread this small beside the squared length is rounding.
+/// Variances up to this share of the squared length are rounding errors.
 pub(super) const LEAST_SPREAD: f64 = 1e-12;
 
-/// Declares what is summed over rows: once by block, for the pass, and once in total.
+/// Declares the sums over rows, by block for the pass and in total.
 macro_rules! row_sums {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// Sums over rows, by block of consecutive rows.
@@ -41,7 +41,7 @@ macro_rules! row_sums {
                 RowSums { $($name: Sum::new(blocks)),* }
             }
 
-            /// The sum of all blocks, each counted as often as its weight says.
+            /// The weighted sum of all blocks.
             pub fn weighted(&self, weights: &[f64]) -> RowTotals {
                 let sum = |column: &Sum| column.iter().zip(weights).map(|(value, weight)| value * weight).sum();
                 RowTotals { $($name: sum(&self.$name)),* }
@@ -55,7 +55,7 @@ row_sums! {
     rows,
     /// One over the rows of the batch.
     weight,
-    /// Latents that are not 0.
+    /// Nonzero codes.
     active,
     /// Absolute codes (reference: codes).
     size,
@@ -69,15 +69,15 @@ row_sums! {
     length_out,
     /// Length of the reconstruction over that of the row.
     ratio,
-    /// Rows that have such a ratio.
+    /// Rows with a ratio.
     ratio_rows,
     /// Cosine of row and reconstruction.
     cosine,
-    /// Rows that have such a cosine.
+    /// Rows with a cosine.
     cosine_rows,
     /// Share of the distance to the mean of the batch that is reconstructed.
     legacy,
-    /// Rows that have such a share.
+    /// Rows with a share.
     legacy_rows,
     /// Squared length of the row.
     square_in,
@@ -85,7 +85,7 @@ row_sums! {
     weighted_square_in,
     /// Squared length of the reconstruction.
     square_out,
-    /// Product of row and reconstruction.
+    /// Dot product of row and reconstruction.
     product,
 }
 
@@ -100,26 +100,26 @@ pub(super) struct BatchSums {
 
 state!(BatchSums { square_out, product });
 
-/// Everything that one look at the rows gives.
+/// All sums of the pass.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Sums {
-    /// By latent, the rows where it fires.
+    /// By latent, the number of rows where it fires.
     pub fired: Count,
-    /// By latent, the sum of its values there.
+    /// By latent, the sum of its values in these rows.
     pub values: Sum,
-    /// By latent, the largest of them.
+    /// By latent, the largest of these values.
     pub largest: Max,
     /// By block of rows.
     pub rows: RowSums,
     /// By block of rows and dimension, the sum of the rows.
     pub totals: Sum,
-    /// In the profile `reference`, with reconstructions.
+    /// Only in profile `reference` with reconstructions.
     pub batches: Option<BatchSums>,
 }
 
 state!(Sums { fired, values, largest, rows, totals, batches });
 
-/// Which rows form a batch, and their mean rows, each made when it is first wanted.
+/// Batches of rows, with their mean rows, which are computed on first use.
 struct Batches {
     rows: usize,
     size: usize,
@@ -158,7 +158,7 @@ impl Batches {
     }
 }
 
-/// Does a value count as firing?
+/// Whether a value counts as firing.
 pub(super) fn fires(value: f32, profile: Profile) -> bool {
     match profile {
         Profile::Paper => value != 0.0,
@@ -166,7 +166,7 @@ pub(super) fn fires(value: f32, profile: Profile) -> bool {
     }
 }
 
-/// What the pass knows beside the rows that it is given.
+/// The inputs of the pass.
 pub(super) struct Scan<'a> {
     job: &'a Job<'a>,
     rows: usize,
@@ -178,7 +178,7 @@ pub(super) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Batches have `batch` rows.
+    /// Prepares the pass; batches have `batch` rows.
     pub fn new(job: &'a Job<'a>, batch: usize) -> Result<Scan<'a>> {
         let rows = job.get(&CODES)?.rows();
         let embeddings = job.find(&EMBEDDINGS);
@@ -194,7 +194,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// Are there reconstructions?
+    /// Whether there are reconstructions.
     pub fn decodes(&self) -> bool {
         self.dictionary.is_some()
     }
@@ -253,7 +253,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Adds what speaks of embeddings, and of reconstructions if there are any.
+    /// Adds the sums over embeddings, and over reconstructions if there are any.
     fn add_rows(&self, sums: &mut Sums, tile: &Tile<'_>, decoded: Option<&[f32]>) -> Result<()> {
         let (width, into) = (tile.width, &mut sums.rows);
         for index in 0..tile.rows() {
@@ -284,12 +284,12 @@ impl<'a> Scan<'a> {
             into.square_out[block] += square_out;
             into.product[block] += product;
             let (length_in, length_out) = (square_in.sqrt(), square_out.sqrt());
-            let below = match self.job.profile {
+            let denominator = match self.job.profile {
                 Profile::Reference if length_in < 1e-4 => 1.0,
                 _ => length_in,
             };
-            if below > 0.0 {
-                into.ratio[block] += length_out / below;
+            if denominator > 0.0 {
+                into.ratio[block] += length_out / denominator;
                 into.ratio_rows[block] += 1.0;
             }
             if length_in * length_out > 0.0 {

@@ -52,7 +52,7 @@ fn column(scores: &Scores, name: &str) -> Vec<Option<f64>> {
 }
 
 #[test]
-fn by_hand() {
+fn paper_numbers_match_the_worked_example() {
     let scores = run(&small(), Profile::Paper, "16", 1);
     let root = 13f64.sqrt();
     check(
@@ -96,7 +96,7 @@ fn by_hand() {
 }
 
 #[test]
-fn the_quirks_by_hand() {
+fn reference_numbers_match_the_worked_example() {
     let scores = run(&small(), Profile::Reference, "16", 1);
     check(
         &scores,
@@ -112,7 +112,7 @@ fn the_quirks_by_hand() {
             ("frac_alive", 1.0),
         ],
     );
-    // The negative value is no firing.
+    // A negative value does not count as firing.
     assert_eq!(column(&scores, "feature_density"), [Some(0.5), Some(0.5)]);
     assert_eq!(column(&scores, "consistent_activation_heuristic"), [Some(1.0), Some(1.0)]);
 }
@@ -134,7 +134,7 @@ fn larger(rows: usize) -> Inputs {
 }
 
 #[test]
-fn batches_as_the_definition_says() {
+fn batches_follow_the_definition() {
     let (rows, size) = (1000, 64);
     let inputs = larger(rows);
     let (store, codes) = (inputs.get(&EMBEDDINGS).unwrap(), inputs.get(&CODES).unwrap());
@@ -208,19 +208,19 @@ fn largest_cosines_over_several_blocks() {
     }
     assert_eq!(scores.value("average_max_encoder_cosine_sim"), None);
     assert!(scores.notes.iter().any(|note| note.contains("1 latents without length")));
-    // All are dead, so that there is nothing to divide by.
+    // All latents are dead, so densities sum to 0.
     assert_eq!((scores.value("frac_alive"), scores.value("normalized_freq_over_1_percent")), (Some(0.0), None));
     let reference = run(&inputs, Profile::Reference, "16", 2);
     assert_eq!(reference.value("normalized_freq_over_1_percent"), Some(0.0));
 }
 
 #[test]
-fn what_cannot_be_said_is_undefined() {
+fn undefined_numbers_have_a_note() {
     let inputs = small().without(&DICTIONARY);
     let scores = run(&inputs, Profile::Paper, "16", 1);
     assert_eq!((scores.value("mse"), scores.value("l2_norm_in")), (None, Some(3.0)));
     assert!(scores.notes.iter().any(|note| note.contains("without the dictionary")));
-    // Three rows that are all the same have no variance, and a row of zeros has no direction.
+    // Three equal rows have no variance, and a row of zeros has no direction.
     let inputs = small()
         .with(&CODES, Codes::from_dense(&[0.0; 6], 2).unwrap())
         .with(&EMBEDDINGS, ActivationStore::from_rows([0.1, 0.7].repeat(3), 2).unwrap());
@@ -230,7 +230,7 @@ fn what_cannot_be_said_is_undefined() {
     }
     assert_eq!(scores.value("l2_ratio"), Some(0.0));
     assert!(scores.notes.iter().any(|note| note.contains("`explained_variance`")));
-    // One latent is alone.
+    // A single latent.
     let alone = Inputs::default()
         .with(&CODES, Codes::from_dense(&[1.0], 1).unwrap())
         .with(&DIRECTIONS, ActivationStore::from_rows(vec![1.0], 1).unwrap());

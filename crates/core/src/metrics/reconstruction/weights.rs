@@ -1,4 +1,4 @@
-//! What the weights of single latents say.
+//! Statistics of the weights of single latents.
 
 use etalon_kernel::product::dot;
 use serde::{Deserialize, Serialize};
@@ -8,23 +8,23 @@ use crate::error::Result;
 use crate::run::Work;
 use crate::sae::Dictionary;
 
-/// Latents of a block.
+/// Latents per block.
 const BLOCK: usize = 1024;
 
-/// The weights of one latent.
+/// Statistics of the weights of one latent.
 #[derive(Serialize, Deserialize)]
 pub(super) struct LatentWeights {
-    /// What is added to its pre-activation.
+    /// Its encoder bias.
     pub encoder_bias: f64,
     /// Length of its encoder row.
     pub encoder_norm: f64,
     /// Cosine of encoder and decoder row.
     pub cosine: Option<f64>,
-    /// Are both the same?
+    /// Whether both rows are the same.
     pub tied: bool,
 }
 
-/// The weights of all latents.
+/// Computes the statistics of all latents.
 pub(super) fn latent_weights(dictionary: &dyn Dictionary, work: &mut Work<'_>) -> Result<Vec<LatentWeights>> {
     let (latents, width) = (dictionary.card().latents, dictionary.card().width);
     let (blocks, _memory) = work

@@ -1,40 +1,39 @@
-//! How the directions of true features and latents agree.
+//! The cosines between the directions of true features and latents.
 
 use etalon_kernel::assignment::assign_monitored;
 use etalon_kernel::product::{dot, rows_by_rows};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::firing::FiringColumn;
 use crate::context::Reservation;
-use crate::error::{Error, InputError, Result};
+use crate::error::{InputError, Result};
+use crate::metrics::unit_rows::scale_to_unit;
 use crate::run::{Job, Lazy, Work};
 use crate::store::ActivationStore;
 
-/// The latents of a feature by direction.
+/// The cosines of one feature.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Cosines {
-    /// The latent in the best assignment.
     pub latent: Option<usize>,
-    /// The cosine with it.
+    /// The cosine with the assigned latent.
     pub assigned: Option<f64>,
     /// The largest cosine with any latent.
     pub best: Option<f64>,
 }
 
-/// The cosine of every feature given with its latent in the best assignment, and its largest with any latent.
+/// The cosine of every feature with its latent in the best assignment, and its largest cosine with any latent.
 pub(super) fn match_directions(
     job: &Job<'_>,
     work: &mut Work<'_>,
-    found: &ActivationStore,
+    latents: &ActivationStore,
     known: &ActivationStore,
     features: &[FiringColumn],
 ) -> Result<Vec<Cosines>> {
-    if found.width() != known.width() {
+    if latents.width() != known.width() {
         return Err(InputError::new("latent directions and true directions differ in width")
             .expected(format!("width {}", known.width()))
-            .found(format!("width {}", found.width()))
-            .advice("train on the activations of the same world")
+            .found(format!("width {}", latents.width()))
+            .advice("use a dictionary that was trained on the activations of this world")
             .into());
     }
     if let Some(last) = features.last().filter(|last| last.index >= known.rows()) {
@@ -43,15 +42,15 @@ pub(super) fn match_directions(
             .found(format!("{} directions", known.rows()))
             .into());
     }
-    let latents = found.rows();
-    let units = Lazy::new(|| UnitDirections::new(job, found, known, features));
+    let units = Lazy::new(|| UnitDirections::new(job, latents, known, features));
+    let latents = latents.rows();
     let products =
         work.blocks_with(&units, "directions", features.len(), |units, feature| Ok(units.products(feature)))?;
     let assigned = work.blocks_with(&units, "assignments of directions", 1, |units, _| {
         let cells = features.len().saturating_mul(latents);
         let what = format!("the cosines of {} features with {latents} latents", features.len());
         let _memory = job.budget().reserve((cells as u64).saturating_mul(8), what)?;
-        // Infinity forbids a pair.
+        // A pair with infinite cost is not allowed.
         let mut costs = vec![f64::INFINITY; cells];
         for (feature, products) in products.iter().enumerate() {
             for (latent, &cosine) in products.cosines.iter().enumerate().filter(|(latent, _)| units.usable[*latent]) {
@@ -69,20 +68,22 @@ pub(super) fn match_directions(
     Ok(assigned.iter().flatten().cloned().collect())
 }
 
-/// How one feature points compared with all latents.
+/// The cosines of one feature with all latents.
 #[derive(Serialize, Deserialize)]
 struct FeatureCosines {
-    /// By latent, in `f32`, which suffices to choose; empty for a feature of length 0.
+    /// By latent, in `f32`, which is enough for the assignment; empty for a feature of length 0.
     cosines: Vec<f32>,
-    /// The largest, computed once more in `f64`.
+    /// The largest one, recomputed in `f64`.
     best: Option<f64>,
 }
 
-/// Directions of length 1; those of length 0 stay.
+/// Directions scaled to length 1; those of length 0 stay 0.
 struct UnitDirections {
     width: usize,
     features: Vec<f32>,
     latents: Vec<f32>,
+    /// By feature, whether its length is not 0.
+    has_length: Vec<bool>,
     /// By latent, whether its length is not 0.
     usable: Vec<bool>,
     _memory: Reservation,
@@ -91,18 +92,19 @@ struct UnitDirections {
 impl UnitDirections {
     fn new(
         job: &Job<'_>,
-        found: &ActivationStore,
+        latents: &ActivationStore,
         known: &ActivationStore,
         features: &[FiringColumn],
     ) -> Result<UnitDirections> {
-        let (width, latents) = (found.width(), found.rows());
-        let bytes = (features.len() as u64 + latents as u64).saturating_mul(4 * width as u64);
+        let width = latents.width();
+        let bytes = (features.len() as u64 + latents.rows() as u64).saturating_mul(4 * width as u64);
         let memory = job.budget().reserve(bytes, "directions of length 1")?;
         let known = known.tile(0..known.rows())?;
-        let picked = features.iter().flat_map(|feature| known.row(feature.index)).copied().collect();
-        let latents = units(job, found.tile(0..latents)?.values.into_owned(), width)?;
-        let usable = latents.chunks_exact(width).map(|latent| !is_zero(latent)).collect();
-        Ok(UnitDirections { width, features: units(job, picked, width)?, latents, usable, _memory: memory })
+        let mut features: Vec<f32> = features.iter().flat_map(|feature| known.row(feature.index)).copied().collect();
+        let mut latents = latents.tile(0..latents.rows())?.values.into_owned();
+        let has_length = scale_to_unit(job, &mut features, width)?;
+        let usable = scale_to_unit(job, &mut latents, width)?;
+        Ok(UnitDirections { width, features, latents, has_length, usable, _memory: memory })
     }
 
     fn feature(&self, feature: usize) -> &[f32] {
@@ -115,7 +117,7 @@ impl UnitDirections {
 
     fn products(&self, feature: usize) -> FeatureCosines {
         let latents = self.usable.len();
-        if latents == 0 || is_zero(self.feature(feature)) {
+        if latents == 0 || !self.has_length[feature] {
             return FeatureCosines { cosines: Vec::new(), best: None };
         }
         let mut cosines = vec![0f32; latents];
@@ -127,21 +129,4 @@ impl UnitDirections {
             .map(|latent| self.cosine(feature, latent));
         FeatureCosines { cosines, best }
     }
-}
-
-fn is_zero(direction: &[f32]) -> bool {
-    direction.iter().all(|&part| part == 0.0)
-}
-
-/// Every row scaled to length 1; a row of length 0 stays.
-fn units(job: &Job<'_>, mut rows: Vec<f32>, width: usize) -> Result<Vec<f32>> {
-    rows.par_chunks_exact_mut(width).try_for_each(|row| {
-        job.check()?;
-        let length = dot(row, row).sqrt();
-        if length > 0.0 {
-            row.iter_mut().for_each(|part| *part = (f64::from(*part) / length) as f32);
-        }
-        Ok::<(), Error>(())
-    })?;
-    Ok(rows)
 }

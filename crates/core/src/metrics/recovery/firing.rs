@@ -1,4 +1,4 @@
-//! Where true features and latents fire, and the latent of every feature by that.
+//! Where true features and latents fire, and their assignment by F1.
 
 use etalon_kernel::assignment::assign_monitored;
 use serde::{Deserialize, Serialize};
@@ -8,15 +8,14 @@ use crate::error::Result;
 use crate::run::{CODES, Count, Job, Lazy, RowBatch, TRUTH, Truth, Work};
 use crate::state;
 
-/// Rows between two looks at cancellation.
+/// Rows between two checks for cancellation.
 const CHECK_ROWS: usize = 4096;
 
-/// In how many rows every column fires.
+/// The number of rows in which every column fires.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Fired {
-    /// True features.
     pub features: Count,
-    /// Latents under test.
+    /// Latents of the evaluated codes.
     pub latents: Count,
     /// Latents of every null.
     pub nulls: Vec<Count>,
@@ -25,7 +24,7 @@ pub(super) struct Fired {
 state!(Fired { features, latents, nulls });
 
 impl Fired {
-    /// No rows yet.
+    /// Counts of zero.
     pub fn new(truth: &Truth, codes: &Codes, nulls: &[&Codes]) -> Fired {
         let count = |codes: &Codes| Count::new(codes.latents());
         let nulls = nulls.iter().map(|null| count(null)).collect();
@@ -48,30 +47,29 @@ impl Fired {
     }
 }
 
-/// A column that fires, and in how many rows.
+/// A column that fires.
 pub(super) struct FiringColumn {
-    /// Which column.
     pub index: usize,
-    /// How many rows.
+    /// The number of rows in which it fires.
     pub rows: u64,
 }
 
-/// The columns that fire at all.
+/// The columns that ever fire.
 pub(super) fn firing(counts: &Count) -> Vec<FiringColumn> {
     let columns = counts.iter().enumerate().filter(|&(_, &rows)| rows > 0);
     columns.map(|(index, &rows)| FiringColumn { index, rows }).collect()
 }
 
-/// The latent of a feature by firing.
+/// The latent assigned to a feature.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Matched {
-    /// The latent, if one was left.
+    /// The latent, if one is available.
     pub latent: Option<usize>,
     /// F1 of both; 0 without a latent.
     pub f1: f64,
 }
 
-/// The F1 of every feature with its latent in the best assignment. `of` says whose latents they are.
+/// Assigns latents to features by F1. `of` distinguishes the stages of nulls.
 pub(super) fn match_firing(
     job: &Job<'_>,
     work: &mut Work<'_>,
@@ -84,11 +82,11 @@ pub(super) fn match_firing(
     let mut index_of = vec![0u32; codes.latents()];
     latents.iter().enumerate().for_each(|(index, latent)| index_of[latent.index] = index as u32);
     let true_columns = Lazy::new(|| truth.codes.columns());
-    // By feature and latent, the rows where both fire.
+    // By feature and latent, the number of rows in which both fire.
     let both = work.blocks_with(&true_columns, &format!("features{of}"), features.len(), |true_columns, feature| {
         let mut both = vec![0u32; latents.len()];
-        let (there, values) = true_columns.latent(Latent(features[feature].index as u32));
-        for (number, (&row, &value)) in there.iter().zip(values).enumerate() {
+        let (feature_rows, values) = true_columns.latent(Latent(features[feature].index as u32));
+        for (number, (&row, &value)) in feature_rows.iter().zip(values).enumerate() {
             if number % CHECK_ROWS == 0 {
                 job.check()?;
             }

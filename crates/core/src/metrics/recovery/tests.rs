@@ -6,18 +6,19 @@ use super::*;
 use crate::codes::CodesBuilder;
 use crate::context::{Budget, Context};
 use crate::labels::worlds;
+use crate::metrics::testing::{codes, column, scores_with_any_threads};
 use crate::metrics::{evaluate, recipe};
 use crate::results::Profile;
 use crate::run::{Inputs, Truth};
 use crate::store::ActivationStore;
 
-fn run_with(inputs: &Inputs, threads: usize, memory: u64) -> Result<Scores> {
+fn run_with(inputs: &Inputs, memory: u64) -> Result<Scores> {
     let recipe = recipe(&Recovery, inputs, &BTreeMap::new(), Profile::Paper, 1)?;
-    Ok(evaluate(&Recovery, inputs, &recipe, &Context::silent(threads, memory)?)?.scores)
+    Ok(evaluate(&Recovery, inputs, &recipe, &Context::silent(2, memory)?)?.scores)
 }
 
 fn run(inputs: &Inputs) -> Scores {
-    run_with(inputs, 2, 1 << 30).unwrap()
+    run_with(inputs, 1 << 30).unwrap()
 }
 
 fn inputs(codes: Codes, truth: Codes) -> Inputs {
@@ -54,19 +55,18 @@ fn world() -> worlds::World {
 }
 
 #[test]
-fn by_hand() {
+fn worked_example() {
     // Feature 0 fires in rows 0 1 2, feature 1 in row 3, feature 2 never. Latent 0 fires in rows 0 1, latent 1 in
     // rows 0 1 2 3; latent 2 is negative in row 3 and so never fires.
     // F1(0,0) = 2·2/(3+2) = 0.8, F1(0,1) = 2·3/(3+4) = 6/7, F1(1,0) = 0, F1(1,1) = 2·1/(1+4) = 0.4.
-    // Best in all: 0.8 + 0.4 = 1.2 > 6/7 + 0, so feature 0 gives up its favourite. The mean is 0.6.
-    let truth = Codes::from_dense(&[1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0], 3).unwrap();
-    let codes = Codes::from_dense(&[1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, -1.0], 3).unwrap();
+    // Best in all: 0.8 + 0.4 = 1.2 > 6/7 + 0, so feature 0 does not get its best latent. The mean is 0.6.
+    let truth = codes(&[1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0], 3);
+    let codes = codes(&[1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, -1.0], 3);
     let scores = run(&inputs(codes, truth));
     assert!((scores.value("recovery").unwrap() - 0.6).abs() < 1e-12);
     assert_eq!(scores.value("recovery_cosine"), None);
-    let table = scores.table("feature").unwrap();
-    assert_eq!(table.column("latent"), Some(&Cells::Whole(vec![Some(0), Some(1), None])));
-    assert_eq!(table.column("f1").unwrap().number(2), None);
+    assert_eq!(column(&scores, "feature", "latent"), [Some(0.0), Some(1.0), None]);
+    assert_eq!(column(&scores, "feature", "f1")[2], None);
     assert!(scores.notes.iter().any(|note| note.contains("1 of 3 true features never fire")));
 }
 
@@ -85,11 +85,9 @@ fn the_truth_itself_scores_one_in_any_order() {
         for key in ["recovery", "recovery_cosine", "recovery_best_cosine"] {
             assert!((scores.value(key).unwrap() - 1.0).abs() < 1e-6, "{key}: {:?}", scores.value(key));
         }
-        let table = scores.table("feature").unwrap();
-        for (feature, &latent) in order.iter().enumerate() {
-            assert_eq!(table.column("latent").unwrap().number(feature), Some(latent as f64));
-            assert_eq!(table.column("cosine_latent").unwrap().number(feature), Some(latent as f64));
-        }
+        let expected: Vec<Option<f64>> = order.iter().map(|&latent| Some(latent as f64)).collect();
+        assert_eq!(column(&scores, "feature", "latent"), expected);
+        assert_eq!(column(&scores, "feature", "cosine_latent"), expected);
     }
 }
 
@@ -97,27 +95,24 @@ fn noise(rows: usize, latents: usize) -> Codes {
     let mut random = stream(0, "noise", 0);
     let mut dense = vec![0f32; rows * latents];
     (0..rows * 4).for_each(|entry| dense[entry / 4 * latents + index(latents, &mut random)] = 1.0);
-    Codes::from_dense(&dense, latents).unwrap()
+    codes(&dense, latents)
 }
 
 #[test]
-fn chance_scores_low_and_threads_do_not_matter() {
+fn chance_scores_low_and_threads_do_not_change_the_scores() {
     let inputs =
         inputs(noise(2000, 100), copy(&world().codes, &(0..60).collect::<Vec<_>>())).and(&NULLS, "", noise(2000, 100));
-    let scores = run_with(&inputs, 1, 1 << 30).unwrap();
+    let scores = scores_with_any_threads(&Recovery, &inputs, &[], Profile::Paper);
     assert!(scores.value("recovery").unwrap() < 0.25);
     assert_eq!(scores.value("recovery_null"), scores.value("recovery"));
-    for threads in [2, 7] {
-        assert_eq!(run_with(&inputs, threads, 1 << 30).unwrap(), scores);
-    }
-    assert!(matches!(run_with(&inputs, 1, 1000), Err(crate::error::Error::Memory { .. })));
+    assert!(matches!(run_with(&inputs, 1000), Err(crate::error::Error::Memory { .. })));
 }
 
 #[test]
-fn a_lost_feature_counts_zero_and_a_bare_direction_is_not_assigned() {
+fn an_unassigned_feature_counts_zero_and_a_zero_direction_is_not_assigned() {
     // Two features, one latent that is feature 0: (1 + 0) / 2. Its direction is right, the other latent's is zero.
-    let truth = Codes::from_dense(&[1.0, 0.0, 0.0, 1.0], 2).unwrap();
-    let codes = Codes::from_dense(&[1.0, 0.0, 0.0, 0.0], 2).unwrap();
+    let truth = codes(&[1.0, 0.0, 0.0, 1.0], 2);
+    let codes = codes(&[1.0, 0.0, 0.0, 0.0], 2);
     let mut inputs = inputs(codes, truth);
     let store = |values: &[f32]| ActivationStore::from_rows(values.to_vec(), 2).unwrap();
     inputs.put(&DIRECTIONS, store(&[2.0, 0.0, 0.0, 0.0]));
@@ -125,20 +120,18 @@ fn a_lost_feature_counts_zero_and_a_bare_direction_is_not_assigned() {
     let scores = run(&inputs);
     assert_eq!(scores.value("recovery"), Some(0.5));
     assert_eq!(scores.value("recovery_cosine"), Some(0.5));
-    // Feature 1 is orthogonal to the only direction there is: its best cosine is 0.
+    // Feature 1 is orthogonal to the only direction with a length: its best cosine is 0.
     assert_eq!(scores.value("recovery_best_cosine"), Some(0.5));
     inputs.put(&DIRECTIONS, ActivationStore::from_rows(vec![1.0; 6], 3).unwrap());
-    assert!(run_with(&inputs, 1, 1 << 30).unwrap_err().to_string().contains("width"));
+    assert!(run_with(&inputs, 1 << 30).unwrap_err().to_string().contains("width"));
 }
 
 #[test]
-fn nothing_at_all_is_undefined() {
+fn empty_inputs_are_undefined() {
     for (rows, latents) in [(0, 3), (4, 0), (4, 3)] {
-        let codes = || Codes::from_dense(&vec![0.0; rows * latents], latents);
-        let mut builder = CodesBuilder::new(0);
+        let mut builder = CodesBuilder::new(latents);
         (0..rows).for_each(|_| builder.push(&[], &[]).unwrap());
-        let empty = if latents == 0 { builder.finish() } else { codes().unwrap() };
-        let scores = run(&inputs(empty, Codes::from_dense(&vec![0.0; rows * 2], 2).unwrap()));
+        let scores = run(&inputs(builder.finish(), codes(&vec![0.0; rows * 2], 2)));
         assert_eq!(scores.value("recovery"), None);
     }
 }

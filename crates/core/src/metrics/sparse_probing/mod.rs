@@ -1,4 +1,4 @@
-//! Sparse probing: how well do a few latents, picked by their class means, tell classes apart?
+//! Sparse probing: the accuracy of probes on the few latents whose class means differ most.
 
 mod report;
 mod task;
@@ -8,7 +8,9 @@ mod tests;
 
 use super::probing::draw::Shares;
 use super::probing::tasks::{Tasks, absent};
-use super::probing::{C, MOST_POSITIVES, REPEATS, TEST_SHARE, VALIDATION_SHARE, ascending, dense};
+use super::probing::{
+    C, FULL_REPEATS, INTERVAL, MOST_POSITIVES, REPEATS, TEST_SHARE, VALIDATION_SHARE, ascending, dense,
+};
 use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::error::Result;
 use crate::results::{Profile, Scores};
@@ -17,56 +19,50 @@ use crate::run::{CODES, EMBEDDINGS, Job, LABELS, Work};
 /// The metric.
 pub struct SparseProbing;
 
-/// How many latents a probe sees.
-pub(super) const SIZES: Param = Param {
-    name: "sizes",
-    doc: "How many latents (or channels) a small probe sees.",
-    kind: Kind::Whole(1, 100_000),
-    several: true,
-    default: "1,2,5,10,20,50,100",
-    reference: None,
-};
+/// Sizes of small probes.
+pub(super) const SIZES: Param =
+    Param::new("sizes", "Numbers of columns of small probes.", Kind::Whole(1, 100_000), "1,2,5,10,20,50,100").several();
 
 const fn accuracy(key: &'static str, doc: &'static str) -> Output {
-    Output { key, doc, range: (0.0, 1.0), better: Better::Higher }
+    Output::new(key, doc, (0.0, 1.0), Better::Higher)
 }
 
 static CARD: Card = Card {
     name: "sparse_probing",
     title: "Sparse probing",
-    summary: "How well probes on the best few latents tell each class from the others, beside probes on raw channels.",
+    summary: "Accuracy of probes on the few latents that best separate a class, compared with probes on raw channels.",
     version: 1,
-    measures: "If a dictionary has a latent for a class, a probe that sees only that latent is nearly as good as one that sees \
-        everything. Latents are picked by how much their means differ between the class and the rest, which needs no \
-        probe; then a logistic regression on them is tested on new rows. 1/2 is chance, because as many rows of either \
-        kind are drawn. The same on raw channels shows what the dictionary adds, and probes on all latents and all \
-        channels show the ceilings.",
-    definition: "Every concept is a task: its rows against rows where it is known to be absent. What stands before the last `/` of its name is \
-        its group (`bios/nurse`, `news/sport`: two data sets); concepts without `/` form one group. Rows are samples: pool tokens \
-        first with `pool` = mean. \
-        Per task and repeat: rows with the concept, at most `most_positives`, and rows of every other class of the group are \
-        cut at random into training, validation and test parts; in each part as many negatives as positives are drawn, evenly \
-        from the other classes of the group that a row has (the lowest, if several; rows of no class are a class of their own), \
-        small classes filled up from the others; where negatives are fewer than positives, positives are cut. \
-        score(j) = |mean of latent j over positives − over negatives| on the training part; the `sizes` best are taken, equals \
-        to the lower latent, all of them where there are fewer. Probe: logistic regression, c · Σ loss + ½ ‖w‖², nothing \
-        standardised; a row is positive where its score is above 0. Accuracy on the test part. \
-        Probes on everything, in the first `full_repeats` repeats: `paper` fits logistic regressions for every `full_c` \
-        to convergence and keeps the one that is best on the validation part, the smallest among equals; `reference` \
-        trains AdamW, see Source. \
-        Averages: tasks within a group, then groups, then repeats. Undefined: a task without training and test rows of both kinds. A sample whose embedding is zero and that no latent \
-        fires on had no rows to pool, and is left out.",
-    cost: "Per task and repeat one look at the entries of its rows, then Newton steps with sizes² · rows products: milliseconds. \
-        The probes on all latents cost more than everything else together; `full_repeats` = 0 leaves them out. Memory: a copy of the \
-        rows of a task per thread.",
-    source: "Karvonen and others, SAEBench (arXiv 2503.09532) and its program, evaluation `sparse_probing`, after Gurnee and others \
-        (arXiv 2305.01610). Profile `paper` corrects: the probes on everything are chosen on validation rows, not on the test rows; all \
-        probes of a task see the same negatives, so that sizes can be compared; splits are redrawn and give an interval. Profile \
-        `reference` keeps: two parts of 4 : 1; fresh negatives for every probe; the probes on everything are one linear layer, \
-        AdamW (rate 0.01, decay 0.01, batches of 250, at most 100 epochs, patience 10), the epoch that is best on the test rows. \
-        Not reproduced: its generator of random numbers, bf16, and its data sets (sentiment is there counted from both sides).",
-    interval: "over repeats by Student's distribution, the error widened by test rows / training rows because splits overlap (Nadeau and Bengio 2003); with \
-        one repeat 95 % percentile bootstrap over tasks",
+    measures: "If a dictionary has a latent for a class, a probe on that latent alone is nearly as accurate as a probe on all \
+        latents. Latents are selected by the difference of their class means, without a probe; a logistic regression on them \
+        is then tested on held-out rows. Classes are balanced, so chance is 1/2. The same on raw channels shows what the \
+        dictionary adds; probes on all latents and all channels are the ceilings.",
+    definition: "Tasks. Every concept is a binary task: rows with the concept against rows known not to have it. The name up to \
+        the last `/` is its group (`bios/nurse` and `news/sport` are in two groups); concepts without `/` form one group. Rows \
+        are samples: pool tokens first with `pool` = mean. A sample with a zero embedding and no active latent had no rows to \
+        pool and is left out.\n\
+        Draws. Per task and repeat the positive rows (at most `most_positives`) and the rows of every other class of the group \
+        are split at random into training, validation and test parts. Each part has as many negatives as positives, drawn \
+        evenly from the other classes of the group (a row of several classes belongs to the lowest; rows of no class are one \
+        more class). Large classes fill the gaps of small ones; if negatives are fewer than positives, positives are dropped.\n\
+        Small probes. score(j) = |mean of latent j over positives − mean over negatives| on the training part. The `sizes` best \
+        latents are used, ties to the lower latent, all latents if there are fewer. Logistic regression minimises \
+        c · Σ loss + ½ ‖w‖² on unstandardised values; a row is predicted positive if its score is above 0. The result is the \
+        accuracy on the test part.\n\
+        Probes on all latents and all channels, in the first `full_repeats` repeats. `paper`: logistic regression to \
+        convergence for every `full_c`; the highest validation accuracy wins, ties to the smallest. `reference`: AdamW, see \
+        Source.\n\
+        Averages: over the tasks of a group, then over groups, then over repeats. Undefined: a task without training and test \
+        rows of both classes.",
+    cost: "Per task and repeat one visit of the entries of its rows and a few Newton steps of sizes² · rows products: \
+        milliseconds. Probes on all latents cost more than everything else; `full_repeats` = 0 skips them. Memory: a copy of \
+        the rows of a task per thread.",
+    source: "Karvonen et al., SAEBench (arXiv 2503.09532) and its code, evaluation `sparse_probing`, after Gurnee et al. (arXiv \
+        2305.01610). Profile `paper` corrects: probes on all columns are selected on validation rows, not on test rows; all \
+        probes of a task see the same negatives, so sizes are comparable; splits are redrawn, which gives an interval. Profile \
+        `reference` keeps: two parts of 4 : 1; new negatives for every probe; probes on all columns are one linear layer trained \
+        with AdamW (rate 0.01, decay 0.01, batches of 250, at most 100 epochs, patience 10), with the epoch that is best on the \
+        test rows. Not reproduced: its random numbers, bf16, and its data sets (there, sentiment counts from both sides).",
+    interval: INTERVAL,
     needs: &[&CODES, &LABELS],
     uses: &[&EMBEDDINGS],
     headline: &[
@@ -86,22 +82,9 @@ static CARD: Card = Card {
         VALIDATION_SHARE,
         MOST_POSITIVES,
         C,
-        Param {
-            name: "full_repeats",
-            doc: "In how many of the repeats probes on all latents and all channels are made.",
-            kind: Kind::Whole(0, 10_000),
-            several: false,
-            default: "1",
-            reference: None,
-        },
-        Param {
-            name: "full_c",
-            doc: "The inverse strengths of the penalty that probes on everything may choose from (profile `paper`).",
-            kind: Kind::Number(1e-9, 1e9),
-            several: true,
-            default: "0.01,0.1,1",
-            reference: None,
-        },
+        FULL_REPEATS,
+        Param::new("full_c", "Values of `c` for probes on all columns.", Kind::Number(1e-9, 1e9), "0.01,0.1,1")
+            .several(),
     ],
 };
 
@@ -114,24 +97,24 @@ impl Metric for SparseProbing {
         let protocol = Protocol::of(job)?;
         let absent = absent(job, work)?;
         let tasks = Tasks::new(job.get(&LABELS)?, &absent);
-        // Only the probes that converge use it.
-        let wanted = job.has(&EMBEDDINGS) && protocol.full_repeats > 0 && job.profile == Profile::Paper;
-        let spectrum = dense::spectrum(job, work, wanted)?;
-        let probing = task::Probing { job, protocol: &protocol, tasks: &tasks, spectrum: spectrum.first() };
-        let found = work.blocks("tasks", tasks.count() * protocol.repeats, |block| probing.run(block))?;
-        report::report(&probing, &found)
+        // Only converged probes use a preconditioner.
+        let needed = job.has(&EMBEDDINGS) && protocol.full_repeats > 0 && job.profile == Profile::Paper;
+        let preconditioner = dense::preconditioner(job, work, needed)?;
+        let probing = task::Probing { job, protocol: &protocol, tasks: &tasks, preconditioner: preconditioner.first() };
+        let results = work.blocks("tasks", tasks.count() * protocol.repeats, |block| probing.run(block))?;
+        report::report(&probing, &results)
     }
 }
 
-/// What is done with every task.
+/// The parameters.
 struct Protocol {
     sizes: Vec<usize>,
-    /// The inverse strength of the penalty of small probes.
+    /// Inverse strength of the penalty of small probes.
     c: f64,
-    /// The inverse strengths that probes on everything may choose from, ascending.
+    /// Inverse strengths that probes on all columns select from, ascending.
     full_cs: Vec<f64>,
     repeats: usize,
-    /// In how many repeats there are probes on everything.
+    /// Number of repeats with probes on all columns.
     full_repeats: usize,
     shares: Shares,
 }

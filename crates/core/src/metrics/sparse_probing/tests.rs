@@ -1,4 +1,4 @@
-//! A world with one latent per class, hand-worked accuracies, both profiles, and bad input.
+//! Synthetic data with one latent per class, worked examples, both profiles, and invalid inputs.
 
 use super::*;
 use crate::codes::Codes;
@@ -42,7 +42,7 @@ fn world(rows: usize) -> Inputs {
 }
 
 #[test]
-fn one_latent_per_class_is_found_and_suffices() {
+fn one_latent_per_class_is_selected_and_sufficient() {
     let inputs = world(500);
     for profile in [Profile::Paper, Profile::Reference] {
         let scores = run(&inputs, profile, &[("repeats", "3")], 2);
@@ -64,9 +64,9 @@ fn one_latent_per_class_is_found_and_suffices() {
 }
 
 #[test]
-fn accuracies_by_hand() {
-    // One latent, 1 on all 20 rows with the concept and on 4 of the 20 without. Every probe says yes where it fires.
-    // With a test share of 0.5 the test part holds 10 and 10 rows; whatever the draw, accuracy is 1 − fired / 20 for the
+fn accuracies_match_the_worked_example() {
+    // One latent, 1 on all 20 rows with the concept and on 4 of the 20 without. Every probe predicts yes where it fires.
+    // With a test share of 0.5 the test part holds 10 and 10 rows; the accuracy is always 1 − fired / 20 for the
     // `fired` of the negatives in it, so that over many repeats it is 1 − 2/20 = 0.9 on average.
     let values: Vec<f32> = (0..40).map(|row| f32::from(u8::from(row < 24))).collect();
     let label = |row: usize, _: usize| if row < 20 { Label::Yes } else { Label::No };
@@ -84,18 +84,15 @@ fn accuracies_by_hand() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn results_do_not_depend_on_threads() {
     let inputs = world(150);
     for profile in [Profile::Paper, Profile::Reference] {
-        let once = run(&inputs, profile, &[("repeats", "2")], 1);
-        for threads in [2, 7] {
-            assert_eq!(run(&inputs, profile, &[("repeats", "2")], threads), once);
-        }
+        testing::scores_with_any_threads(&SparseProbing, &inputs, &[("repeats", "2")], profile);
     }
 }
 
 #[test]
-fn empty_classes_and_samples_without_rows() {
+fn empty_classes_and_samples_without_rows_are_left_out() {
     let mut inputs = world(100);
     // Class `a/y` has no row any more: it is unknown everywhere but in one row, which no split can cover.
     let labels = inputs.share(&LABELS).unwrap();

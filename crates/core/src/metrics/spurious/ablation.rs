@@ -1,21 +1,21 @@
-//! Scores of rows after the first latents of a list were taken away.
+//! The scores of rows after the ablation of the first latents of a list.
 
 use crate::codes::CodesView;
 use crate::context::{Budget, Reservation};
 use crate::error::Result;
 
-/// Which latents go first, and how many at a time.
+/// The latents to ablate, for several numbers of them.
 pub struct Ablation<'a> {
     counts: &'a [usize],
-    /// By latent, the first of the counts that takes it away.
+    /// By latent, the index of the first count that includes it.
     step_of: Vec<Option<u32>>,
     _memory: Reservation,
 }
 
 impl<'a> Ablation<'a> {
-    /// Takes the latents of a list away, in its order; counts are ascending.
+    /// Ablates the latents of a list in its order; counts are ascending.
     pub fn new(order: &[u32], counts: &'a [usize], latents: usize, budget: &Budget) -> Result<Ablation<'a>> {
-        let memory = budget.reserve(8 * latents as u64, "latents to take away")?;
+        let memory = budget.reserve(8 * latents as u64, "the latents to ablate")?;
         let mut step_of = vec![None; latents];
         for (rank, &latent) in order.iter().enumerate() {
             let step = counts.partition_point(|&count| count <= rank);
@@ -24,8 +24,8 @@ impl<'a> Ablation<'a> {
         Ok(Ablation { counts, step_of, _memory: memory })
     }
 
-    /// `counts × rows`: the scores without the latents, from the scores with them (`w·x + b`) and from what a unit of
-    /// every latent adds to a score (`w·d_j`).
+    /// `counts × rows`: the scores after the ablation, from the scores before (`w·x + b`) and the change of the score per
+    /// unit of every latent (`w·d_j`).
     pub fn scores(&self, codes: CodesView<'_>, rows: &[usize], scores: &[f64], along: &[f64]) -> Vec<Vec<f64>> {
         let mut after = vec![scores.to_vec(); self.counts.len()];
         let mut lost = vec![0.0; self.counts.len()];

@@ -1,4 +1,4 @@
-//! Pairs of concepts, and rows by whether they have one, the other, both or none.
+//! Couples of concepts and their quadrants: rows with both, one, the other or neither.
 
 use etalon_kernel::bits::Bits;
 use etalon_kernel::random::stream;
@@ -6,26 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{InputError, Result};
 use crate::labels::{Annotations, Concept};
-use crate::metrics::probing::draw::{Drawn, Shares};
+use crate::metrics::probing::draw::{DrawnRows, Shares};
 use crate::run::{Job, LABELS, Work};
 
-/// A task and an attribute that goes along with it in biased data.
+/// A task and an attribute that is correlated with it in biased data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Couple {
-    /// What the probe should learn.
+    /// The concept that the probe should learn.
     pub task: Concept,
-    /// What it learns too, if both go together.
+    /// The concept that it also learns from biased data.
     pub attribute: Concept,
 }
 
-/// Rows with both, with the task's concept only, with the attribute only, with none.
-pub fn quadrants(labels: &Annotations, couple: Couple, absent: &Bits) -> [Vec<usize>; 4] {
-    let mut lists: [Vec<usize>; 4] = Default::default();
+/// The rows for which both labels are known.
+fn known_rows(labels: &Annotations, couple: Couple, absent: &Bits) -> Bits {
     let mut known = labels.known(couple.task).clone();
     known.intersect(labels.known(couple.attribute));
     known.subtract(absent);
+    known
+}
+
+/// The rows with both, with only the task, with only the attribute, and with neither.
+pub fn quadrants(labels: &Annotations, couple: Couple, absent: &Bits) -> [Vec<usize>; 4] {
+    let mut lists: [Vec<usize>; 4] = Default::default();
     let (task, attribute) = (labels.yes(couple.task), labels.yes(couple.attribute));
-    for row in known.rows() {
+    for row in known_rows(labels, couple, absent).rows() {
         lists[usize::from(!attribute.contains(row)) + 2 * usize::from(!task.contains(row))].push(row);
     }
     lists
@@ -40,7 +45,7 @@ struct Candidate {
     attribute: u32,
 }
 
-/// The couples that were named, or the fullest of all couples with enough rows in every quadrant.
+/// The couples of the parameter `couples`, or the fullest of all couples with enough rows in every quadrant.
 pub fn couples(job: &Job<'_>, work: &mut Work<'_>, absent: &Bits) -> Result<Vec<Couple>> {
     let labels = job.get(&LABELS)?;
     let given = job.several("couples")?;
@@ -49,36 +54,34 @@ pub fn couples(job: &Job<'_>, work: &mut Work<'_>, absent: &Bits) -> Result<Vec<
         return texts.iter().map(|text| named(labels, text)).collect();
     }
     let (least, most) = (job.whole("quadrant_rows")?, job.whole("most_couples")?);
-    let found = work.blocks("concepts", labels.concepts(), |task| {
-        let mut found = Vec::new();
+    let candidates = work.blocks("concepts", labels.concepts(), |task| {
+        let mut of_task = Vec::new();
         for attribute in task + 1..labels.concepts() {
             job.check()?;
             let couple = Couple { task: Concept(task as u32), attribute: Concept(attribute as u32) };
             let smallest = smallest(labels, couple, absent);
             if smallest >= least {
-                found.push(Candidate { smallest, task: task as u32, attribute: attribute as u32 });
+                of_task.push(Candidate { smallest, task: task as u32, attribute: attribute as u32 });
             }
         }
-        Ok(fullest(found, most))
+        Ok(fullest(of_task, most))
     })?;
-    let mut found = fullest(found.iter().flatten().copied().collect(), most);
-    found.sort_unstable_by_key(|candidate| (candidate.task, candidate.attribute));
-    let couple = |found: Candidate| Couple { task: Concept(found.task), attribute: Concept(found.attribute) };
-    Ok(found.into_iter().map(couple).collect())
+    let mut kept = fullest(candidates.iter().flatten().copied().collect(), most);
+    kept.sort_unstable_by_key(|candidate| (candidate.task, candidate.attribute));
+    let couple = |kept: Candidate| Couple { task: Concept(kept.task), attribute: Concept(kept.attribute) };
+    Ok(kept.into_iter().map(couple).collect())
 }
 
-/// The candidates with the fullest smallest quadrant; among equals those of lower concepts.
+/// The candidates with the fullest smallest quadrant; ties to lower concepts.
 fn fullest(mut candidates: Vec<Candidate>, most: usize) -> Vec<Candidate> {
     candidates.sort_unstable_by_key(|one| (std::cmp::Reverse(one.smallest), one.task, one.attribute));
     candidates.truncate(most);
     candidates
 }
 
-/// The rows of the smallest quadrant, counted without listing them.
+/// The number of rows of the smallest quadrant.
 fn smallest(labels: &Annotations, couple: Couple, absent: &Bits) -> usize {
-    let mut known = labels.known(couple.task).clone();
-    known.intersect(labels.known(couple.attribute));
-    known.subtract(absent);
+    let known = known_rows(labels, couple, absent);
     let (mut task, mut attribute) = (labels.yes(couple.task).clone(), labels.yes(couple.attribute).clone());
     task.intersect(&known);
     attribute.intersect(&known);
@@ -91,7 +94,7 @@ fn named(labels: &Annotations, text: &str) -> Result<Couple> {
     let find = |part: &str| -> Result<Concept> {
         let number = part.parse::<u32>().ok().filter(|&number| (number as usize) < labels.concepts());
         labels.find(part).or(number.map(Concept)).ok_or_else(|| {
-            InputError::new("a couple names a concept that the labels do not have")
+            InputError::new("unknown concept in a couple")
                 .expected("the name or the number of a concept")
                 .found(format!("`{part}`"))
                 .at(format!("couple `{text}`"))
@@ -99,7 +102,7 @@ fn named(labels: &Annotations, text: &str) -> Result<Couple> {
         })
     };
     let parts = text.split_once(':').ok_or_else(|| {
-        InputError::new("this is not a couple of concepts")
+        InputError::new("invalid couple of concepts")
             .expected("task:attribute, such as nurse:female, or all")
             .found(format!("`{text}`"))
     })?;
@@ -111,25 +114,25 @@ fn named(labels: &Annotations, text: &str) -> Result<Couple> {
     Ok(Couple { task, attribute })
 }
 
-/// The three questions about a couple, each with rows to train on and to test on.
+/// The three questions about a couple, each with training and test rows.
 pub struct Questions {
-    /// Has it the task's concept? Balanced over the attribute.
-    pub task: [Drawn; 2],
-    /// Has it the attribute? Balanced over the task.
-    pub attribute: [Drawn; 2],
-    /// Has it both or none? Task and attribute cannot be told apart here.
-    pub biased: [Drawn; 2],
-    /// Rows per quadrant, in training and test.
+    /// Task or not, balanced over the attribute.
+    pub task: [DrawnRows; 2],
+    /// Attribute or not, balanced over the task.
+    pub attribute: [DrawnRows; 2],
+    /// Both or neither: task and attribute are the same here.
+    pub biased: [DrawnRows; 2],
+    /// Training and test rows per quadrant.
     pub rows: [usize; 2],
 }
 
 impl Questions {
-    /// Draws with the seed; `None` if a quadrant has no row to train or to test on.
+    /// Draws rows at random; `None` if a quadrant has no training or no test row.
     pub fn draw(lists: &[Vec<usize>; 4], shares: &Shares, seed: u64, block: u64) -> Option<Questions> {
         let mut random = stream(seed, "scr/quadrants", block);
         let most = shares.most / 2;
         let [both, task, attribute, none] = lists.each_ref().map(|rows| {
-            let [train, _, test] = shares.cut(rows, &mut random);
+            let [train, _, test] = shares.split(rows, &mut random);
             [train, test]
         });
         let part = |part: usize, random: &mut _| {
@@ -138,12 +141,12 @@ impl Questions {
             let lists = [&both[part], &task[part], &attribute[part], &none[part]];
             let q = lists.iter().map(|rows| rows.len()).min().unwrap_or(0).min(cap);
             let [both, task, attribute, none] = lists.map(|rows| &rows[..q]);
-            // The biased rows may be twice as many, where there are that many.
+            // Up to twice as many biased rows, if there are enough.
             let twice = lists[0].len().min(lists[3].len()).min(2 * q);
             let drawn = [
-                Drawn::new(&[both, task].concat(), &[attribute, none].concat(), random),
-                Drawn::new(&[both, attribute].concat(), &[task, none].concat(), random),
-                Drawn::new(&lists[0][..twice], &lists[3][..twice], random),
+                DrawnRows::new(&[both, task].concat(), &[attribute, none].concat(), random),
+                DrawnRows::new(&[both, attribute].concat(), &[task, none].concat(), random),
+                DrawnRows::new(&lists[0][..twice], &lists[3][..twice], random),
             ];
             (q, drawn)
         };

@@ -1,25 +1,70 @@
-//! Spurious correlation removal: one couple in one repeat.
+//! Spurious correlation removal: the metric and its card.
 
-use std::cmp::Ordering;
-
-use serde::{Deserialize, Serialize};
-
-use super::Protocol;
-use super::ablation::Ablation;
 use super::quadrants::{Questions, couples, quadrants};
-use super::scr_card::CARD;
-use super::scr_report::report;
+use super::removal::Removal;
+use super::{ABLATED, Protocol, scr_report};
 use crate::error::Result;
-use crate::metrics::probing::dense::{along, scores};
-use crate::metrics::probing::draw::Drawn;
-use crate::metrics::probing::space::{Measure, Space, largest};
 use crate::metrics::probing::tasks::absent;
-use crate::metrics::{Card, Metric};
-use crate::probe::confusion::Verdict;
-use crate::probe::logistic::Probe;
-use crate::probe::preconditioner::Spectrum;
-use crate::results::{Profile, Scores};
+use crate::metrics::probing::{C, INTERVAL, MOST_POSITIVES, REPEATS, TEST_SHARE};
+use crate::metrics::{Better, Card, Kind, Metric, Output, Param};
+use crate::results::Scores;
 use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS, Work};
+
+const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
+const POSITIVE: (f64, f64) = (0.0, f64::INFINITY);
+
+static CARD: Card = Card {
+    name: "scr",
+    title: "Spurious correlation removal",
+    summary: "How much of a probe's bias disappears when the latents of the biasing attribute are ablated.",
+    version: 1,
+    measures: "A probe trained on rows in which a task (nurse or not) and an attribute (female or not) always occur together \
+        learns both. If the dictionary has separate latents for the attribute, ablating them leaves a probe for the task. 0: no \
+        change; 1: as accurate as a probe trained on unbiased rows; below 0: worse than before. Scores vary between draws: \
+        differences below `scr_detectable` are not meaningful.",
+    definition: "For a couple (task t, attribute g), rows with both labels known belong to one of four quadrants. Per repeat each \
+        quadrant is split into training and test rows, and q rows of every quadrant are used. Probes on the embeddings: t and g \
+        on rows of all quadrants; s (biased) on rows with both against rows with neither, up to 2q of each.\n\
+        effect(j) = |(mean of latent j over positives − mean over negatives) · (w·d_j)| on the training rows of the probe w = g \
+        or t. A is the set of the n latents with the largest nonzero effects, ties to the lower latent. Without A a row scores \
+        w·x + b − Σ_{j ∈ A} f_j (w·d_j).\n\
+        dir1(n) = (acc'_s − acc_s) / (acc_t − acc_s) on the test rows of the task after ablating latents of g; dir2(n) is the \
+        same with task and attribute exchanged. score(n) is the direction in which s is less accurate before the ablation, or \
+        the mean of both if equal. `scr_10` and `scr_20` are means over couples. Scores are not clipped.\n\
+        Undefined in `paper`: acc_t − acc_s < 0.001; a couple with an empty quadrant.\n\
+        Couples: those in `couples`, or of all couples with at least `quadrant_rows` rows in every quadrant the `most_couples` \
+        with the fullest smallest quadrant. Mutually exclusive classes have no row with both. Directions must be the decoder \
+        rows that belong to the codes; embeddings and codes must be pooled by mean.",
+    cost: "Three probes per couple and repeat, then one visit of the entries of the test rows for all n together. No row is \
+        decoded.",
+    source: "Karvonen et al., SAEBench (arXiv 2503.09532), after Marks et al., Sparse Feature Circuits (arXiv 2403.19647), and the \
+        evaluation `scr` of its code. Profile `paper`: probes are logistic regressions fitted to convergence, nothing is selected \
+        on test rows, splits are redrawn, which gives noise and interval. Profile `reference` keeps: one linear layer, AdamW \
+        (rate 0.001, decay 0.01, L1 penalty 0.001, batches of 16, 20 epochs), with the epoch that is best on the test rows (for \
+        easily separated rows this is the first, when the biased probe is still close to its random start); a score of 0 where \
+        the oracle is not better than the biased probe; no score where both directions start equal. Not reproduced: latents of \
+        padding positions that leak into pooled rows, bf16, and the first rows of a split instead of random ones. Chanin (arXiv \
+        2605.18229) finds that this score falls with quality at large n.",
+    interval: INTERVAL,
+    needs: &[&CODES, &EMBEDDINGS, &LABELS, &DIRECTIONS],
+    uses: &[],
+    headline: &[
+        Output::new("scr_10", "Mean score after ablating 10 latents.", ANY, Better::Higher),
+        Output::new("scr_20", "Mean score after ablating 20 latents.", ANY, Better::Higher),
+        Output::new("scr_noise", "Standard deviation of `scr_20` between draws of rows.", POSITIVE, Better::Neither),
+        Output::new("scr_detectable", "Smallest detectable difference in `scr_20`.", POSITIVE, Better::Neither),
+    ],
+    params: &[
+        ABLATED,
+        REPEATS,
+        TEST_SHARE,
+        MOST_POSITIVES,
+        C,
+        Param::new("couples", "Couples by name or number.", Kind::Text("task:attribute, or all"), "all").several(),
+        Param::new("quadrant_rows", "With `couples` = all: minimum rows per quadrant.", Kind::Whole(2, u64::MAX), "50"),
+        Param::new("most_couples", "With `couples` = all: maximum number of couples.", Kind::Whole(1, 1_000_000), "20"),
+    ],
+};
 
 /// The metric.
 pub struct Scr;
@@ -33,11 +78,11 @@ impl Metric for Scr {
         let (labels, protocol) = (job.get(&LABELS)?, Protocol::of(job)?);
         let absent = absent(job, work)?;
         let couples = couples(job, work, &absent)?;
-        let spectrum = protocol.spectrum(job, work)?;
-        let removal = Removal { job, protocol: &protocol, spectrum: spectrum.first() };
-        let found = work.blocks("couples", couples.len() * protocol.repeats, |block| {
+        let preconditioner = protocol.preconditioner(job, work)?;
+        let removal = Removal { job, protocol: &protocol, preconditioner: preconditioner.first() };
+        let results = work.blocks("couples", couples.len() * protocol.repeats, |block| {
             let couple = couples[block % couples.len()];
-            // Every row twice: by quadrant, and cut into parts in a random order.
+            // Every row twice: by quadrant, and split into parts.
             let bytes = 32 * labels.known(couple.task).count() as u64;
             let _memory = job.budget().reserve(bytes, "the rows of a couple")?;
             let lists = quadrants(labels, couple, &absent);
@@ -46,122 +91,6 @@ impl Metric for Scr {
                 None => Ok(None),
             }
         })?;
-        Ok(report(job, &protocol, labels, &couples, &absent, &found))
-    }
-}
-
-/// A couple in one repeat.
-#[derive(Serialize, Deserialize)]
-pub struct CoupleResult {
-    /// Rows per quadrant that were trained on.
-    pub trained: usize,
-    /// Rows per quadrant that were tested on.
-    pub tested: usize,
-    /// The accuracy of the biased probe on the task.
-    pub biased_on_task: f64,
-    /// The accuracy of the task's own probe.
-    pub task_accuracy: f64,
-    /// The accuracy of the biased probe on the attribute.
-    pub biased_on_attribute: f64,
-    /// The accuracy of the attribute's own probe.
-    pub attribute_accuracy: f64,
-    /// By count, the score without latents of the attribute.
-    pub first: Vec<Option<f64>>,
-    /// By count, the score without latents of the task.
-    pub second: Vec<Option<f64>>,
-    /// By count, the score of the direction in which the biased probe is worse.
-    pub score: Vec<Option<f64>>,
-}
-
-/// What all couples share.
-struct Removal<'a> {
-    job: &'a Job<'a>,
-    protocol: &'a Protocol,
-    spectrum: Option<&'a Spectrum>,
-}
-
-/// A probe, and what a unit of every latent adds to its score.
-#[derive(Clone, Copy)]
-struct Aligned<'a> {
-    probe: &'a Probe,
-    along: &'a [f64],
-}
-
-/// A direction of a couple before and after.
-struct Way {
-    biased: f64,
-    oracle: f64,
-    after: Vec<f64>,
-}
-
-impl Way {
-    /// How much of the gap is closed, by count.
-    fn scores(&self, profile: Profile) -> Vec<Option<f64>> {
-        let gap = self.oracle - self.biased;
-        let score = |after: &f64| match profile {
-            _ if gap >= 0.001 => Some((after - self.biased) / gap),
-            Profile::Reference => Some(0.0),
-            Profile::Paper => None,
-        };
-        self.after.iter().map(score).collect()
-    }
-}
-
-impl Removal<'_> {
-    /// Fits the three probes and takes latents away in both directions; `None` where a class is missing.
-    fn run(&self, questions: &Questions, block: u64) -> Result<Option<CoupleResult>> {
-        let job = self.job;
-        let fit = |drawn: &[Drawn; 2], number: u64| {
-            self.protocol.probe(job, (&drawn[0], &drawn[1]), self.spectrum, ("scr/probe", block * 3 + number))
-        };
-        let (task, attribute, biased) =
-            (fit(&questions.task, 0)?, fit(&questions.attribute, 1)?, fit(&questions.biased, 2)?);
-        let (Some(task), Some(attribute), Some(biased)) = (task, attribute, biased) else { return Ok(None) };
-        let all = along(job.get(&DIRECTIONS)?, &[&task, &attribute, &biased], job.context)?;
-        let latents = job.get(&CODES)?.latents();
-        let (of_task, rest) = all.split_at(latents);
-        let (of_attribute, of_biased) = rest.split_at(latents);
-        let task = Aligned { probe: &task, along: of_task };
-        let attribute = Aligned { probe: &attribute, along: of_attribute };
-        let biased = Aligned { probe: &biased, along: of_biased };
-        let one = self.way((&questions.attribute[0], attribute), (&questions.task[1], task), biased)?;
-        let other = self.way((&questions.task[0], task), (&questions.attribute[1], attribute), biased)?;
-        let (first, second) = (one.scores(job.profile), other.scores(job.profile));
-        let counts = |(&first, &second): (&Option<f64>, &Option<f64>)| match one.biased.total_cmp(&other.biased) {
-            Ordering::Less => first,
-            Ordering::Greater => second,
-            Ordering::Equal if job.profile == Profile::Reference => None,
-            Ordering::Equal => first.zip(second).map(|(first, second)| (first + second) / 2.0).or(first).or(second),
-        };
-        Ok(Some(CoupleResult {
-            trained: questions.rows[0],
-            tested: questions.rows[1],
-            biased_on_task: one.biased,
-            task_accuracy: one.oracle,
-            biased_on_attribute: other.biased,
-            attribute_accuracy: other.oracle,
-            score: first.iter().zip(&second).map(counts).collect(),
-            first,
-            second,
-        }))
-    }
-
-    /// Takes the latents of one probe away and asks the biased one about the other question.
-    fn way(&self, taken: (&Drawn, Aligned<'_>), asked: (&Drawn, Aligned<'_>), biased: Aligned<'_>) -> Result<Way> {
-        let (job, counts) = (self.job, &self.protocol.counts);
-        let codes = job.get(&CODES)?;
-        let differences = Space::Codes(codes).differences(taken.0, Measure::Difference, job.budget())?;
-        let effects = || differences.iter().zip(taken.1.along).map(|(d, along)| (d * along).abs());
-        let effective = effects().filter(|effect| *effect > 0.0).count();
-        let order = largest(effects(), self.protocol.most().min(effective));
-        drop(differences);
-        let (rows, truth) = (&asked.0.rows, &asked.0.positive);
-        let both = scores(job.get(&EMBEDDINGS)?, rows, &[biased.probe, asked.1.probe], job.context)?;
-        let (before, oracle) = both.split_at(rows.len());
-        let accuracy = |scores: &[f64]| Verdict::of(truth, scores).accuracy().unwrap_or(0.0);
-        let ablation = Ablation::new(&order, counts, codes.latents(), job.budget())?;
-        let after = ablation.scores(codes.all()?, rows, before, biased.along);
-        let after = after.iter().map(|scores| accuracy(scores)).collect();
-        Ok(Way { biased: accuracy(before), oracle: accuracy(oracle), after })
+        Ok(scr_report::report(&removal, labels, &couples, &absent, &results))
     }
 }

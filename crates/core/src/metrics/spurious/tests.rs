@@ -1,4 +1,4 @@
-//! Closed form against explicit ablation, hand-worked couples, and bad input.
+//! Closed form against explicit ablation, planted dictionaries, and invalid inputs.
 
 use super::ablation::Ablation;
 use super::*;
@@ -17,8 +17,7 @@ fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile, given: &[(&str, &
     Ok(evaluate(metric, inputs, &recipe, &Context::silent(2, 1 << 30)?)?.scores)
 }
 
-/// Concepts that are read off single channels with noise; one latent per channel is the channel itself, so that taking
-/// it away removes the concept and nothing else.
+/// Concepts in single channels with noise, and one latent per channel, so that ablating it removes one concept.
 fn world(rows: usize, concepts: usize, names: &dyn Fn(usize) -> String, one_hot: bool) -> Inputs {
     let mut random = stream(5, "spurious/test", 0);
     let width = concepts + 2;
@@ -46,7 +45,7 @@ fn plain(concept: usize) -> String {
 }
 
 #[test]
-fn the_closed_form_is_ablation() {
+fn the_closed_form_equals_ablation() {
     // 30 rows of 8 channels and 12 latents with random directions. Explicitly: x' = x − Σ_{j ∈ A} f_j d_j, then w·x' + b.
     let mut random = stream(8, "spurious/closed", 0);
     let mut draw = |count: usize| (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect::<Vec<f32>>();
@@ -78,8 +77,8 @@ fn the_closed_form_is_ablation() {
 
 #[test]
 fn a_dictionary_of_separate_latents_removes_the_bias() {
-    // The biased probe reads both channels; without the attribute's latent it reads the task's alone. The threshold then
-    // is off by what the latent's mean added, so that the score is high but need not be 1.
+    // The biased probe reads both channels; without the attribute's latent it reads the task's alone. The threshold
+    // is then off by the mean of that latent, so the score is high but need not be 1.
     let inputs = world(1200, 2, &plain, false);
     let scores = run(&Scr, &inputs, Profile::Paper, &[("ablated", "1,10,20"), ("repeats", "3")]).unwrap();
     let table = scores.table("couple").unwrap();
@@ -90,27 +89,27 @@ fn a_dictionary_of_separate_latents_removes_the_bias() {
     let count = scores.table("count").unwrap();
     assert!(count.column("score").unwrap().number(0).is_some());
     assert!(scores.value("scr_noise").is_some() && scores.value("scr_detectable") > scores.value("scr_noise"));
-    // Couples by name and by number are the same; a couple the other way round exchanges its directions.
+    // Couples by name and by number are the same.
     let named = |couples: &str| {
         let given = [("ablated", "1,10,20"), ("repeats", "3"), ("couples", couples)];
         run(&Scr, &inputs, Profile::Paper, &given).map(|scores| scores.table("couple").cloned().unwrap())
     };
     assert_eq!(&named("concept 0:concept 1").unwrap(), table);
     assert_eq!(&named("0:1").unwrap(), table);
-    for (couples, complaint) in [("0:7", "`7`"), ("0", "task:attribute"), ("1:1", "twice")] {
-        assert!(named(couples).unwrap_err().to_string().contains(complaint), "{couples}");
+    for (couples, message) in [("0:7", "`7`"), ("0", "task:attribute"), ("1:1", "twice")] {
+        assert!(named(couples).unwrap_err().to_string().contains(message), "{couples}");
     }
 }
 
 #[test]
 fn a_planted_dictionary_removes_the_bias_and_a_random_one_does_not() {
     // A task of ±2 along the first channel, an attribute of ±3 along the second, six channels of noise. Planted: a latent for
-    // either side of either, with its direction. Without the two of the attribute its channel is 0 in all rows, and the
-    // biased probe, which leant on it, has the task left: everything is won back. Random latents point nowhere. Profile
-    // `reference` cannot show this: rows so easy are told apart after one epoch, whose weights are still those it began with.
+    // either side of either, with its direction. Without the two of the attribute its channel is 0 in all rows, and
+    // the biased probe reads the task only: the bias is removed. Random latents do not help. Profile `reference` cannot
+    // show this: such easy rows are separated after one epoch, whose weights are still close to the random start.
     let (rows, width, latents) = (1600, 8, 40);
     let mut random = stream(11, "spurious/planted", 0);
-    let (mut values, mut planted, mut senseless) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut values, mut planted, mut noise_codes) = (Vec::new(), Vec::new(), Vec::new());
     let mut truth = Vec::new();
     for _ in 0..rows {
         let (task, attribute) = (unit(&mut random) < 0.5, unit(&mut random) < 0.5);
@@ -120,7 +119,7 @@ fn a_planted_dictionary_removes_the_bias_and_a_random_one_does_not() {
         values.extend((0..width).map(|channel| (along.get(channel).unwrap_or(&0.0) + noise[channel]) as f32));
         let fires = [(task, 2.0), (!task, 2.0), (attribute, 3.0), (!attribute, 3.0)];
         planted.extend(fires.map(|(fires, value)| if fires { value } else { 0.0f32 }));
-        senseless.extend((0..latents).map(|_| if unit(&mut random) < 0.1 { 1.0 } else { 0.0f32 }));
+        noise_codes.extend((0..latents).map(|_| if unit(&mut random) < 0.1 { 1.0 } else { 0.0f32 }));
         truth.push([task, attribute]);
     }
     let label = |row: usize, concept: usize| if truth[row][concept] { Label::Yes } else { Label::No };
@@ -142,30 +141,30 @@ fn a_planted_dictionary_removes_the_bias_and_a_random_one_does_not() {
         let scores = run(&Scr, inputs, Profile::Paper, &given).unwrap();
         scores.table("count").unwrap().column("dir1").unwrap().number(0).unwrap()
     };
-    let (good, bad) = (score(&inputs(&planted, 4, axes)), score(&inputs(&senseless, latents, anywhere)));
+    let (good, bad) = (score(&inputs(&planted, 4, axes)), score(&inputs(&noise_codes, latents, anywhere)));
     assert!(good > 0.9 && bad.abs() < 0.2, "{good} {bad}");
 }
 
 #[test]
-fn latents_of_a_class_harm_its_own_probe_only() {
+fn latents_of_a_class_affect_only_its_probe() {
     let inputs = world(600, 3, &|concept| format!("set/{concept}"), true);
     for profile in [Profile::Paper, Profile::Reference] {
         let scores = run(&Tpp, &inputs, profile, &[("ablated", "1,10,20"), ("repeats", "2")]).unwrap();
         let table = scores.table("count").unwrap();
         let cell = |name: &str| table.column(name).unwrap().number(0).unwrap();
-        // Without its channel a class cannot be told: a fall to about one half. The others keep theirs.
+        // Without its channel the accuracy of a class falls to about one half. The others keep theirs.
         assert!(cell("intended") > 0.3, "{profile:?}: {}", cell("intended"));
         assert!(cell("unintended").abs() < cell("intended"), "{profile:?}: {}", cell("unintended"));
         assert!((cell("total") - cell("intended") + cell("unintended")).abs() < 1e-12);
         let accuracy = scores.table("concept").unwrap().column("accuracy").unwrap().number(2).unwrap();
-        // Twenty epochs at a small rate leave the released probe far from convergence.
+        // After twenty epochs at a small rate the released probe is far from convergence.
         assert!(accuracy > if profile == Profile::Paper { 0.95 } else { 0.75 }, "{accuracy}");
         assert!(scores.value("tpp_noise").is_some());
     }
 }
 
 #[test]
-fn edges_are_undefined_with_a_reason() {
+fn undefined_scores_have_a_note() {
     // One class only, one task in its group, no couple with enough rows.
     let alone = world(40, 1, &plain, true);
     let scores = run(&Tpp, &alone, Profile::Paper, &[]).unwrap();
@@ -173,7 +172,7 @@ fn edges_are_undefined_with_a_reason() {
     assert!(scores.notes[0].contains("1 of 1 concepts"), "{:?}", scores.notes);
     let scores = run(&Scr, &alone, Profile::Paper, &[]).unwrap();
     assert!(scores.value("scr_20").is_none() && scores.notes[0].contains("quadrant"), "{:?}", scores.notes);
-    // Classes that exclude each other have no row with both.
+    // Mutually exclusive classes have no row with both.
     let exclusive = world(60, 2, &plain, true);
     let scores = run(&Scr, &exclusive, Profile::Paper, &[("couples", "0:1")]).unwrap();
     assert!(scores.value("scr_20").is_none() && scores.notes[0].contains("1 of 1 couples"), "{:?}", scores.notes);

@@ -1,25 +1,72 @@
-//! Targeted probe perturbation: do the latents of a class matter to the probe of that class only?
+//! Targeted probe perturbation: the metric and its card.
 
 use std::cmp::Reverse;
 
-use etalon_kernel::statistics::mean;
-use serde::{Deserialize, Serialize};
-
-use super::Protocol;
-use super::ablation::Ablation;
-use super::tpp_card::CARD;
-use super::tpp_report::report;
+use super::perturbation::{Perturbation, TaskResult};
+use super::{ABLATED, Protocol, tpp_report};
 use crate::error::Result;
-use crate::metrics::probing::dense::{along, scores};
-use crate::metrics::probing::draw::{Drawn, Part, Pools};
-use crate::metrics::probing::space::{Measure, Space, largest};
 use crate::metrics::probing::tasks::{Tasks, absent};
-use crate::metrics::{Card, Metric};
-use crate::probe::confusion::Verdict;
-use crate::probe::logistic::Probe;
-use crate::probe::preconditioner::Spectrum;
-use crate::results::{Profile, Scores};
+use crate::metrics::probing::{C, INTERVAL, MOST_POSITIVES, REPEATS, TEST_SHARE};
+use crate::metrics::{Better, Card, Kind, Metric, Output, Param};
+use crate::results::Scores;
 use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS, Work};
+
+const POSITIVE: (f64, f64) = (0.0, f64::INFINITY);
+
+static CARD: Card = Card {
+    name: "tpp",
+    title: "Targeted probe perturbation",
+    summary: "Whether ablating the latents of a class harms the probe of that class and no other.",
+    version: 1,
+    measures: "Every class of a data set has a linear probe on the embeddings. The latents with the largest effect on one probe \
+        are ablated. If the dictionary separates the classes, that probe loses accuracy (intended) and the others do not \
+        (unintended). The score is the difference of the two losses: at most about 1/2, because probes fall to chance. Scores \
+        vary between draws: differences below `tpp_detectable` are not meaningful.",
+    definition: "Tasks, groups and draws as in `sparse_probing`: every concept against the others of its group \
+        (`dataset/class`), as many negatives as positives, training and test rows. Task i has a probe w_i on the embeddings with \
+        accuracy A_i on its test rows.\n\
+        effect_i(j) = max(mean of latent j over positives − mean over negatives, 0) · (w_i·d_j) on the training rows. The n \
+        latents with the largest positive effects are ablated, ties to the lower latent. Without them a row scores \
+        w·x + b − Σ f_j (w·d_j). A_ik is then the accuracy of probe k on its own test rows.\n\
+        intended_i = A_i − A_ii; unintended_i = mean over k ≠ i of (A_k − A_ik); total = intended − unintended. Means over the \
+        tasks of a group, then over groups, then over repeats.\n\
+        Undefined: a task without rows of both classes, and a group with fewer than two such tasks. A group of more than \
+        `most_tasks` keeps those with most positives. Directions must be the decoder rows that belong to the codes; embeddings \
+        and codes must be pooled by mean.",
+    cost: "A probe per task and repeat, then for every pair of tasks one visit of the entries of the test rows for all n together. \
+        No row is decoded.",
+    source: "Karvonen et al., SAEBench (arXiv 2503.09532) and its code, evaluation `tpp`. The text defines the score with the \
+        opposite sign; losses are positive here, as in the code. Profile `paper`: probes are logistic regressions fitted to \
+        convergence, nothing is selected on test rows, only latents with a positive effect are ablated. Profile `reference` \
+        keeps: one linear layer, AdamW (rate 0.001, decay 0.01, L1 penalty 0.001, batches of 16, 20 epochs), with the epoch that \
+        is best on the test rows; n is limited by the number of nonzero effects, so latents with a negative or zero effect can be \
+        among them. Not reproduced: latents of padding positions that leak into pooled rows, and bf16. Chanin (arXiv 2605.18229) \
+        finds that this score falls with training.",
+    interval: INTERVAL,
+    needs: &[&CODES, &EMBEDDINGS, &LABELS, &DIRECTIONS],
+    uses: &[],
+    headline: &[
+        Output::new("tpp_10", "Total after ablating 10 latents.", (-2.0, 2.0), Better::Higher),
+        Output::new("tpp_20", "Total after ablating 20 latents.", (-2.0, 2.0), Better::Higher),
+        Output::new("tpp_20_intended", "Loss of the class's own probe, 20 latents.", (-1.0, 1.0), Better::Higher),
+        Output::new("tpp_20_unintended", "Mean loss of the other probes, 20 latents.", (-1.0, 1.0), Better::Lower),
+        Output::new("tpp_noise", "Standard deviation of `tpp_20` between draws of rows.", (0.0, 2.0), Better::Neither),
+        Output::new("tpp_detectable", "Smallest detectable difference in `tpp_20`.", POSITIVE, Better::Neither),
+    ],
+    params: &[
+        ABLATED,
+        REPEATS,
+        TEST_SHARE,
+        MOST_POSITIVES,
+        C,
+        Param::new(
+            "most_tasks",
+            "Maximum concepts per group, those with most positives.",
+            Kind::Whole(2, 100_000),
+            "20",
+        ),
+    ],
+};
 
 /// The metric.
 pub struct Tpp;
@@ -33,29 +80,30 @@ impl Metric for Tpp {
         let protocol = Protocol::of(job)?;
         let absent = absent(job, work)?;
         let tasks = Tasks::new(job.get(&LABELS)?, &absent);
-        let spectrum = protocol.spectrum(job, work)?;
-        let perturbation = Perturbation { job, protocol: &protocol, tasks: &tasks, spectrum: spectrum.first() };
-        let mut found: Vec<Option<TaskResult>> = Vec::new();
-        found.resize_with(protocol.repeats * tasks.count(), || None);
+        let preconditioner = protocol.preconditioner(job, work)?;
+        let perturbation =
+            Perturbation { job, protocol: &protocol, tasks: &tasks, preconditioner: preconditioner.first() };
+        let mut results: Vec<Option<TaskResult>> = Vec::new();
+        results.resize_with(protocol.repeats * tasks.count(), || None);
         let most = job.whole("most_tasks")?;
-        let mut asked = 0;
-        // Group by group, because the probes of a group are all that is needed at a time.
+        let mut evaluated = 0;
+        // Group by group, so that only the probes of one group are in memory.
         for group in tasks.groups() {
             let members = fullest(&tasks, &group.tasks, most);
-            asked += members.len();
+            evaluated += members.len();
             let probed = work.blocks("probes", protocol.repeats * members.len(), |block| {
                 perturbation.probe(members[block % members.len()], block / members.len())
             })?;
-            let results = work.blocks("repeats", protocol.repeats, |repeat| {
+            let by_repeat = work.blocks("repeats", protocol.repeats, |repeat| {
                 perturbation.perturb(&probed[repeat * members.len()..][..members.len()])
             })?;
-            for (repeat, results) in results.into_parts().0.into_iter().enumerate() {
-                for (&task, result) in members.iter().zip(results) {
-                    found[repeat * tasks.count() + task] = result;
+            for (repeat, of_repeat) in by_repeat.into_parts().0.into_iter().enumerate() {
+                for (&task, result) in members.iter().zip(of_repeat) {
+                    results[repeat * tasks.count() + task] = result;
                 }
             }
         }
-        Ok(report(&perturbation, asked, &found))
+        Ok(tpp_report::report(&perturbation, evaluated, &results))
     }
 }
 
@@ -66,104 +114,4 @@ fn fullest(tasks: &Tasks<'_>, members: &[usize], most: usize) -> Vec<usize> {
     kept.truncate(most);
     kept.sort_unstable();
     kept
-}
-
-/// A task in one repeat.
-#[derive(Serialize, Deserialize)]
-pub struct TaskResult {
-    /// Of its probe, before anything is taken away.
-    pub accuracy: f64,
-    /// By count, the fall of its own probe.
-    pub intended: Vec<f64>,
-    /// By count, the mean fall of the other probes of its group.
-    pub unintended: Vec<Option<f64>>,
-}
-
-/// A task with its probe.
-#[derive(Serialize, Deserialize)]
-struct Probed {
-    probe: Probe,
-    train: Drawn,
-    test: Drawn,
-    /// The scores of the test rows.
-    scores: Vec<f64>,
-}
-
-impl Probed {
-    fn accuracy(&self, scores: &[f64]) -> f64 {
-        Verdict::of(&self.test.positive, scores).accuracy().unwrap_or(0.0)
-    }
-}
-
-/// What all tasks share.
-pub struct Perturbation<'a> {
-    pub job: &'a Job<'a>,
-    pub protocol: &'a Protocol,
-    pub tasks: &'a Tasks<'a>,
-    /// Of the channels, for the probes that converge.
-    pub spectrum: Option<&'a Spectrum>,
-}
-
-impl Perturbation<'_> {
-    /// Fits the probe of a task; `None` where a class is missing.
-    fn probe(&self, task: usize, repeat: usize) -> Result<Option<Probed>> {
-        let (job, protocol) = (self.job, self.protocol);
-        let pools = Pools::new(self.tasks, task, repeat, job.seed, &protocol.shares, job.budget())?;
-        let (train, test) = (pools.draw(Part::Train, 0), pools.draw(Part::Test, 0));
-        if !test.has_both() {
-            return Ok(None);
-        }
-        let random = ("tpp/probe", (repeat * self.tasks.count() + task) as u64);
-        let Some(probe) = protocol.probe(job, (&train, &test), self.spectrum, random)? else { return Ok(None) };
-        let scores = scores(job.get(&EMBEDDINGS)?, &test.rows, &[&probe], job.context)?;
-        Ok(Some(Probed { probe, train, test, scores }))
-    }
-
-    /// Takes the latents of every task of a group away in turn, and looks at all its probes.
-    fn perturb(&self, group: &[Option<Probed>]) -> Result<Vec<Option<TaskResult>>> {
-        let (job, counts) = (self.job, &self.protocol.counts);
-        let (codes, latents) = (job.get(&CODES)?.all()?, job.get(&CODES)?.latents());
-        let all: Vec<&Probed> = group.iter().flatten().collect();
-        let probes: Vec<&Probe> = all.iter().map(|probed| &probed.probe).collect();
-        let along = along(job.get(&DIRECTIONS)?, &probes, job.context)?;
-        let along = |index: usize| &along[index * latents..][..latents];
-        let result = |index: usize, probed: &Probed| {
-            job.check()?;
-            let order = self.order(probed, along(index))?;
-            let ablation = Ablation::new(&order, counts, latents, job.budget())?;
-            let fall = |other: usize| -> Vec<f64> {
-                let probed = all[other];
-                let before = probed.accuracy(&probed.scores);
-                let after = ablation.scores(codes, &probed.test.rows, &probed.scores, along(other));
-                after.iter().map(|scores| before - probed.accuracy(scores)).collect()
-            };
-            let others: Vec<Vec<f64>> = (0..all.len()).filter(|&other| other != index).map(fall).collect();
-            let unintended = |count: usize| mean(&others.iter().map(|falls| falls[count]).collect::<Vec<_>>());
-            Ok(TaskResult {
-                accuracy: probed.accuracy(&probed.scores),
-                intended: fall(index),
-                unintended: (0..counts.len()).map(unintended).collect(),
-            })
-        };
-        // Only tasks with a probe count among `all`.
-        let mut probes = all.iter().enumerate();
-        let next = |probed: &Option<Probed>| match probed {
-            Some(_) => probes.next().map(|(index, probed)| result(index, probed)).transpose(),
-            None => Ok(None),
-        };
-        group.iter().map(next).collect()
-    }
-
-    /// The latents that matter most to a task, best first.
-    fn order(&self, probed: &Probed, along: &[f64]) -> Result<Vec<u32>> {
-        let job = self.job;
-        let differences =
-            Space::Codes(job.get(&CODES)?).differences(&probed.train, Measure::Difference, job.budget())?;
-        let effects = || differences.iter().zip(along).map(|(d, along)| d.max(0.0) * along);
-        let eligible = match job.profile {
-            Profile::Paper => effects().filter(|effect| *effect > 0.0).count(),
-            Profile::Reference => effects().filter(|effect| *effect != 0.0).count(),
-        };
-        Ok(largest(effects(), self.protocol.most().min(eligible)))
-    }
 }

@@ -1,4 +1,4 @@
-//! Pairs the directions of two dictionaries: optimally where they are few, greedily where they are many.
+//! Pairs the directions of two dictionaries: optimally if they are few, greedily if they are many.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -7,43 +7,38 @@ use std::collections::BinaryHeap;
 use etalon_kernel::assignment::assign_monitored;
 use etalon_kernel::product::{dot, rows_by_rows};
 use etalon_kernel::statistics::mean;
-use etalon_kernel::top::{largest, truncate_to_largest};
+use etalon_kernel::top_k::{largest, truncate_to_largest};
 use rayon::prelude::*;
 
 use super::Compared;
 use crate::context::Reservation;
 use crate::error::{Error, Result};
+use crate::metrics::unit_rows::scale_to_unit;
 use crate::results::Profile;
 use crate::run::Job;
 use crate::store::ActivationStore;
 
-/// Lines that are multiplied at a time.
-pub(super) const LINES: usize = 256;
+/// Rows per block of cosines.
+pub(super) const BLOCK: usize = 256;
 
-/// Candidates of a row that are kept at a time.
+/// Candidates kept per row.
 const CANDIDATES: usize = 64;
 
 /// Columns with their cosines, best first, ties to the lower column.
 pub(super) type Candidates = Vec<(f32, u32)>;
 
-/// Directions of length 1; those without length are 0.
+/// Directions scaled to length 1; those of length 0 stay 0.
 struct Units {
     values: Vec<f32>,
     takes_part: Vec<bool>,
 }
 
 impl Units {
-    /// `keep` lets directions without length take part.
-    fn of(store: &ActivationStore, keep: bool) -> Result<Units> {
+    fn of(store: &ActivationStore, job: &Job<'_>) -> Result<Units> {
         let mut values = store.tile(0..store.rows())?.values.into_owned();
-        let mut takes_part = Vec::with_capacity(store.rows());
-        for row in values.chunks_exact_mut(store.width()) {
-            let length = dot(row, row).sqrt();
-            takes_part.push(keep || length > 0.0);
-            if length > 0.0 {
-                row.iter_mut().for_each(|part| *part = (f64::from(*part) / length) as f32);
-            }
-        }
+        let has_length = scale_to_unit(job, &mut values, store.width())?;
+        // In the released code, directions of length 0 take part.
+        let takes_part = has_length.into_iter().map(|has| has || job.profile == Profile::Reference).collect();
         Ok(Units { values, takes_part })
     }
 
@@ -52,7 +47,7 @@ impl Units {
     }
 }
 
-/// The cosines of the directions of two dictionaries, never all at once unless they are few.
+/// The cosines of the directions of two dictionaries, computed in blocks.
 pub(super) struct Cosines {
     rows: Units,
     columns: Units,
@@ -62,32 +57,31 @@ pub(super) struct Cosines {
 }
 
 impl Cosines {
-    /// Of all latents of the first with all of the second.
+    /// Rows are the latents of the first dictionary, columns those of the second.
     pub fn new(first: &ActivationStore, second: &ActivationStore, unsigned: bool, job: &Job<'_>) -> Result<Cosines> {
         let (rows, columns, width) = (first.rows(), second.rows(), first.width());
         let bytes = (rows as u64 + columns as u64).saturating_mul(4 * width as u64);
         let _memory = job.budget().reserve(bytes, format!("the directions of {rows} and {columns} latents"))?;
-        let keep = job.profile == Profile::Reference;
-        Ok(Cosines { rows: Units::of(first, keep)?, columns: Units::of(second, keep)?, width, unsigned, _memory })
+        Ok(Cosines { rows: Units::of(first, job)?, columns: Units::of(second, job)?, width, unsigned, _memory })
     }
 
     fn row(&self, row: usize) -> &[f32] {
         &self.rows.values[row * self.width..][..self.width]
     }
 
-    /// What is reported is computed in double precision.
-    fn exactly(&self, row: usize, column: usize) -> f64 {
+    /// One cosine in double precision, for the results.
+    fn exact(&self, row: usize, column: usize) -> f64 {
         let cosine = dot(self.row(row), &self.columns.values[column * self.width..][..self.width]).clamp(-1.0, 1.0);
         if self.unsigned { cosine.abs() } else { cosine }
     }
 
-    /// The cosines of some rows with all columns, line by line; minus infinity where a column takes no part.
-    fn lines(&self, rows: &[f32]) -> Vec<f32> {
+    /// The cosines of some rows with all columns, row-major; minus infinity if a column takes no part.
+    fn cosines(&self, rows: &[f32]) -> Vec<f32> {
         let columns = self.columns.len();
-        let mut lines = vec![0.0; rows.len() / self.width * columns];
-        rows_by_rows(rows, &self.columns.values, self.width, &mut lines);
-        for line in lines.chunks_exact_mut(columns.max(1)) {
-            for (cosine, takes_part) in line.iter_mut().zip(&self.columns.takes_part) {
+        let mut cosines = vec![0.0; rows.len() / self.width * columns];
+        rows_by_rows(rows, &self.columns.values, self.width, &mut cosines);
+        for row in cosines.chunks_exact_mut(columns.max(1)) {
+            for (cosine, takes_part) in row.iter_mut().zip(&self.columns.takes_part) {
                 *cosine = match takes_part {
                     true if self.unsigned => cosine.abs(),
                     true => *cosine,
@@ -95,7 +89,7 @@ impl Cosines {
                 };
             }
         }
-        lines
+        cosines
     }
 
     /// The partners with the largest sum of cosines.
@@ -104,21 +98,22 @@ impl Cosines {
         let cells = (rows as u64).saturating_mul(columns as u64);
         let what = format!("the assignment of {rows} and {columns} latents");
         let _memory = job.budget().reserve(cells.saturating_mul(12), what)?;
-        // A pair that is not allowed has no finite cost.
+        // A pair with infinite cost is not allowed.
         let mut costs = vec![f64::INFINITY; rows * columns];
         let blocks =
-            costs.par_chunks_mut((LINES * columns).max(1)).zip(self.rows.values.par_chunks(LINES * self.width));
+            costs.par_chunks_mut((BLOCK * columns).max(1)).zip(self.rows.values.par_chunks(BLOCK * self.width));
         blocks.enumerate().try_for_each(|(block, (costs, values))| {
             job.check()?;
-            let lines = self.lines(values);
-            for (row, (costs, line)) in (block * LINES..).zip(costs.chunks_mut(columns).zip(lines.chunks(columns))) {
+            let cosines = self.cosines(values);
+            for (row, (costs, cosines)) in (block * BLOCK..).zip(costs.chunks_mut(columns).zip(cosines.chunks(columns)))
+            {
                 if self.rows.takes_part[row] {
-                    costs.iter_mut().zip(line).for_each(|(cost, &cosine)| *cost = -f64::from(cosine));
+                    costs.iter_mut().zip(cosines).for_each(|(cost, &cosine)| *cost = -f64::from(cosine));
                 }
             }
             Ok::<_, Error>(())
         })?;
-        let least = |line: &[f64]| line.iter().copied().filter(|cost| cost.is_finite()).reduce(f64::min);
+        let least = |costs: &[f64]| costs.iter().copied().filter(|cost| cost.is_finite()).reduce(f64::min);
         let best: Vec<f64> = costs.chunks(columns.max(1)).filter_map(least).map(|least| -least).collect();
         let partners = assign_monitored(&costs, rows, columns, job.context)?;
         Ok(self.compared(&partners, &best, true))
@@ -127,15 +122,15 @@ impl Cosines {
     /// The best columns of the rows of a block.
     pub fn candidates(&self, block: usize, job: &Job<'_>) -> Result<Vec<Candidates>> {
         let columns = self.columns.len();
-        let rows = block * LINES..((block + 1) * LINES).min(self.rows.len());
+        let rows = block * BLOCK..((block + 1) * BLOCK).min(self.rows.len());
         let bytes = (rows.len() as u64 * 4 + 8).saturating_mul(columns as u64);
         let _memory = job.budget().reserve(bytes, format!("cosines of {} and {columns} latents", rows.len()))?;
-        let lines = self.lines(&self.rows.values[rows.start * self.width..rows.end * self.width]);
+        let cosines = self.cosines(&self.rows.values[rows.start * self.width..rows.end * self.width]);
         let mut scratch = Vec::new();
         let of_row = |row: usize| {
             scratch.clear();
             if self.rows.takes_part[row] {
-                largest(&lines[(row - rows.start) * columns..][..columns], CANDIDATES, &mut scratch);
+                largest(&cosines[(row - rows.start) * columns..][..columns], CANDIDATES, &mut scratch);
                 scratch.retain(|entry| entry.0.is_finite());
             }
             scratch.clone()
@@ -143,17 +138,17 @@ impl Cosines {
         Ok(rows.clone().map(of_row).collect())
     }
 
-    /// The best columns of a row among the free ones.
+    /// The best free columns of a row.
     fn candidates_among(&self, row: usize, free: &[bool]) -> Candidates {
-        let line = self.lines(self.row(row));
-        let open = line.iter().zip(free).enumerate().filter(|(_, (cosine, free))| **free && cosine.is_finite());
+        let cosines = self.cosines(self.row(row));
+        let open = cosines.iter().zip(free).enumerate().filter(|(_, (cosine, free))| **free && cosine.is_finite());
         let mut list: Candidates = open.map(|(column, (&cosine, _))| (cosine, column as u32)).collect();
         truncate_to_largest(&mut list, CANDIDATES);
         list
     }
 
-    /// Partners by the largest cosine of all, then the largest of the rest. `candidates` are those of the blocks; a row
-    /// looks again when all of its own are taken.
+    /// Pairs the largest cosine of all, then the largest of the rest. `candidates` are those of the blocks; a row gets new
+    /// candidates when all of its own are taken.
     pub fn greedy(&self, candidates: &[Vec<Candidates>], job: &Job<'_>) -> Result<Compared> {
         let (rows, columns) = (self.rows.len(), self.columns.len());
         let bytes = 80 * rows as u64 + 16 * columns as u64;
@@ -187,7 +182,7 @@ impl Cosines {
     }
 
     fn compared(&self, partners: &[Option<usize>], best: &[f64], optimal: bool) -> Compared {
-        let cosine = |(row, column): (usize, &Option<usize>)| column.map(|column| self.exactly(row, column));
+        let cosine = |(row, column): (usize, &Option<usize>)| column.map(|column| self.exact(row, column));
         Compared {
             cosines: partners.iter().enumerate().map(cosine).collect(),
             partners: partners.iter().map(|partner| partner.map(|column| column as u32)).collect(),
@@ -197,7 +192,7 @@ impl Cosines {
     }
 }
 
-/// The best that a row can still have. Larger cosine first, then the lower row, then the lower column.
+/// The best candidate of a row. Larger cosine first, then the lower row, then the lower column.
 struct Head {
     cosine: f32,
     row: usize,

@@ -1,4 +1,4 @@
-//! `stability`: do dictionaries that were trained with other seeds find the same directions?
+//! `stability`: do dictionaries trained with other seeds have the same directions?
 
 mod assignment;
 #[cfg(test)]
@@ -12,79 +12,72 @@ use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::error::{Error, Result};
 use crate::results::{Cells, Profile, Scores, Table};
 use crate::run::{DIRECTIONS, Job, Lazy, OTHERS, Work};
-use assignment::{Cosines, LINES};
+use assignment::{BLOCK, Cosines};
 
-/// Whether other seeds find the same directions.
+/// The metric `stability`.
 pub struct Stability;
 
-const EXACT: Param = Param {
-    name: "exact",
-    doc: "Latents up to which the assignment is optimal; above it is greedy",
-    kind: Kind::Whole(1, 65_536),
-    several: false,
-    default: "4096",
-    reference: None,
-};
+const EXACT: Param = Param::new(
+    "exact",
+    "Maximum number of latents for the optimal assignment; above it the assignment is greedy",
+    Kind::Whole(1, 65_536),
+    "4096",
+);
 
-const SIGN: Param = Param {
-    name: "sign",
-    doc: "Whether opposite directions are different or the same",
-    kind: Kind::Word(&["matters", "ignored"]),
-    several: false,
-    default: "matters",
-    reference: None,
-};
+const SIGN: Param = Param::new(
+    "sign",
+    "Whether opposite directions are different or the same",
+    Kind::Word(&["matters", "ignored"]),
+    "matters",
+);
 
 const COSINE: (f64, f64) = (-1.0, 1.0);
 const SHARE: (f64, f64) = (0.0, 1.0);
 
-const fn output(key: &'static str, doc: &'static str, range: (f64, f64), better: Better) -> Output {
-    Output { key, doc, range, better }
-}
-
 static CARD: Card = Card {
     name: "stability",
     title: "Stability",
-    summary: "How nearly dictionaries trained with other seeds have the same directions.",
+    summary: "How similar the directions of dictionaries trained with other seeds are.",
     version: 1,
-    measures: "If two trainings that differ only in their seed find different directions, then a direction says as much \
-        about the seed as about the data. Every latent is paired with one latent of the other dictionary, in the way that \
-        is best for all together, and the cosine of the two directions is reported. 1 means that both found the same. \
-        Random directions of width d reach about 1/√d and more the more of them there are: compare with dictionaries made \
-        by `etalon train --arch untrained`.",
-    definition: "Directions are scaled to length 1. For dictionaries A and B the assignment pairs each latent with at most \
-        one of the other, as many as the smaller one has, and maximises the sum of cosines; ties go to the lower latent. \
-        `stability` is the mean over latents of the dictionary under test of the cosine with its partner, averaged over \
-        the other dictionaries first; stability_over_0_7 and stability_over_0_9: the share of latents where that mean is \
-        above 0.7, 0.9. stability_all_pairs: the mean over every pair of dictionaries, those among the others included, of \
-        the pair's mean cosine; stability_spread: the standard deviation (n − 1) of these. cosine_hungarian_sum and \
+    measures: "If two trainings that differ only in their seed find different directions, then the directions depend on the \
+        seed as much as on the data. Every latent is paired with one latent of the other dictionary, in the way that is best \
+        overall, and the score is the mean cosine of the pairs. 1 means that both dictionaries are the same. Random \
+        directions of width d reach about 1/√d, and more the more latents there are: compare with dictionaries made by \
+        `etalon train --arch untrained`.",
+    definition: "Directions are scaled to length 1. The assignment between dictionaries A and B pairs each latent with at \
+        most one latent of the other, as many as the smaller one has, and maximises the sum of cosines; ties go to the \
+        lower latent.\n\
+        `stability` is the mean over latents of the evaluated dictionary of the cosine with the partner, averaged over the \
+        other dictionaries first. stability_over_0_7 and stability_over_0_9: the share of latents for which that average is \
+        above 0.7, 0.9. stability_all_pairs: the mean over every pair of dictionaries, including pairs of others, of the \
+        mean cosine of the pair; stability_spread: the standard deviation (n − 1) of these. cosine_hungarian_sum and \
         cosine_hungarian_mean: sum and mean of 1 − cosine over the partners, averaged over the other dictionaries.\n\
-        `sign ignored` takes the absolute cosine, for dictionaries whose codes are signed (PCA).\n\
-        With more than `exact` latents on the larger side the assignment is greedy: of all pairs the one with the largest \
-        cosine is made first, ties to the lower latents, then the largest among the rest. The table `pair` says which it \
-        was, and gives as `bound` the mean over latents of the largest cosine with any latent, which no assignment can \
-        exceed. Where the cosines are not negative, greedy reaches at least half of the optimum; in practice nearly all.\n\
-        Latents without length, and those that find no partner, have no value and are left out, with a note. Undefined \
-        without any partner; the spread is undefined for one pair.\n\
-        Profile `reference`: the assignment is always optimal, and a direction without length has cosine 0 with everything \
-        and takes part.",
+        `sign ignored` takes the absolute cosine, for dictionaries with signed codes (PCA).\n\
+        With more than `exact` latents in the larger dictionary, the assignment is greedy: the pair with the largest cosine \
+        is made first, ties to the lower latents, then the largest among the rest. The table `pair` records which was used, \
+        and as `bound` the mean over latents of the largest cosine with any latent, which no assignment exceeds. If no \
+        cosine is negative, greedy reaches at least half of the optimum; in practice nearly all.\n\
+        Latents of length 0 and latents without a partner have no value and are left out, with a note. Undefined without \
+        any partner; the spread is undefined for one pair.\n\
+        Profile `reference`: the assignment is always optimal, and a direction of length 0 has cosine 0 with everything and \
+        takes part.",
     cost: "No pass. For each pair of dictionaries latents² · width operations and 12 bytes · latents² up to `exact` (200 MB \
-        at 4096), with at worst latents³ steps; above it 64 candidates per latent (34 MB at 65,536) and blocks of 256 lines.",
-    source: "Cosine Hungarian loss of the program overcomplete, as stability is measured in \"Archetypal SAE\" (arXiv \
-        2502.12892): sum of 1 − cosine over the optimal assignment. It is `cosine_hungarian_sum` here; means and shares do \
-        not depend on the number of latents.",
-    interval: "Percentile bootstrap over latents of the dictionary under test, 1000 resamples, the assignment kept. None \
-        for all pairs and their spread, of which there are few.",
+        at 4096), with at worst latents³ steps; above it 64 candidates per latent (34 MB at 65,536) and blocks of 256 rows.",
+    source: "Cosine Hungarian loss of the package overcomplete, used to measure stability in \"Archetypal SAE\" (arXiv \
+        2502.12892): the sum of 1 − cosine over the optimal assignment, here `cosine_hungarian_sum`. Means and shares do not \
+        depend on the number of latents.",
+    interval: "Percentile bootstrap over latents of the evaluated dictionary, 1000 resamples, with fixed assignment. None \
+        for numbers over pairs of dictionaries, of which there are few.",
     needs: &[&DIRECTIONS, &OTHERS],
     uses: &[],
     headline: &[
-        output("stability", "mean cosine with the partner in other dictionaries", COSINE, Better::Higher),
-        output("stability_over_0_7", "share of latents with a mean cosine above 0.7", SHARE, Better::Higher),
-        output("stability_over_0_9", "share of latents with a mean cosine above 0.9", SHARE, Better::Higher),
-        output("stability_all_pairs", "mean over every pair of dictionaries", COSINE, Better::Higher),
-        output("stability_spread", "standard deviation over every pair", (0.0, f64::INFINITY), Better::Lower),
-        output("cosine_hungarian_sum", "sum of 1 − cosine over partners", (0.0, f64::INFINITY), Better::Lower),
-        output("cosine_hungarian_mean", "mean of 1 − cosine over partners", (0.0, 2.0), Better::Lower),
+        Output::new("stability", "Mean cosine with the partner in other dictionaries", COSINE, Better::Higher),
+        Output::new("stability_over_0_7", "Share of latents with a mean cosine above 0.7", SHARE, Better::Higher),
+        Output::new("stability_over_0_9", "Share of latents with a mean cosine above 0.9", SHARE, Better::Higher),
+        Output::new("stability_all_pairs", "Mean over every pair of dictionaries", COSINE, Better::Higher),
+        Output::new("stability_spread", "Standard deviation over every pair", (0.0, f64::INFINITY), Better::Lower),
+        Output::new("cosine_hungarian_sum", "Sum of 1 − cosine over partners", (0.0, f64::INFINITY), Better::Lower),
+        Output::new("cosine_hungarian_mean", "Mean of 1 − cosine over partners", (0.0, 2.0), Better::Lower),
     ],
     params: &[EXACT, SIGN],
 };
@@ -95,7 +88,7 @@ impl Metric for Stability {
     }
 
     fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
-        // Number 0 is the one under test.
+        // Dictionary 0 is the evaluated one.
         let mut dictionaries = vec![job.get(&DIRECTIONS)?];
         dictionaries.extend(job.all(&OTHERS).into_iter().map(|(_, other)| other));
         let count = dictionaries.len();
@@ -111,12 +104,12 @@ impl Metric for Stability {
         let (mut optimal, mut memory) = (optimal.into_iter(), vec![memory]);
         let mut compared = Vec::with_capacity(pairs.len());
         for &pair in &pairs {
-            let found = if is_small(pair) {
+            let result = if is_small(pair) {
                 optimal.next()
             } else {
-                // Large ones in parts, one after the other, because of their lists of candidates.
+                // Large pairs one after the other, because of the memory of their candidates.
                 let cosines = Lazy::new(|| cosines(pair));
-                let blocks = dictionaries[pair.0].rows().div_ceil(LINES);
+                let blocks = dictionaries[pair.0].rows().div_ceil(BLOCK);
                 let candidates = work.blocks_with(&cosines, "blocks of latents", blocks, |cosines, block| {
                     cosines.candidates(block, job)
                 })?;
@@ -126,19 +119,20 @@ impl Metric for Stability {
                 memory.push(reservation);
                 greedy.pop()
             };
-            compared.push(found.ok_or_else(|| Error::Bug(format!("dictionaries {pair:?} were not compared")))?);
+            compared.push(result.ok_or_else(|| Error::Bug(format!("dictionaries {pair:?} were not compared")))?);
         }
         scores(&pairs, &compared, dictionaries[0].rows(), job, work)
     }
 }
 
-/// The partners of the latents of one dictionary in another.
+/// The comparison of two dictionaries.
 #[derive(Serialize, Deserialize)]
 struct Compared {
+    /// By latent of the first, its partner in the second.
     partners: Vec<Option<u32>>,
-    /// Cosines with the partners.
+    /// The cosines with the partners.
     cosines: Vec<Option<f64>>,
-    /// The mean of the largest cosines.
+    /// The mean of the largest cosines with any latent.
     bound: Option<f64>,
     optimal: bool,
 }
@@ -161,7 +155,7 @@ fn defined(values: &[Option<f64>]) -> Vec<f64> {
     values.iter().copied().flatten().collect()
 }
 
-/// 1 where a value is above a limit, 0 elsewhere.
+/// 1 if a value is above a limit, else 0.
 fn above(values: &[f64], limit: f64) -> Vec<f64> {
     values.iter().map(|&value| f64::from(u8::from(value > limit))).collect()
 }
@@ -173,8 +167,8 @@ fn scores(
     job: &Job<'_>,
     work: &mut Work<'_>,
 ) -> Result<Scores> {
-    let mine: Vec<&Compared> = pairs.iter().zip(all).filter(|((a, _), _)| *a == 0).map(|(_, one)| one).collect();
-    let of_latent = |latent: usize| mine.iter().map(|one| one.cosines.get(latent).copied().flatten()).collect();
+    let mine: Vec<&Compared> = pairs.iter().zip(all).filter(|((a, _), _)| *a == 0).map(|(_, pair)| pair).collect();
+    let of_latent = |latent: usize| mine.iter().map(|pair| pair.cosines.get(latent).copied().flatten()).collect();
     let by_other: Vec<Vec<Option<f64>>> = (0..latents).map(of_latent).collect();
     let means: Vec<Option<f64>> = by_other.iter().map(|values| mean(&defined(values))).collect();
     let values = defined(&means);
@@ -188,30 +182,28 @@ fn scores(
         let interval = mean_interval(job, work, "stability/latents", &values)?;
         scores.headline(key, mean(&values), interval, values.len());
     }
-    let pair_means: Vec<f64> = all.iter().filter_map(|one| mean(&one.defined())).collect();
+    let pair_means: Vec<f64> = all.iter().filter_map(|pair| mean(&pair.defined())).collect();
     scores.headline("stability_all_pairs", mean(&pair_means), None, pair_means.len());
     scores.headline("stability_spread", deviation(&pair_means), None, pair_means.len());
-    let sums: Vec<f64> = mine.iter().filter_map(|one| one.total_loss()).collect();
-    let losses: Vec<f64> = mine.iter().filter_map(|one| mean(&one.losses())).collect();
+    let sums: Vec<f64> = mine.iter().filter_map(|pair| pair.total_loss()).collect();
+    let losses: Vec<f64> = mine.iter().filter_map(|pair| mean(&pair.losses())).collect();
     scores.headline("cosine_hungarian_sum", mean(&sums), None, sums.len());
     scores.headline("cosine_hungarian_mean", mean(&losses), None, losses.len());
 
     if values.is_empty() {
         scores.note("no latent has a partner: undefined");
     } else if values.len() < latents {
-        scores.note(format!(
-            "{} of {latents} latents have no length or no partner and are left out",
-            latents - values.len()
-        ));
+        let left_out = latents - values.len();
+        scores.note(format!("{left_out} of {latents} latents have length 0 or no partner and are left out"));
     }
     if all.len() < 2 {
-        scores.note("one pair of dictionaries has no spread: give several `other` dictionaries");
+        scores.note("one pair of dictionaries has no spread: pass several `other` dictionaries");
     }
-    let greedy = all.iter().filter(|one| !one.optimal).count();
+    let greedy = all.iter().filter(|pair| !pair.optimal).count();
     if greedy > 0 {
         scores.note(format!(
             "{greedy} of {} pairs are too large for the optimal assignment and were assigned greedily; `bound` in the \
-             table `pair` says how much better an optimal one could be",
+             table `pair` limits how much better an optimal one could be",
             all.len()
         ));
     }
@@ -226,21 +218,21 @@ fn scores(
     Ok(scores)
 }
 
-/// The partners of a latent, −1 where there is none.
+/// The partners of a latent; −1 for none.
 fn partners(mine: &[&Compared], latent: usize) -> Vec<i64> {
-    mine.iter().map(|one| one.partners.get(latent).copied().flatten().map_or(-1, i64::from)).collect()
+    mine.iter().map(|pair| pair.partners.get(latent).copied().flatten().map_or(-1, i64::from)).collect()
 }
 
 fn pair_table(pairs: &[(usize, usize)], all: &[Compared]) -> Table {
     Table::new("pair")
         .counts("first", pairs.iter().map(|pair| pair.0))
         .counts("second", pairs.iter().map(|pair| pair.1))
-        .words("assignment", all.iter().map(|one| if one.optimal { "optimal" } else { "greedy" }))
-        .counts("partners", all.iter().map(|one| one.defined().len()))
-        .numbers("cosine", all.iter().map(|one| mean(&one.defined())))
-        .numbers("bound", all.iter().map(|one| one.bound))
-        .numbers("over_0_7", all.iter().map(|one| mean(&above(&one.defined(), 0.7))))
-        .numbers("over_0_9", all.iter().map(|one| mean(&above(&one.defined(), 0.9))))
+        .words("assignment", all.iter().map(|pair| if pair.optimal { "optimal" } else { "greedy" }))
+        .counts("partners", all.iter().map(|pair| pair.defined().len()))
+        .numbers("cosine", all.iter().map(|pair| mean(&pair.defined())))
+        .numbers("bound", all.iter().map(|pair| pair.bound))
+        .numbers("over_0_7", all.iter().map(|pair| mean(&above(&pair.defined(), 0.7))))
+        .numbers("over_0_9", all.iter().map(|pair| mean(&above(&pair.defined(), 0.9))))
         .numbers("cosine_hungarian_sum", all.iter().map(Compared::total_loss))
-        .numbers("cosine_hungarian_mean", all.iter().map(|one| mean(&one.losses())))
+        .numbers("cosine_hungarian_mean", all.iter().map(|pair| mean(&pair.losses())))
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::metrics::testing::scores_with_any_threads;
 use crate::metrics::{recipe, testing};
 use crate::run::Inputs;
 use crate::store::ActivationStore;
@@ -11,8 +12,8 @@ fn store(values: &[f32], width: usize) -> ActivationStore {
     ActivationStore::from_rows(values.to_vec(), width).unwrap()
 }
 
-fn run(inputs: &Inputs, profile: Profile, given: &[(&str, &str)], threads: usize) -> Scores {
-    testing::scores(&Stability, inputs, given, profile, threads).unwrap()
+fn run(inputs: &Inputs, profile: Profile, given: &[(&str, &str)]) -> Scores {
+    testing::scores(&Stability, inputs, given, profile, 2).unwrap()
 }
 
 fn inputs(mine: ActivationStore, others: Vec<ActivationStore>) -> Inputs {
@@ -24,10 +25,10 @@ fn near(found: Option<f64>, expected: f64) -> bool {
 }
 
 #[test]
-fn by_hand() {
+fn worked_example() {
     // A: (1, 0), (0, 1). B: (3, 4), (0, 2). Cosines: (0.6, 0), (0.8, 1). Straight 0.6 + 1 beats crossed 0 + 0.8.
     let mine = || store(&[1.0, 0.0, 0.0, 1.0], 2);
-    let scores = run(&inputs(mine(), vec![store(&[3.0, 4.0, 0.0, 2.0], 2)]), Profile::Paper, &[], 1);
+    let scores = run(&inputs(mine(), vec![store(&[3.0, 4.0, 0.0, 2.0], 2)]), Profile::Paper, &[]);
     assert!(near(scores.value("stability"), 0.8));
     assert_eq!(scores.value("stability_over_0_7"), Some(0.5));
     assert_eq!(scores.value("stability_over_0_9"), Some(0.5));
@@ -38,30 +39,30 @@ fn by_hand() {
     // A third dictionary is A with its signs turned: −0.6 and −0.8 cross over with 0 and −1 to B, 0 and 0 to A.
     let turned = store(&[-1.0, 0.0, 0.0, -1.0], 2);
     let three = inputs(mine(), vec![store(&[3.0, 4.0, 0.0, 2.0], 2), turned]);
-    let scores = run(&three, Profile::Paper, &[], 2);
+    let scores = run(&three, Profile::Paper, &[]);
     // Latent 0: (0.6 + 0) / 2; latent 1: (1 + 0) / 2.
     assert!(near(scores.value("stability"), 0.4), "{scores:?}");
     // Pairs: 0.8, 0, and B with the third: crossed (−0.8 + 0) / 2 = −0.4 beats straight (−0.6 − 1) / 2.
     assert!(near(scores.value("stability_all_pairs"), 0.4 / 3.0));
     assert!(near(scores.value("stability_spread"), deviation(&[0.8, 0.0, -0.4]).unwrap()));
     // Without signs the third is A: (0.6 + 1) / 2 and (1 + 1) / 2.
-    let ignored = run(&three, Profile::Paper, &[("sign", "ignored")], 2);
+    let ignored = run(&three, Profile::Paper, &[("sign", "ignored")]);
     assert!(near(ignored.value("stability"), 0.9));
 }
 
 #[test]
-fn a_direction_without_length_is_left_out_or_counts_one() {
+fn a_direction_of_length_zero_is_left_out_or_has_loss_one() {
     let given = inputs(store(&[1.0, 0.0, 0.0, 0.0], 2), vec![store(&[1.0, 0.0, 0.0, 1.0], 2)]);
-    let scores = run(&given, Profile::Paper, &[], 1);
+    let scores = run(&given, Profile::Paper, &[]);
     assert_eq!((scores.value("stability"), scores.value("cosine_hungarian_sum")), (Some(1.0), Some(0.0)));
     assert!(scores.notes.iter().any(|note| note.contains("1 of 2 latents")));
-    let scores = run(&given, Profile::Reference, &[], 1);
+    let scores = run(&given, Profile::Reference, &[]);
     assert_eq!((scores.value("stability"), scores.value("cosine_hungarian_sum")), (Some(0.5), Some(1.0)));
-    // More latents than the other has: one stays alone.
+    // More latents than the other dictionary has: one has no partner.
     let given = inputs(store(&[1.0, 0.0, 0.0, 1.0], 2), vec![store(&[0.0, 1.0], 2)]);
-    assert_eq!(run(&given, Profile::Paper, &[], 1).value("stability"), Some(1.0));
+    assert_eq!(run(&given, Profile::Paper, &[]).value("stability"), Some(1.0));
     let none = inputs(store(&[0.0, 0.0], 2), vec![store(&[0.0, 1.0], 2)]);
-    assert_eq!(run(&none, Profile::Paper, &[], 1).value("stability"), None);
+    assert_eq!(run(&none, Profile::Paper, &[]).value("stability"), None);
     let narrow = inputs(store(&[1.0, 0.0], 2), vec![store(&[1.0], 1)]);
     let error = recipe(&Stability, &narrow, &BTreeMap::new(), Profile::Paper, 0).unwrap_err().to_string();
     assert!(error.contains("`directions` and `other` differ in values per row"), "{error}");
@@ -73,15 +74,12 @@ fn noise(rows: usize, width: usize, seed: u64) -> Vec<f32> {
 }
 
 #[test]
-fn greedy_is_the_slow_greedy_and_nearly_the_optimum() {
+fn greedy_equals_the_definition_and_is_close_to_the_optimum() {
     // 300 directions in three dimensions share all their neighbours, so that candidates run out.
     let (latents, width) = (300, 3);
     let (a, b) = (noise(latents, width, 1), noise(latents - 7, width, 2));
     let given = inputs(store(&a, width), vec![store(&b, width)]);
-    let greedy = run(&given, Profile::Paper, &[("exact", "10")], 1);
-    for threads in [2, 7] {
-        assert_eq!(run(&given, Profile::Paper, &[("exact", "10")], threads), greedy);
-    }
+    let greedy = scores_with_any_threads(&Stability, &given, &[("exact", "10")], Profile::Paper);
     let cosine = |i: usize, j: usize| {
         let (a, b) = (&a[i * width..][..width], &b[j * width..][..width]);
         dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
@@ -96,7 +94,7 @@ fn greedy_is_the_slow_greedy_and_nearly_the_optimum() {
         }
     }
     assert!((greedy.value("stability").unwrap() - total / (latents - 7) as f64).abs() < 1e-4);
-    let optimal = run(&given, Profile::Paper, &[], 1);
+    let optimal = run(&given, Profile::Paper, &[]);
     let (best, found) = (optimal.value("stability").unwrap(), greedy.value("stability").unwrap());
     assert!(best >= found - 1e-9 && found > 0.8 * best, "{best} {found}");
     let bound = greedy.table("pair").unwrap().column("bound").unwrap().number(0).unwrap();
@@ -105,13 +103,13 @@ fn greedy_is_the_slow_greedy_and_nearly_the_optimum() {
 }
 
 #[test]
-fn another_order_of_the_same_directions_is_stable() {
+fn the_order_of_directions_does_not_matter() {
     let (latents, width) = (80, 20);
     let a = noise(latents, width, 3);
     let order = permutation(latents, &mut stream(1, "stability order", 0));
     let b: Vec<f32> = order.iter().flat_map(|&row| a[row * width..][..width].to_vec()).collect();
     for exact in ["4096", "10"] {
-        let scores = run(&inputs(store(&a, width), vec![store(&b, width)]), Profile::Paper, &[("exact", exact)], 2);
+        let scores = run(&inputs(store(&a, width), vec![store(&b, width)]), Profile::Paper, &[("exact", exact)]);
         assert!(near(scores.value("stability"), 1.0));
         let table = scores.table("latent").unwrap();
         let Some(Cells::WholeLists(partners)) = table.column("partner_by_other") else { panic!("no partners") };

@@ -1,53 +1,56 @@
-//! Δstay: do the latents of concepts that were not touched stay as they are?
+//! Δstay: do the latents of unchanged concepts keep their state?
 
-use etalon_kernel::random::{index, stream};
 use serde::{Deserialize, Serialize};
 
-use super::matching::{BETA, K, MATCHER, REFERENCE_BATCH, Strategy, THRESHOLD, match_concepts};
+use super::matching::{
+    BETA, K, MATCHER, MatchedSets, REFERENCE_BATCH, Strategy, THRESHOLD, concept_table, matched_sets,
+};
+use super::resamples::{Draws, resamples_in_block};
 use super::tapa::{fires, threshold_of_pairs};
 use super::{Better, Card, Metric, Output};
 use crate::codes::{CodesView, Latent};
 use crate::error::{Error, Result};
 use crate::labels::{Annotations, Concept, Label, Pair};
-use crate::results::{Interval, Profile, RESAMPLES, Scores, Table, percentile_interval};
+use crate::results::{Interval, Profile, Scores, Table, percentile_interval};
 use crate::run::{CODES, Count, Job, LABELS, List, PAIR_CODES, PAIR_LABELS, PAIRS, Work};
 use crate::state;
 
-/// How often an untouched concept flips.
+/// How often an unchanged concept flips.
 pub struct Stay;
 
 static CARD: Card = Card {
     name: "stay",
     title: "Δstay",
-    summary: "How often the latents of concepts that a change did not touch switch on or off all the same.",
+    summary: "How often the latents of unchanged concepts switch on or off when an image is changed.",
     version: 1,
-    measures: "A high TAPAScore could come from latents that react to any change. On the same pairs of images this looks at \
-        the concepts that were not changed: the share of them that appear or vanish according to their latents. 0 means \
-        that nothing leaks; read it beside `tapa`.",
-    definition: "For every pair and every concept a outside what the pair adds or removes, with matched latents S_a: \
-        |[any of S_a fires after] − [any of S_a fires before]|, which is 0 or 1. `delta_stay` is the mean over all these \
-        instances (not over pairs). Profile `paper` takes the concepts that are annotated in the image before the change; \
-        one whose label differs between the two images was touched and is left out. Profile `reference` takes only \
-        concepts that are present before the change. A concept without latents cannot flip and is no instance. \
-        Undefined without instances. Latents fire above `threshold`; in profile `reference` that is for matching, and in \
-        pairs they fire above 0.",
-    cost: "The cost of matching, then pairs × concepts × k look-ups in sparse rows.",
+    measures: "A high TAPAScore can come from latents that respond to any change. On the same pairs of images, this is the \
+        share of unchanged concepts that appear or vanish according to their latents. 0 means that no change leaks into \
+        other concepts. Report it together with `tapa`.",
+    definition: "For every pair, and every concept a that the pair neither adds nor removes, with matched latents S_a (see \
+        `match`): |[any of S_a fires after] − [any of S_a fires before]|, which is 0 or 1. `delta_stay` is the mean over all \
+        these instances (not over pairs). A concept without latents cannot flip and is not an instance. Undefined without \
+        instances.\n\
+        Profile `paper` takes the concepts that are annotated in the image before the change; a concept whose label differs \
+        between the two images was changed and is left out. Latents fire above `threshold`.\n\
+        Profile `reference` takes only concepts that are present before the change. `threshold` applies to matching only; \
+        in pairs, latents fire above 0.",
+    cost: "Matching, then pairs × concepts × k lookups in sparse rows.",
     source: "\"Evaluating the Interpretability of SAEs with Concept Annotations\" (arXiv 2606.24716), equation 13 and table \
-        S3. The text speaks of every annotated attribute outside the intervention; the released program restricts itself \
-        to those present in the original, which flip more easily because they are on.",
-    interval: "percentile bootstrap over pairs, 1000 resamples, with the matching held fixed",
+        S3. The text takes every annotated attribute outside the intervention; the released code takes only those present \
+        in the original image, which flip more easily because they are on.",
+    interval: "Percentile bootstrap over pairs, 1000 resamples, with fixed matching.",
     needs: &[&CODES, &LABELS, &PAIRS, &PAIR_LABELS],
     uses: &[],
-    headline: &[Output {
-        key: "delta_stay",
-        doc: "the share of untouched concepts whose latents flip, first strategy",
-        range: (0.0, 1.0),
-        better: Better::Lower,
-    }],
+    headline: &[Output::new(
+        "delta_stay",
+        "Share of unchanged concepts whose latents flip, first strategy",
+        (0.0, 1.0),
+        Better::Lower,
+    )],
     params: &[MATCHER, BETA, K, THRESHOLD, REFERENCE_BATCH],
 };
 
-/// Pairs that are looked at together.
+/// Pairs per block.
 const BLOCK_PAIRS: usize = 256;
 
 impl Metric for Stay {
@@ -58,25 +61,24 @@ impl Metric for Stay {
     fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
         let (names, pairs) = (job.get(&LABELS)?.names(), &job.get(&PAIRS)?.pairs);
         let strategies = Strategy::from_params(job)?;
-        let matchings = match_concepts(job, work, &strategies)?;
-        let sets: Vec<Vec<Vec<Latent>>> = matchings.iter().map(|matching| matching.matched_sets(job.profile)).collect();
-        let untouched = Untouched {
+        let sets = matched_sets(job, work, &strategies)?;
+        let unchanged = Unchanged {
             codes: job.get(&PAIR_CODES)?.all()?,
             labels: job.get(&PAIR_LABELS)?,
             above: threshold_of_pairs(job)?,
             profile: job.profile,
         };
         let empty = || AllFlips::new(strategies.len(), names.len());
-        let found = work.fold("groups of pairs", pairs.len().div_ceil(BLOCK_PAIRS), empty, |all, block| {
+        let flips = work.fold("groups of pairs", pairs.len().div_ceil(BLOCK_PAIRS), empty, |all, block| {
             pairs[block * BLOCK_PAIRS..].iter().take(BLOCK_PAIRS).try_for_each(|pair| {
                 job.check()?;
-                untouched.add(all, pair, &sets);
+                unchanged.add(all, pair, &sets);
                 Ok(())
             })
         })?;
         let intervals =
-            work.blocks("strategies", strategies.len(), |strategy| interval(job, &found.strategies[strategy].pairs.0))?;
-        let totals: Vec<Flips> = found.strategies.iter().map(StrategyFlips::total).collect();
+            work.blocks("strategies", strategies.len(), |strategy| interval(job, &flips.strategies[strategy].pairs.0))?;
+        let totals: Vec<Flips> = flips.strategies.iter().map(StrategyFlips::total).collect();
         let (first, first_interval) =
             totals.first().zip(intervals.first()).ok_or_else(|| Error::Bug("no strategy".into()))?;
 
@@ -84,18 +86,18 @@ impl Metric for Stay {
         scores.headline("delta_stay", first.share(), *first_interval, first.instances);
         let without = sets.first().map_or(0, |sets| sets.iter().filter(|set| set.is_empty()).count());
         if without > 0 {
-            scores.note(format!("concepts without latents, which are no instances: {without} of {}", names.len()));
+            scores.note(format!("{without} of {} concepts have no latents and are left out", names.len()));
         }
-        let relabelled = found.relabelled[0];
+        let relabelled = flips.relabelled[0];
         if relabelled > 0 {
             scores.note(format!(
-                "left out because labels differ within a pair that does not say so: {relabelled} instances"
+                "{relabelled} instances are left out: their label changes within a pair that does not list the concept"
             ));
         }
         if first.instances == 0 {
-            scores.note("no untouched concept to look at: undefined");
+            scores.note("no unchanged concept has latents and a known label: undefined");
         }
-        let concepts: Vec<Flips> = found.strategies.iter().flat_map(StrategyFlips::by_concept).collect();
+        let concepts: Vec<Flips> = flips.strategies.iter().flat_map(StrategyFlips::by_concept).collect();
         scores.tables.push(
             Table::new("strategy")
                 .words("strategy", strategies.iter().map(Strategy::to_string))
@@ -106,9 +108,7 @@ impl Metric for Stay {
                 .counts("flips", totals.iter().map(|of| of.flips)),
         );
         scores.tables.push(
-            Table::new("concept")
-                .words("strategy", strategies.iter().flat_map(|strategy| names.iter().map(|_| strategy.to_string())))
-                .words("name", strategies.iter().flat_map(|_| names.iter().cloned()))
+            concept_table(&strategies, names)
                 .counts("instances", concepts.iter().map(|of| of.instances))
                 .counts("flips", concepts.iter().map(|of| of.flips))
                 .numbers("delta_stay", concepts.iter().map(Flips::share)),
@@ -117,7 +117,7 @@ impl Metric for Stay {
     }
 }
 
-/// How many instances there are and how many of them flip.
+/// Numbers of instances and of flips.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Flips {
     instances: usize,
@@ -135,14 +135,14 @@ impl Flips {
     }
 }
 
-/// What happens to untouched concepts under one strategy.
+/// Flips under one strategy.
 #[derive(Serialize, Deserialize)]
 struct StrategyFlips {
     /// Instances by concept.
     instances: Count,
     /// Flips by concept.
     flips: Count,
-    /// Both by pair.
+    /// Instances and flips by pair.
     pairs: List<Flips>,
 }
 
@@ -159,11 +159,11 @@ impl StrategyFlips {
     }
 }
 
-/// What happens under all strategies.
+/// Flips under all strategies.
 #[derive(Serialize, Deserialize)]
 struct AllFlips {
     strategies: Vec<StrategyFlips>,
-    /// How many labels change within a pair that does not list them.
+    /// Labels that change within a pair that does not list them.
     relabelled: Count,
 }
 
@@ -177,24 +177,24 @@ impl AllFlips {
     }
 }
 
-/// The images of the pairs, and which concepts of them count as untouched.
-struct Untouched<'a> {
+/// Finds the unchanged concepts of pairs.
+struct Unchanged<'a> {
     codes: CodesView<'a>,
     labels: &'a Annotations,
     above: f32,
     profile: Profile,
 }
 
-impl Untouched<'_> {
+impl Unchanged<'_> {
     /// Adds a pair. `sets` has the latents of every concept, by strategy.
-    fn add(&self, all: &mut AllFlips, pair: &Pair, sets: &[Vec<Vec<Latent>>]) {
+    fn add(&self, all: &mut AllFlips, pair: &Pair, sets: &MatchedSets) {
         for (of_strategy, sets) in all.strategies.iter_mut().zip(sets) {
             let mut of_pair = Flips::default();
             for (concept, set) in sets.iter().enumerate() {
-                if let Some(flips) = self.instance(pair, Concept(concept as u32), set) {
-                    of_strategy.instances.add(concept, flips.instances as u64);
-                    of_strategy.flips.add(concept, flips.flips as u64);
-                    of_pair.add(flips);
+                if let Some(flips) = self.flips(pair, Concept(concept as u32), set) {
+                    of_strategy.instances.add(concept, 1);
+                    of_strategy.flips.add(concept, u64::from(flips));
+                    of_pair.add(Flips { instances: 1, flips: usize::from(flips) });
                 }
             }
             of_strategy.pairs.0.push(of_pair);
@@ -202,25 +202,26 @@ impl Untouched<'_> {
         all.relabelled.add(0, self.relabelled(pair));
     }
 
-    fn instance(&self, pair: &Pair, concept: Concept, set: &[Latent]) -> Option<Flips> {
-        let here = match self.profile {
+    /// Whether the latents of an unchanged concept flip; `None` if the concept is not an instance.
+    fn flips(&self, pair: &Pair, concept: Concept, set: &[Latent]) -> Option<bool> {
+        let counts = match self.profile {
             Profile::Paper => self.labels.known(concept).contains(pair.before) && !self.differs(pair, concept),
             Profile::Reference => self.labels.yes(concept).contains(pair.before),
         };
-        if !here || set.is_empty() || is_target(pair, concept) {
+        if !counts || set.is_empty() || is_target(pair, concept) {
             return None;
         }
         let fires = |row: usize| fires(&self.codes, row, set, self.above);
-        Some(Flips { instances: 1, flips: usize::from(fires(pair.before) != fires(pair.after)) })
+        Some(fires(pair.before) != fires(pair.after))
     }
 
-    /// Do the labels themselves say that the concept changed?
+    /// Whether both labels are known and differ.
     fn differs(&self, pair: &Pair, concept: Concept) -> bool {
         let labels = [pair.before, pair.after].map(|row| self.labels.label(row, concept));
         labels[0] != labels[1] && !labels.contains(&Label::Unknown)
     }
 
-    /// How many labels change within a pair that does not list them.
+    /// The number of labels that change within a pair that does not list them.
     fn relabelled(&self, pair: &Pair) -> u64 {
         let concepts = (0..self.labels.concepts()).map(|concept| Concept(concept as u32));
         match self.profile {
@@ -241,18 +242,14 @@ fn sum<'a>(flips: impl Iterator<Item = &'a Flips>) -> Flips {
     })
 }
 
-/// Instances of one pair are not independent, so whole pairs are drawn.
+/// Resamples whole pairs, because the instances of a pair are not independent.
 fn interval(job: &Job<'_>, pairs: &[Flips]) -> Result<Option<Interval>> {
     if pairs.len() < 2 {
         return Ok(None);
     }
-    let mut random = stream(job.seed, "stay/pairs", 0);
-    let mut shares = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
-        job.check()?;
-        shares.extend(sum((0..pairs.len()).map(|_| &pairs[index(pairs.len(), &mut random)])).share());
-    }
-    Ok(percentile_interval(shares))
+    let share = |draws: Draws<'_>| sum(draws.map(|pair| &pairs[pair])).share();
+    let shares = resamples_in_block(job, "stay/pairs", pairs.len(), share)?;
+    Ok(percentile_interval(shares.into_iter().flatten().collect()))
 }
 
 #[cfg(test)]

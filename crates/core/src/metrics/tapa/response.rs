@@ -1,4 +1,4 @@
-//! What the latents of a concept do when an image is changed.
+//! The response of matched latents to a change of an image.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,57 +8,54 @@ use crate::labels::{Concept, Pair};
 use crate::results::Profile;
 use crate::run::{Job, PAIR_CODES, PAIRS};
 
-/// Pairs between two looks at cancellation.
+/// Pairs between two checks for cancellation.
 const CHECK_PAIRS: usize = 4096;
 
-/// Does any latent of a set fire in a row? An empty set never fires.
+/// Whether any latent of a set fires in a row. An empty set never fires.
 pub(in crate::metrics) fn fires(codes: &CodesView<'_>, row: usize, set: &[Latent], above: f32) -> bool {
     let (latents, values) = codes.row(row);
     set.iter().any(|latent| latents.binary_search(&latent.0).is_ok_and(|index| values[index] > above))
 }
 
-/// A set of latents before and after the change.
+/// The firing of a set of latents before and after the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Change {
-    /// The index of the concept that the set stands for.
+    /// The index of the concept of the set.
     pub concept: usize,
-    /// Did the set fire before?
     pub before: bool,
-    /// Does it fire after?
     pub after: bool,
-    /// Is the set empty?
     pub empty: bool,
 }
 
 impl Change {
-    /// 1 for switched on, −1 for switched off, 0 for no change.
+    /// 1 if switched on, −1 if switched off, 0 if unchanged.
     pub fn delta(&self) -> f64 {
         f64::from(i8::from(self.after) - i8::from(self.before))
     }
 }
 
-/// What one pair does to the latents of the concepts that it adds and removes.
+/// The response to one pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Response {
     /// The latents of the added concept, if there is one.
     pub added: Option<Change>,
     /// The latents of the removed concept, if there is one.
     pub removed: Option<Change>,
-    /// Do both concepts have a latent in common?
+    /// Whether both concepts have a latent in common.
     pub shared: bool,
 }
 
 impl Response {
-    /// Is the pair left out of every mean? The released program loses pairs that add a concept without latents.
+    /// Whether the pair is left out of every mean. The released code loses pairs that add a concept without latents.
     pub fn is_lost(&self, profile: Profile) -> bool {
         profile == Profile::Reference && self.added.is_some_and(|added| added.empty)
     }
 }
 
-/// The responses of all pairs, in order. `sets` has the latents of every concept.
+/// The responses to all pairs, in order. `sets` has the latents of every concept.
 pub(super) fn responses(job: &Job<'_>, sets: &[Vec<Latent>], above: f32) -> Result<Vec<Response>> {
     let all = job.get(&PAIR_CODES)?.all()?;
-    let one = |(index, pair): (usize, &Pair)| {
+    let response = |(index, pair): (usize, &Pair)| {
         if index % CHECK_PAIRS == 0 {
             job.check()?;
         }
@@ -89,5 +86,5 @@ pub(super) fn responses(job: &Job<'_>, sets: &[Vec<Latent>], above: f32) -> Resu
             shared: adding.iter().any(|latent| removing.contains(latent)),
         })
     };
-    job.get(&PAIRS)?.pairs.iter().enumerate().map(one).collect()
+    job.get(&PAIRS)?.pairs.iter().enumerate().map(response).collect()
 }

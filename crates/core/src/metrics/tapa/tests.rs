@@ -2,18 +2,12 @@ use etalon_kernel::random::{index, stream};
 
 use super::*;
 use crate::codes::Codes;
-use crate::labels::{Annotations, Label, Pair, PairSet};
-use crate::metrics::testing;
+use crate::labels::{Annotations, PairSet};
+use crate::metrics::testing::{self, codes, column, labels_by, scores_with_any_threads, yes_if};
 use crate::run::{Inputs, PAIR_CODES};
 
-pub(in crate::metrics) fn run(
-    metric: &dyn Metric,
-    inputs: &Inputs,
-    given: &[(&str, &str)],
-    profile: Profile,
-    threads: usize,
-) -> Scores {
-    testing::scores(metric, inputs, given, profile, threads).unwrap()
+pub(in crate::metrics) fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile) -> Scores {
+    testing::scores(metric, inputs, &[], profile, 1).unwrap()
 }
 
 pub(in crate::metrics) fn codes_of(rows: &[&[usize]]) -> Codes {
@@ -21,7 +15,7 @@ pub(in crate::metrics) fn codes_of(rows: &[&[usize]]) -> Codes {
     for (row, latents) in rows.iter().enumerate() {
         latents.iter().for_each(|latent| values[row * 4 + latent] = 1.0);
     }
-    Codes::from_dense(&values, 4).unwrap()
+    codes(&values, 4)
 }
 
 pub(in crate::metrics) const NAMES: [&str; 5] = ["striped", "solid", "red", "spotted", "absent"];
@@ -33,7 +27,7 @@ pub(in crate::metrics) const NAMES: [&str; 5] = ["striped", "solid", "red", "spo
 pub(in crate::metrics) fn matched_rows() -> Inputs {
     let rows: [&[usize]; 7] = [&[0], &[1], &[2], &[], &[3], &[3], &[2]];
     let concept = [Some(0), Some(1), Some(2), None, Some(3), Some(3), Some(3)];
-    let label = |row: usize, c: usize| if concept[row] == Some(c) { Label::Yes } else { Label::No };
+    let label = |row: usize, c: usize| yes_if(concept[row] == Some(c));
     Inputs::default()
         .with(&CODES, codes_of(&rows))
         .with(&LABELS, Annotations::new(NAMES.map(String::from).to_vec(), 7, label).unwrap())
@@ -62,17 +56,12 @@ fn close(scores: &Scores, key: &str, expected: f64) {
     assert!((value - expected).abs() < 1e-12, "{key} is {value}, not {expected}");
 }
 
-fn column(scores: &Scores, table: &str, name: &str) -> Vec<Option<f64>> {
-    let table = scores.table(table).unwrap();
-    (0..table.rows()).map(|row| table.column(name).unwrap().number(row)).collect()
-}
-
 #[test]
-fn a_hand_worked_example() {
+fn worked_example() {
     // Pair 0 turns latent 1 into 0: added +1, removed −1. Pair 1 keeps both: 0, 0.
     // Pair 2 adds spotted {3, 2}: on before by latent 2, on after by 3: 0; it removes red {2}: −1.
     // Pair 3 adds red {2}: +1; it removes spotted {3, 2}: on, on: 0. Pair 4 adds absent {}: 0, and solid stays on: 0.
-    let scores = run(&Tapa, &inputs(), &[], Profile::Paper, 1);
+    let scores = run(&Tapa, &inputs(), Profile::Paper);
     assert_eq!(column(&scores, "pair", "delta_add"), [1.0, 0.0, 0.0, 1.0, 0.0].map(Some));
     assert_eq!(column(&scores, "pair", "delta_rem"), [-1.0, 0.0, -1.0, 0.0, 0.0].map(Some));
     close(&scores, "delta_add", 0.4);
@@ -97,8 +86,7 @@ fn a_hand_worked_example() {
 #[test]
 fn the_reference_profile_changes_the_pairs_that_share_a_latent_and_no_other() {
     // Without latent 2, pair 2 adds {3}: +1, and removes {}: 0. Pair 3 adds {}: lost. Pair 4 adds {0}, off and off.
-    let (paper, reference) =
-        (run(&Tapa, &inputs(), &[], Profile::Paper, 1), run(&Tapa, &inputs(), &[], Profile::Reference, 1));
+    let (paper, reference) = (run(&Tapa, &inputs(), Profile::Paper), run(&Tapa, &inputs(), Profile::Reference));
     let adds = column(&reference, "pair", "delta_add");
     let removes = column(&reference, "pair", "delta_rem");
     assert_eq!((adds[2], removes[2]), (Some(1.0), Some(0.0)));
@@ -115,19 +103,19 @@ fn the_reference_profile_changes_the_pairs_that_share_a_latent_and_no_other() {
         reference.notes,
         [
             "5 pairs: the added concept has no latents in 1, the removed one in 1, both share a latent in 2",
-            "left out, as the released program does, for want of latents to add: 1 of 5 pairs",
+            "1 of 5 pairs are left out, as in the released code: their added concept has no latents",
         ]
     );
     assert_eq!(column(&reference, "strategy", "pairs"), [Some(4.0)]);
 }
 
 #[test]
-fn removals_alone_have_no_delta_add() {
+fn delta_add_is_undefined_with_removals_only() {
     let inputs = matched_rows()
         .with(&PAIRS, pairs_of(&[(None, Some(1)), (None, Some(2))]))
         .with(&PAIR_CODES, codes_of(&[&[1], &[], &[2], &[2]]));
     for profile in [Profile::Paper, Profile::Reference] {
-        let scores = run(&Tapa, &inputs, &[], profile, 1);
+        let scores = run(&Tapa, &inputs, profile);
         assert_eq!(scores.value("delta_add"), None);
         close(&scores, "delta_rem", -0.5);
         close(&scores, "tapa_score", 0.5);
@@ -137,23 +125,23 @@ fn removals_alone_have_no_delta_add() {
 }
 
 #[test]
-fn no_pairs_have_no_score_and_one_has_no_interval() {
+fn no_pair_has_no_score_and_one_pair_has_no_interval() {
     let none = matched_rows().with(&PAIRS, PairSet::default());
-    let scores = run(&Tapa, &none, &[], Profile::Paper, 1);
+    let scores = run(&Tapa, &none, Profile::Paper);
     assert!(scores.headline.iter().all(|headline| headline.value.is_none() && headline.n == 0));
     assert!(scores.notes.iter().any(|note| note.starts_with("no pair is left")));
-    // Without codes of their own, pairs speak of the rows of the codes: row 1 (solid) becomes row 0 (striped).
+    // Without `pair_codes`, pairs refer to rows of the codes: row 1 (solid) becomes row 0 (striped).
     let pair = Pair { before: 1, after: 0, added: Some(Concept(0)), removed: Some(Concept(1)) };
     let one = matched_rows().with(&PAIRS, PairSet { pairs: vec![pair] });
-    let scores = run(&Tapa, &one, &[], Profile::Paper, 1);
+    let scores = run(&Tapa, &one, Profile::Paper);
     close(&scores, "tapa_score", 2.0);
     assert!(scores.headline.iter().all(|headline| headline.interval.is_none()));
 }
 
 #[test]
-fn a_threshold_counts_in_pairs_too() {
-    // At threshold 1 nothing fires: no matches, no reaction.
-    let scores = run(&Tapa, &inputs(), &[("threshold", "1")], Profile::Paper, 1);
+fn the_threshold_applies_to_pairs() {
+    // At threshold 1 nothing fires: no matches, no response.
+    let scores = testing::scores(&Tapa, &inputs(), &[("threshold", "1")], Profile::Paper, 1).unwrap();
     close(&scores, "tapa_score", 0.0);
 }
 
@@ -167,7 +155,7 @@ pub(in crate::metrics) fn noisy() -> Inputs {
         values[row * 12 + noise] = 0.5;
         values[row * 12 + concept * 2 + index(2, &mut random)] = 1.0;
     }
-    let label = |row: usize, concept: usize| if concepts[row] == concept { Label::Yes } else { Label::No };
+    let label = |row: usize, concept: usize| yes_if(concepts[row] == concept);
     let pair = |row: usize| Pair {
         before: row,
         after: row + 1,
@@ -176,22 +164,20 @@ pub(in crate::metrics) fn noisy() -> Inputs {
     };
     let pairs = (0..299).filter(|&row| concepts[row] != concepts[row + 1]).map(pair).collect();
     Inputs::default()
-        .with(&CODES, Codes::from_dense(&values, 12).unwrap())
-        .with(&LABELS, Annotations::new((0..6).map(|c| format!("c{c}")).collect(), 300, label).unwrap())
+        .with(&CODES, codes(&values, 12))
+        .with(&LABELS, labels_by(6, 300, label))
         .with(&PAIRS, PairSet { pairs })
 }
 
 #[test]
-fn threads_and_company_do_not_change_a_bit() {
+fn threads_and_other_strategies_do_not_change_the_scores() {
     let inputs = noisy();
     let given = [("matcher", "fbmp,naive,one-to-one"), ("k", "1,3"), ("beta", "0.5,1")];
     for profile in [Profile::Paper, Profile::Reference] {
-        let one = run(&Tapa, &inputs, &given, profile, 1);
-        assert_eq!(run(&Tapa, &inputs, &given, profile, 2), one);
-        assert_eq!(run(&Tapa, &inputs, &given, profile, 7), one);
-        assert_eq!(one.table("strategy").unwrap().rows(), 7);
-        let alone = run(&Tapa, &inputs, &[("k", "3"), ("beta", "1")], profile, 1);
-        assert_eq!(column(&one, "strategy", "tapa_score")[3], alone.value("tapa_score"));
+        let scores = scores_with_any_threads(&Tapa, &inputs, &given, profile);
+        assert_eq!(scores.table("strategy").unwrap().rows(), 7);
+        let alone = testing::scores(&Tapa, &inputs, &[("k", "3"), ("beta", "1")], profile, 1).unwrap();
+        assert_eq!(column(&scores, "strategy", "tapa_score")[3], alone.value("tapa_score"));
         assert!(alone.value("tapa_score").unwrap() > 0.5);
     }
 }

@@ -1,50 +1,50 @@
-//! RowStorage made ready for many fits: the entries that are not zero where these are few, every value where they are not.
+//! The rows of a small fit: nonzero entries where these are few, otherwise all values.
 
-use super::Few;
+use super::LabelledTable;
 use crate::probe::preconditioner::dot;
 use etalon_kernel::product::rows_by_columns;
 
-/// RowStorage whose curvatures are summed at a time.
+/// Rows per tile of a product.
 const TILE: usize = 256;
-/// Up to so many columns, a product of matrices costs more to prepare than it saves.
+/// Up to this many columns a matrix product costs more to prepare than it saves.
 const NARROW: usize = 12;
 
-/// The rows of a fit, every one with a one behind it.
+/// The rows of a fit, each followed by a 1 for the intercept.
 pub(super) enum RowStorage {
-    /// Columns ascending, row after row.
+    /// Nonzero entries, row by row, columns ascending.
     Sparse { starts: Vec<usize>, columns: Vec<u32>, values: Vec<f64> },
-    /// Row by row.
+    /// All values, row by row.
     Dense(Vec<f64>),
 }
 
 impl RowStorage {
-    /// Some rows of a table.
-    pub fn of(few: &Few<'_>, rows: impl Iterator<Item = usize> + Clone) -> RowStorage {
-        let side = few.width + 1;
+    /// Copies some rows of a table.
+    pub fn of(table: &LabelledTable<'_>, rows: impl Iterator<Item = usize> + Clone) -> RowStorage {
+        let side = table.width + 1;
         let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
         let (mut cost, mut count) = (0, 0);
         for row in rows.clone() {
             let before = values.len();
-            for (column, &value) in few.row(row).iter().enumerate().filter(|(_, value)| **value != 0.0) {
+            for (column, &value) in table.row(row).iter().enumerate().filter(|(_, value)| **value != 0.0) {
                 columns.push(column as u32);
                 values.push(f64::from(value));
             }
-            columns.push(few.width as u32);
+            columns.push(table.width as u32);
             values.push(1.0);
             starts.push(values.len());
             cost += (values.len() - before).pow(2);
             count += 1;
         }
-        // An entry of the curvature costs about four times as much alone as within a product.
+        // An entry of the Hessian costs about four times as much alone as within a matrix product.
         if side <= NARROW || cost * 4 < count * side * side {
             return RowStorage::Sparse { starts, columns, values };
         }
         RowStorage::Dense(
-            rows.flat_map(|row| few.row(row).iter().chain(&[1.0])).map(|&value| f64::from(value)).collect(),
+            rows.flat_map(|row| table.row(row).iter().chain(&[1.0])).map(|&value| f64::from(value)).collect(),
         )
     }
 
-    /// What weights, with the intercept behind them, give every row.
+    /// The scores of all rows; the intercept is the last weight.
     pub fn scores(&self, weights: &[f64]) -> Vec<f64> {
         match self {
             RowStorage::Dense(values) => values.chunks_exact(weights.len()).map(|row| dot(row, weights)).collect(),
@@ -58,7 +58,7 @@ impl RowStorage {
         }
     }
 
-    /// The rows summed with a factor for each.
+    /// The sum of the rows, each times its factor.
     pub fn weighted_sum(&self, factors: &[f64], side: usize) -> Vec<f64> {
         let mut sum = vec![0.0; side];
         match self {
@@ -78,30 +78,30 @@ impl RowStorage {
     }
 
     /// `Σ_i s_i x_i x_iᵀ`.
-    pub fn curvature(&self, curves: &[f64], side: usize) -> Vec<f64> {
+    pub fn hessian(&self, curves: &[f64], side: usize) -> Vec<f64> {
         let mut sum = vec![0.0; side * side];
         match self {
             RowStorage::Dense(values) => {
-                let (mut part, mut turned) = (vec![0.0; side * side], Vec::new());
+                let (mut part, mut transposed) = (vec![0.0; side * side], Vec::new());
                 for (tile, curves) in values.chunks(TILE * side).zip(curves.chunks(TILE)) {
                     let count = curves.len();
-                    turned.resize(side * count, 0.0);
-                    for (place, (row, curve)) in tile.chunks_exact(side).zip(curves).enumerate() {
-                        row.iter()
-                            .enumerate()
-                            .for_each(|(column, value)| turned[column * count + place] = curve * value);
+                    transposed.resize(side * count, 0.0);
+                    for (index, (row, curve)) in tile.chunks_exact(side).zip(curves).enumerate() {
+                        for (column, value) in row.iter().enumerate() {
+                            transposed[column * count + index] = curve * value;
+                        }
                     }
-                    rows_by_columns(&turned, tile, count, side, &mut part);
+                    rows_by_columns(&transposed, tile, count, side, &mut part);
                     sum.iter_mut().zip(&part).for_each(|(sum, part)| *sum += part);
                 }
             }
             RowStorage::Sparse { starts, columns, values } => {
                 for (span, curve) in starts.windows(2).zip(curves) {
                     let (columns, values) = (&columns[span[0]..span[1]], &values[span[0]..span[1]]);
-                    for (place, (&column, value)) in columns.iter().zip(values).enumerate() {
-                        let (line, by) = (&mut sum[column as usize * side..][..side], curve * value);
-                        let entries = columns[..=place].iter().zip(values);
-                        entries.for_each(|(&other, value)| line[other as usize] += by * value);
+                    for (index, (&column, value)) in columns.iter().zip(values).enumerate() {
+                        let (sums, by) = (&mut sum[column as usize * side..][..side], curve * value);
+                        let entries = columns[..=index].iter().zip(values);
+                        entries.for_each(|(&other, value)| sums[other as usize] += by * value);
                     }
                 }
                 for row in 0..side {
@@ -123,10 +123,10 @@ mod tests {
         let values: Vec<f32> =
             (0..300 * 20).map(|i| if i * i % 5 == 1 { (i % 17) as f32 - 8.0 } else { 0.0 }).collect();
         let filled: Vec<f32> = values.iter().map(|value| value + 0.5).collect();
-        let few = |values| Few { values, stride: 20, width: 20, positive: &[] };
-        let all = RowStorage::of(&few(&filled), 0..300);
+        let table = |values| LabelledTable { values, stride: 20, width: 20, positive: &[] };
+        let all = RowStorage::of(&table(&filled), 0..300);
         assert!(matches!(all, RowStorage::Dense(_)));
-        let sparse = RowStorage::of(&few(&values), 0..300);
+        let sparse = RowStorage::of(&table(&values), 0..300);
         let RowStorage::Sparse { .. } = sparse else { panic!("not sparse") };
         let dense = RowStorage::Dense(
             (0..300).flat_map(|row| values[row * 20..][..20].iter().chain(&[1.0])).map(|&v| f64::from(v)).collect(),
@@ -137,6 +137,6 @@ mod tests {
             |a: Vec<f64>, b: Vec<f64>| a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-9);
         assert!(close(sparse.scores(&weights), dense.scores(&weights)));
         assert!(close(sparse.weighted_sum(&curves, 21), dense.weighted_sum(&curves, 21)));
-        assert!(close(sparse.curvature(&curves, 21), dense.curvature(&curves, 21)));
+        assert!(close(sparse.hessian(&curves, 21), dense.hessian(&curves, 21)));
     }
 }

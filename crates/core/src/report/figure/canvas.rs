@@ -1,55 +1,55 @@
-//! A small writer of SVG. All text is escaped here, and a coordinate that is not finite draws nothing.
+//! Writes SVG elements. Escapes all text; skips elements with coordinates that are not finite.
 
 use std::fmt::Write;
 
 use super::palette::COLOURS;
 use crate::report::words::{shorten, tidy};
 
-/// Where a text begins, ends or has its middle.
+/// Which part of a text is at its coordinates.
 #[derive(Clone, Copy)]
 pub enum Anchor {
-    /// It begins at the point.
+    /// The start.
     Start,
-    /// Its middle is at the point.
+    /// The middle.
     Middle,
-    /// It ends at the point.
+    /// The end.
     End,
 }
 
-/// What something is painted with.
+/// A colour.
 #[derive(Clone, Copy)]
 pub enum Ink {
     /// The colour of text.
     Text,
-    /// A quieter colour of text.
+    /// A less prominent text colour.
     Quiet,
-    /// Lines behind the data.
+    /// Grid lines.
     Grid,
-    /// A colour of the palette, by place.
+    /// A colour of the palette, by index.
     Colour(usize),
 }
 
 impl Ink {
-    /// The attributes that paint with it. Classes let a page repaint the palette for a dark background.
-    fn paint(self, how: &str) -> String {
+    /// The SVG attributes for `fill` or `stroke`. Classes let a page change the palette for a dark background.
+    fn attributes(self, property: &str) -> String {
         match self {
-            Ink::Text => format!("{how}=\"currentColor\""),
-            Ink::Quiet => format!("{how}=\"currentColor\" {how}-opacity=\"0.72\""),
-            Ink::Grid => format!("{how}=\"currentColor\" {how}-opacity=\"0.14\""),
-            Ink::Colour(place) => {
-                let place = place % COLOURS.len();
-                format!("class=\"{how}-{place}\" {how}=\"{}\"", COLOURS[place])
+            Ink::Text => format!("{property}=\"currentColor\""),
+            Ink::Quiet => format!("{property}=\"currentColor\" {property}-opacity=\"0.72\""),
+            Ink::Grid => format!("{property}=\"currentColor\" {property}-opacity=\"0.14\""),
+            Ink::Colour(index) => {
+                let index = index % COLOURS.len();
+                format!("class=\"{property}-{index}\" {property}=\"{}\"", COLOURS[index])
             }
         }
     }
 }
 
-/// How a line is drawn.
+/// The style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stroke {
-    /// Without gaps.
+    /// Solid.
     Solid,
-    /// With gaps: what others are held against.
+    /// Dashed, for references.
     Dashed,
 }
 
@@ -69,13 +69,13 @@ pub struct Canvas {
     body: String,
 }
 
-/// A coordinate with two digits.
+/// A coordinate with two decimals.
 fn round(value: f64) -> f64 {
     let rounded = (value * 100.0).round() / 100.0;
     if rounded == 0.0 { 0.0 } else { rounded }
 }
 
-/// Text that is safe between tags and within quotation marks.
+/// Escapes text for element content and quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in tidy(text).chars() {
@@ -91,7 +91,7 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// About how wide a text is. Fonts differ, so this is on the wide side.
+/// The approximate width of a text; slightly too wide, because fonts differ.
 pub fn text_width(text: &str, size: f64) -> f64 {
     let wide = |c: char| matches!(c, 'm' | 'w' | 'M' | 'W' | '@' | '%') || c as u32 > 0x2e7f;
     let narrow =
@@ -128,14 +128,14 @@ impl Canvas {
 
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink, width: f64) {
         let [a, b, c, d] = [from.0, from.1, to.0, to.1].map(round);
-        let paint = ink.paint("stroke");
+        let attributes = ink.attributes("stroke");
         self.add(
             &[a, b, c, d],
-            format_args!("<line x1=\"{a}\" y1=\"{b}\" x2=\"{c}\" y2=\"{d}\" {paint} stroke-width=\"{width}\"/>"),
+            format_args!("<line x1=\"{a}\" y1=\"{b}\" x2=\"{c}\" y2=\"{d}\" {attributes} stroke-width=\"{width}\"/>"),
         );
     }
 
-    /// A line with gaps, for references such as a zero or a diagonal.
+    /// A thin dashed line, for references such as zero.
     pub fn dashes(&mut self, from: (f64, f64), to: (f64, f64)) {
         let [a, b, c, d] = [from.0, from.1, to.0, to.1].map(round);
         self.add(
@@ -147,25 +147,25 @@ impl Canvas {
         );
     }
 
-    /// A filled box; what the pointer reads on it is `hint`.
+    /// A filled rectangle with the tooltip `hint`.
     pub fn bar(&mut self, corner: (f64, f64), size: (f64, f64), ink: Ink, opacity: f64, hint: &str) {
         let [a, b, c, d] = [corner.0, corner.1, size.0.max(0.0), size.1.max(0.0)].map(round);
-        let (paint, hint) = (ink.paint("fill"), title(hint));
+        let (attributes, hint) = (ink.attributes("fill"), title(hint));
         let opacity = if opacity < 1.0 { format!(" fill-opacity=\"{opacity}\"") } else { String::new() };
         self.add(
             &[a, b, c, d],
-            format_args!("<rect x=\"{a}\" y=\"{b}\" width=\"{c}\" height=\"{d}\" {paint}{opacity}>{hint}</rect>"),
+            format_args!("<rect x=\"{a}\" y=\"{b}\" width=\"{c}\" height=\"{d}\" {attributes}{opacity}>{hint}</rect>"),
         );
     }
 
     pub fn path(&mut self, points: &[(f64, f64)], ink: Ink, width: f64, stroke: Stroke) {
-        let (paint, dashes) = (ink.paint("stroke"), stroke.dashes());
+        let (attributes, dashes) = (ink.attributes("stroke"), stroke.dashes());
         let list = list(points);
         if points.len() > 1 {
             self.add(
                 &flat(points),
                 format_args!(
-                    "<polyline points=\"{list}\" fill=\"none\" {paint} stroke-width=\"{width}\"{dashes} \
+                    "<polyline points=\"{list}\" fill=\"none\" {attributes} stroke-width=\"{width}\"{dashes} \
                      stroke-linejoin=\"round\"/>"
                 ),
             );
@@ -173,44 +173,49 @@ impl Canvas {
     }
 
     pub fn area(&mut self, points: &[(f64, f64)], ink: Ink, opacity: f64) {
-        let (paint, list) = (ink.paint("fill"), list(points));
+        let (attributes, list) = (ink.attributes("fill"), list(points));
         if points.len() > 2 {
-            self.add(&flat(points), format_args!("<polygon points=\"{list}\" {paint} fill-opacity=\"{opacity}\"/>"));
+            self.add(
+                &flat(points),
+                format_args!("<polygon points=\"{list}\" {attributes} fill-opacity=\"{opacity}\"/>"),
+            );
         }
     }
 
-    /// A mark whose shape goes with the colour, so that both tell sets apart.
-    pub fn mark(&mut self, (x, y): (f64, f64), place: usize, size: f64, hint: &str) {
+    /// A marker whose shape depends on the colour, so that sets can be distinguished by either.
+    pub fn mark(&mut self, (x, y): (f64, f64), colour: usize, size: f64, hint: &str) {
         let (x, y, r) = (round(x), round(y), size);
-        let (paint, hint) = (Ink::Colour(place).paint("fill"), title(hint));
+        let (attributes, hint) = (Ink::Colour(colour).attributes("fill"), title(hint));
         let shape =
             |corners: &[(f64, f64)]| list(&corners.iter().map(|(dx, dy)| (x + dx * r, y + dy * r)).collect::<Vec<_>>());
-        let points = match place % 5 {
+        let points = match colour % 5 {
             0 => {
-                return self
-                    .add(&[x, y], format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" {paint}>{hint}</circle>"));
+                return self.add(
+                    &[x, y],
+                    format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" {attributes}>{hint}</circle>"),
+                );
             }
             1 => shape(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
             2 => shape(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]),
             3 => shape(&[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)]),
             _ => shape(&[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)]),
         };
-        self.add(&[x, y], format_args!("<polygon points=\"{points}\" {paint}>{hint}</polygon>"));
+        self.add(&[x, y], format_args!("<polygon points=\"{points}\" {attributes}>{hint}</polygon>"));
     }
 
     pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, ink: Ink, text: &str) {
         let (x, y, text) = (round(x), round(y), escape(text));
-        let (anchor, paint) = (anchor_name(anchor), ink.paint("fill"));
+        let (anchor, attributes) = (anchor_name(anchor), ink.attributes("fill"));
         self.add(
             &[x, y],
             format_args!(
-                "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\" font-size=\"{size}\" {paint}>{text}</text>"
+                "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\" font-size=\"{size}\" {attributes}>{text}</text>"
             ),
         );
     }
 
-    /// Text that climbs along the left side.
-    pub fn climbing_text(&mut self, (x, y): (f64, f64), anchor: Anchor, degrees: f64, size: f64, text: &str) {
+    /// Text rotated by some degrees.
+    pub fn rotated_text(&mut self, (x, y): (f64, f64), anchor: Anchor, degrees: f64, size: f64, text: &str) {
         let (x, y, text) = (round(x), round(y), escape(text));
         let anchor = anchor_name(anchor);
         self.add(
@@ -222,8 +227,7 @@ impl Canvas {
         );
     }
 
-    /// Names beside their colours, in as many rows as they need; gives the height used. The shape is that of the marks,
-    /// or a square where the colours fill areas.
+    /// A legend in as many rows as it needs; returns its height. Symbols are markers if `marks`, otherwise squares.
     pub fn legend(&mut self, (left, right): (f64, f64), top: f64, marks: bool, entries: &[(String, usize)]) -> f64 {
         let (mut x, mut y) = (left, top + 9.0);
         for (label, colour) in entries {
@@ -243,7 +247,7 @@ impl Canvas {
     }
 }
 
-/// How high the legend of these names will be.
+/// The height of a legend.
 pub fn legend_height(width: f64, entries: &[(String, usize)]) -> f64 {
     Canvas::new(0.0, 0.0).legend((0.0, width), 0.0, true, entries)
 }
@@ -273,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_finite_is_not_drawn() {
+    fn elements_that_are_not_finite_are_skipped() {
         let mut canvas = Canvas::new(10.0, 10.0);
         canvas.line((0.0, f64::NAN), (1.0, 1.0), Ink::Text, 1.0);
         canvas.path(&[(0.0, 0.0), (f64::INFINITY, 1.0)], Ink::Colour(0), 1.5, Stroke::Solid);

@@ -1,26 +1,26 @@
-//! One row per concept, one dot per input set: who is good at what.
+//! Dot plot: one row per concept, one dot per input set.
 
 use super::Figure;
 use super::axis::{Frame, Scale, span, widen};
 use super::canvas::{Anchor, Canvas, Ink, legend_height, text_width};
 use crate::report::words::{brief, shorten};
 
-/// A figure of dots.
+/// A dot plot.
 pub struct Dots {
-    /// The name of the file.
+    /// The name of the file, without `.svg`.
     pub name: String,
-    /// What is shown.
+    /// The title.
     pub title: String,
-    /// What runs to the right.
+    /// Name of the horizontal axis.
     pub across: String,
-    /// Names and colours.
+    /// Labels and colours.
     pub series: Vec<(String, usize)>,
-    /// Names of the rows, each with one value per series.
+    /// Names of the rows, with one value per series.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
 impl Dots {
-    /// Draws them.
+    /// Draws the figure.
     pub fn draw(&self) -> Figure {
         let (width, row) = (880.0, 20.0);
         let names: Vec<String> = self.rows.iter().map(|(name, _)| shorten(name, 34)).collect();
@@ -33,25 +33,25 @@ impl Dots {
         let values = || self.rows.iter().flat_map(|(_, values)| values).flatten().copied();
         let (low, high) = span(values()).unwrap_or((0.0, 1.0));
         let (low, high) = if low >= 0.0 && high <= 1.0 { (0.0, 1.0) } else { widen(low.min(0.0), high) };
-        let across = Scale::even((low, high), (frame.left + 6.0, frame.right - 6.0));
+        let across = Scale::linear((low, high), (frame.left + 6.0, frame.right - 6.0));
         let ticks = across.ticks(6);
         for &tick in &ticks {
-            canvas.line((across.place(tick), frame.top), (across.place(tick), frame.bottom), Ink::Grid, 1.0);
+            canvas.line((across.position(tick), frame.top), (across.position(tick), frame.bottom), Ink::Grid, 1.0);
         }
         if low < 0.0 {
-            canvas.dashes((across.place(0.0), frame.top), (across.place(0.0), frame.bottom));
+            canvas.dashes((across.position(0.0), frame.top), (across.position(0.0), frame.bottom));
         }
         frame.horizontal(&mut canvas, &across, &ticks, &self.across);
-        for (place, (name, values)) in self.rows.iter().enumerate() {
-            let y = frame.top + row * (place as f64 + 0.5) + 3.0;
-            canvas.text((frame.left - 8.0, y + 4.0), Anchor::End, 12.0, Ink::Text, &names[place]);
+        for (index, (name, values)) in self.rows.iter().enumerate() {
+            let y = frame.top + row * (index as f64 + 0.5) + 3.0;
+            canvas.text((frame.left - 8.0, y + 4.0), Anchor::End, 12.0, Ink::Text, &names[index]);
             if let Some((low, high)) = span(values.iter().flatten().copied()) {
-                canvas.line((across.place(low), y), (across.place(high), y), Ink::Grid, 3.0);
+                canvas.line((across.position(low), y), (across.position(high), y), Ink::Grid, 3.0);
             }
             for (value, (label, colour)) in values.iter().zip(&self.series) {
                 if let Some(value) = value {
                     let hint = format!("{name}, {label}: {}", brief(*value));
-                    canvas.mark((across.place(*value), y), *colour, 4.5, &hint);
+                    canvas.mark((across.position(*value), y), *colour, 4.5, &hint);
                 }
             }
         }

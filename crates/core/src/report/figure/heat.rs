@@ -1,14 +1,14 @@
-//! A square of correlations, every cell with its number.
+//! Heat map of a correlation matrix, with the number in every cell.
 
 use super::Figure;
 use super::canvas::{Anchor, Canvas, Ink, text_width};
 use crate::report::words::{UNDEFINED, brief, shorten};
 
-/// A figure of coloured cells, from −1 to 1.
+/// A heat map of values from −1 to 1.
 pub struct Heat {
-    /// The name of the file.
+    /// The name of the file, without `.svg`.
     pub name: String,
-    /// What is shown.
+    /// The title.
     pub title: String,
     /// Names of rows and columns.
     pub names: Vec<String>,
@@ -17,20 +17,20 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// Draws it.
+    /// Draws the figure.
     pub fn draw(&self) -> Figure {
         let names: Vec<String> = self.names.iter().map(|name| shorten(name, 34)).collect();
         let longest = names.iter().map(|name| text_width(name, 12.0)).fold(40.0, f64::max);
         let count = names.len().max(1) as f64;
         let (left, size) = (longest + 14.0, ((860.0 - longest) / count).min(58.0));
         let height = size.min(34.0);
-        // Column names climb at 35 degrees: sin 35° = 0.57, cos 35° = 0.82.
+        // Column names are rotated by 35 degrees: sin 35° = 0.57, cos 35° = 0.82.
         let top = longest * 0.57 + 18.0;
         let right = left + size * count + (longest * 0.82 - size / 2.0).max(0.0);
         let mut canvas = Canvas::new(right + 8.0, top + height * count + 8.0);
         for (column, name) in names.iter().enumerate() {
             let x = left + size * (column as f64 + 0.5);
-            canvas.climbing_text((x, top - 8.0), Anchor::Start, -35.0, 12.0, name);
+            canvas.rotated_text((x, top - 8.0), Anchor::Start, -35.0, 12.0, name);
         }
         for (row, (name, cells)) in names.iter().zip(&self.cells).enumerate() {
             let y = top + height * row as f64;
@@ -38,7 +38,7 @@ impl Heat {
             for (column, cell) in cells.iter().enumerate() {
                 let x = left + size * column as f64;
                 let value = cell.unwrap_or(0.0).clamp(-1.0, 1.0);
-                // Light enough for dark text at any strength; blue agrees, orange disagrees.
+                // Light enough for dark text; blue is positive, orange negative.
                 let ink = Ink::Colour(if value < 0.0 { 1 } else { 0 });
                 let hint = format!("{name}, {}: {}", self.names[column], cell.map_or("undefined".into(), brief));
                 canvas.bar((x + 1.0, y + 1.0), (size - 2.0, height - 2.0), ink, value.abs() * 0.42 + 0.03, &hint);

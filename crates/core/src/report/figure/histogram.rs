@@ -1,27 +1,27 @@
-//! How many latents have which score: outlines of histograms over the same bins.
+//! Overlaid histograms with common bins.
 
 use super::Figure;
 use super::axis::{Frame, Scale, span, widen};
 use super::canvas::{Canvas, Ink, Stroke, legend_height};
 use crate::report::words::brief;
 
-/// A figure of histograms.
+/// Overlaid histograms.
 pub struct Histogram {
-    /// The name of the file.
+    /// The name of the file, without `.svg`.
     pub name: String,
-    /// What is shown.
+    /// The title.
     pub title: String,
-    /// What runs to the right.
+    /// Name of the horizontal axis.
     pub across: String,
-    /// Names, colours and values.
+    /// Labels, colours and values.
     pub series: Vec<(String, usize, Vec<f64>)>,
 }
 
-/// How many bins there are.
+/// Number of bins.
 const BINS: usize = 30;
 
 impl Histogram {
-    /// Draws it.
+    /// Draws the figure.
     pub fn draw(&self) -> Figure {
         let width = 880.0;
         let names: Vec<(String, usize)> =
@@ -34,15 +34,15 @@ impl Histogram {
         let (low, high) = span(all).unwrap_or((0.0, 1.0));
         let (low, high) = if low >= 0.0 && high <= 1.0 { (0.0, 1.0) } else { widen(low, high) };
         let shares: Vec<Vec<f64>> = self.series.iter().map(|(_, _, values)| shares(values, low, high)).collect();
-        let most = shares.iter().flatten().copied().fold(0.0, f64::max);
-        let across = Scale::even((low, high), (frame.left, frame.right));
-        let up = Scale::even((0.0, if most > 0.0 { most * 1.05 } else { 1.0 }), (frame.bottom, frame.top));
-        frame.vertical(&mut canvas, &up, "share of latents");
+        let highest = shares.iter().flatten().copied().fold(0.0, f64::max);
+        let across = Scale::linear((low, high), (frame.left, frame.right));
+        let up = Scale::linear((0.0, if highest > 0.0 { highest * 1.05 } else { 1.0 }), (frame.bottom, frame.top));
+        frame.vertical(&mut canvas, &up, "fraction of latents");
         for (shares, (_, colour, _)) in shares.iter().zip(&self.series) {
-            let edge = |bin: usize| across.place(low + (high - low) * bin as f64 / BINS as f64);
+            let edge = |bin: usize| across.position(low + (high - low) * bin as f64 / BINS as f64);
             let mut outline = vec![(edge(0), frame.bottom)];
             for (bin, &share) in shares.iter().enumerate() {
-                outline.extend([(edge(bin), up.place(share)), (edge(bin + 1), up.place(share))]);
+                outline.extend([(edge(bin), up.position(share)), (edge(bin + 1), up.position(share))]);
             }
             outline.push((edge(BINS), frame.bottom));
             canvas.area(&outline, Ink::Colour(*colour), 0.1);
@@ -60,7 +60,7 @@ impl Histogram {
     }
 }
 
-/// The share of values in each bin; the last bin includes its upper end.
+/// The fraction of values in each bin; the last bin includes its upper end.
 fn shares(values: &[f64], low: f64, high: f64) -> Vec<f64> {
     let mut counts = vec![0.0; BINS];
     for value in values.iter().filter(|value| value.is_finite()) {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_sum_to_one_and_the_upper_end_counts() {
+    fn shares_sum_to_one_and_include_the_upper_end() {
         // 0 and 0.01 fall into the first bin of width 1/30, 1 into the last.
         let shares = shares(&[0.0, 0.01, 0.5, 1.0], 0.0, 1.0);
         assert_eq!((shares[0], shares[15], shares[29]), (0.5, 0.25, 0.25));

@@ -1,5 +1,5 @@
-//! Figures as SVG, one file per kind of chart. They are drawn for paper: lines of 1.5 pixels, the fonts of the system,
-//! colours that colour-blind readers can tell apart, and never a meaning in colour alone.
+//! SVG figures, one file per type of chart, suitable for print: lines of 1.5 pixels, system fonts, colours that
+//! colour-blind readers can distinguish, and no information by colour alone.
 
 mod axis;
 mod bars;
@@ -27,9 +27,9 @@ use canvas::{Canvas, escape};
 pub struct Figure {
     /// The name of its file, without `.svg`.
     pub name: String,
-    /// What it shows, in a few words.
+    /// The title.
     pub title: String,
-    /// What can be seen in it, for those who cannot see it.
+    /// A text alternative for screen readers.
     pub description: String,
     width: f64,
     height: f64,
@@ -42,12 +42,12 @@ impl Figure {
         Figure { name: name.into(), title: title.into(), description, width, height, body }
     }
 
-    /// For a page, where it takes on the colours of the page.
+    /// For embedding in a page, with the page's text colour.
     pub fn inline(&self) -> String {
         self.svg("", &format!("width=\"{}\" height=\"{}\"", self.width, self.height))
     }
 
-    /// A file of its own, dark on white.
+    /// As an SVG file, dark on white.
     pub fn standalone(&self) -> String {
         let space = "xmlns=\"http://www.w3.org/2000/svg\" ";
         let size = format!("width=\"{}\" height=\"{}\" color=\"#1b1f24\"", self.width, self.height);

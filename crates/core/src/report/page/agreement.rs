@@ -1,4 +1,4 @@
-//! Measures against each other.
+//! The section with scatter plots and correlations of measures.
 
 use maud::{Markup, html};
 
@@ -10,13 +10,13 @@ impl Content<'_> {
             self.album.agreement.iter().partition(|figure| figure.name == "correlations");
         html! {
             section id="agreement" {
-                h2 { "Do the measures agree?" }
+                h2 { "Agreement between measures" }
                 p {
-                    "Every point is an input set. Two measures of the same thing lie near a line; r is Pearson's correlation. "
-                    "With few input sets, or with groups that lie far apart, a high r says little: it then only repeats that the "
-                    "groups differ."
+                    "Every point is an input set, and r is Pearson's correlation over input sets. A high r is weak evidence of "
+                    "agreement if there are few input sets, or if they form separate groups: then it only reflects that the groups "
+                    "differ."
                 }
-                @for figure in matrices { (self.figure(figure, "Pearson's r; blue agrees, orange disagrees.")) }
+                @for figure in matrices { (self.figure(figure, "Pearson's r; blue is positive, orange is negative.")) }
                 div.pairs { @for figure in pairs { (self.figure(figure, "")) } }
             }
         }

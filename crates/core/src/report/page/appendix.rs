@@ -1,4 +1,4 @@
-//! How every number was made, so that somebody else can make it again.
+//! The section with the recipe of every result, for reproduction.
 
 use maud::{Markup, html};
 
@@ -9,18 +9,18 @@ use super::{Content, scrolling};
 impl Content<'_> {
     pub(super) fn appendix(&self) -> Markup {
         let gathered = &self.gathered;
-        let places =
+        let cells =
             (0..gathered.measures.len()).flat_map(|measure| (0..gathered.sets.len()).map(move |set| (measure, set)));
-        let runs: Vec<_> = places
+        let runs: Vec<_> = cells
             .flat_map(|(measure, set)| gathered.runs(measure, set).iter().map(move |stored| (measure, set, *stored)))
             .collect();
-        let label = "How every result was made";
+        let label = "Recipe of every result";
         html! {
             section id="recipes" {
                 h2 { "Recipes" }
                 p {
-                    "The same recipe on the same inputs gives the same numbers. Inputs are named by the BLAKE3 hash of their "
-                    "content, and a result by the hash of its recipe; its file is " code { "results/" em { "id" } ".json" } "."
+                    "The same recipe with the same inputs gives the same numbers, bit for bit. Inputs are identified by the BLAKE3 hash "
+                    "of their content, and results by the hash of their recipe. The file of a result is " code { "results/" em { "id" } ".json" } "."
                 }
                 (scrolling(label, html! {
                     table.recipes {
@@ -40,8 +40,8 @@ impl Content<'_> {
                                     td.number { (recipe.seed) }
                                     td { (recipe.profile.name()) }
                                     td {
-                                        @for (place, (name, value)) in recipe.params.iter().enumerate() {
-                                            @if place > 0 { ", " } (tidy(name)) " = " (tidy(&setting(value)))
+                                        @for (index, (name, value)) in recipe.params.iter().enumerate() {
+                                            @if index > 0 { ", " } (tidy(name)) " = " (tidy(&setting(value)))
                                         }
                                     }
                                     td { code { (tidy(&stored.id)) } }
@@ -68,15 +68,15 @@ impl Content<'_> {
         }
     }
 
-    /// Results that no number of this report comes from.
+    /// Results that are not part of the report.
     fn superseded(&self) -> Markup {
         let gathered = &self.gathered;
         html! {
             details {
                 summary { "Superseded results (" (gathered.superseded.len()) ")" }
                 p {
-                    "Their name and measure have newer results from other inputs. No number, figure or mean of this report "
-                    "uses them."
+                    "Newer results from other inputs exist under the same name and measure. No number or figure of this report "
+                    "includes these."
                 }
                 ul {
                     @for (measure, set, stored) in &gathered.superseded {

@@ -1,4 +1,4 @@
-//! One measure: what it is, all its numbers, and what lies behind them.
+//! The section of one measure: its description, all numbers, notes, figures and tables.
 
 use maud::{Markup, html};
 
@@ -11,7 +11,7 @@ use super::{Content, scrolling};
 use crate::metrics::Card;
 use crate::results::{Aggregate, Cells, Stored, Table, main_rows};
 
-/// How many concepts are shown at each end.
+/// Number of concepts shown with the highest and with the lowest scores.
 const EXTREMES: usize = 5;
 
 impl Content<'_> {
@@ -26,8 +26,8 @@ impl Content<'_> {
                         p.quiet { "95 % interval: " (card.interval) }
                     }
                     None => p.quiet {
-                        "This version has no description of the metric " code { (about.metric) }
-                        "; higher numbers are taken to be better."
+                        "This version of Etalon does not know the metric " code { (about.metric) }
+                        "; higher is assumed to be better."
                     }
                 }
                 (self.runs(measure))
@@ -44,13 +44,13 @@ impl Content<'_> {
         }
     }
 
-    /// Every headline number of every run.
+    /// The table of all headline numbers of all runs.
     fn runs(&self, measure: usize) -> Markup {
         let about = &self.gathered.measures[measure];
         let smallest = about.keys.first().zip(self.gathered.comparison(measure)).and_then(|(key, column)| {
             detectable(column, about.better(key), self.pinned).map(|smallest| (key, smallest))
         });
-        let label = format!("{}: every number by input set and seed", about.title);
+        let label = format!("{}: all numbers by input set and seed", about.title);
         let cell = |stored: &Stored, key: &str, set: usize| {
             self.cell(headline(stored, key).map(Aggregate::of_run), Significance::Apart, measure, set)
         };
@@ -81,7 +81,7 @@ impl Content<'_> {
             @if let Some((key, smallest)) = smallest {
                 p.quiet {
                     "Differences of " code { (tidy(key)) } " below about " (short(smallest))
-                    " (half of the usual 95 % interval of a difference) cannot be told from noise here."
+                    " (the median half-width of the 95 % interval of a difference) are within noise."
                 }
             }
         }
@@ -94,10 +94,10 @@ impl Content<'_> {
             @if !notes.is_empty() {
                 h3 { "Notes" }
                 ul.notes {
-                    @for (place, note) in notes {
+                    @for (index, note) in notes {
                         @let sets: Vec<&str> = note.sets.iter().map(|&set| self.gathered.sets[set].label.as_str()).collect();
-                        li id=(format!("note-{}", place + 1)) {
-                            span.tag { (place + 1) } " " (note.text) " "
+                        li id=(format!("note-{}", index + 1)) {
+                            span.tag { (index + 1) } " " (note.text) " "
                             span.quiet { "(" (sets.join(", ")) ")" }
                         }
                     }
@@ -106,13 +106,13 @@ impl Content<'_> {
         }
     }
 
-    /// The same table of the first run of every input set.
+    /// A table of the first run of every input set.
     fn tables(&self, measure: usize, table: fn(&Stored) -> Option<&Table>) -> Vec<(usize, &Table)> {
         let first = |set: usize| Some((set, table(self.gathered.runs(measure, set).first()?)?));
         (0..self.gathered.sets.len()).filter_map(first).filter(|(_, table)| table.rows() > 0).collect()
     }
 
-    /// What every strategy gives every input set.
+    /// The scores by strategy and input set.
     fn strategies(&self, measure: usize) -> Markup {
         let keys = &self.gathered.measures[measure].keys;
         let tables: Vec<(usize, &Table)> = self.tables(measure, |stored| stored.result.scores.table("strategy"));
@@ -128,7 +128,7 @@ impl Content<'_> {
         };
         let label = format!("{} by strategy", self.gathered.measures[measure].title);
         html! {
-            // One strategy says what the headline says.
+            // A single strategy would repeat the headline.
             @if names.len() > 1 {
                 (scrolling(&label, html! {
                     table {
@@ -155,16 +155,15 @@ impl Content<'_> {
         }
     }
 
-    /// The concepts at both ends, with the latents that stand for them.
+    /// The concepts with the highest and lowest scores, with their latents.
     fn concepts(&self, measure: usize) -> Markup {
         let tables = self.tables(measure, concept_table);
-        // Ceilings come first, and what they get right says little.
-        let ceiling = |set: usize| self.gathered.sets[set].is_ceiling();
-        let open = tables.iter().map(|(set, _)| *set).find(|&set| !ceiling(set));
+        // The first set under test is unfolded; upper bounds before it are less informative.
+        let open = tables.iter().map(|(set, _)| *set).find(|&set| !self.gathered.sets[set].is_ceiling());
         html! {
             @for (set, table) in tables.into_iter().take(COLOURS.len()) {
                 @if let Some((column, cells)) = score_column(table, &self.gathered.measures[measure].keys) {
-                    @let label = format!("Highest and lowest by {}: {}", tidy(column), self.gathered.sets[set].label);
+                    @let label = format!("Highest and lowest {}: {}", tidy(column), self.gathered.sets[set].label);
                     details open[open == Some(set)] {
                         summary { (label) }
                         (scrolling(&label, rows(&label, table, &extremes(cells, main_rows(table)))))
@@ -175,7 +174,7 @@ impl Content<'_> {
     }
 }
 
-/// The rows with the highest and the lowest values; undefined ones are at neither end.
+/// The rows with the highest and the lowest defined values.
 fn extremes(cells: &Cells, rows: Vec<usize>) -> Vec<usize> {
     let mut order: Vec<(f64, usize)> = rows.into_iter().filter_map(|row| Some((cells.number(row)?, row))).collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -186,7 +185,7 @@ fn extremes(cells: &Cells, rows: Vec<usize>) -> Vec<usize> {
     [&rows[..EXTREMES], &rows[rows.len() - EXTREMES..]].concat()
 }
 
-/// Some rows of a table: names first, then the columns that fit into a cell.
+/// A table of some rows: names, then up to eight columns.
 fn rows(caption: &str, table: &Table, chosen: &[usize]) -> Markup {
     let names = label_column(table);
     let is_label =
@@ -208,8 +207,9 @@ fn rows(caption: &str, table: &Table, chosen: &[usize]) -> Markup {
                 }
             }
             tbody {
-                @for (place, &row) in chosen.iter().enumerate() {
-                    tr.cut[place > 0 && row_gap(chosen, place)] {
+                @for (index, &row) in chosen.iter().enumerate() {
+                    // A line separates the highest from the lowest.
+                    tr.cut[chosen.len() == 2 * EXTREMES && index == EXTREMES] {
                         th scope="row" { (label(table, row)) }
                         @for (_, cells) in &columns { td.number[numeric(cells)] { (cell_text(cells, row)) } }
                     }
@@ -219,20 +219,15 @@ fn rows(caption: &str, table: &Table, chosen: &[usize]) -> Markup {
     }
 }
 
-/// Does the lower end begin here?
-fn row_gap(chosen: &[usize], place: usize) -> bool {
-    chosen.len() == 2 * EXTREMES && place == EXTREMES
-}
-
 fn cell_text(cells: &Cells, row: usize) -> String {
     match cells {
         Cells::Whole(cells) => cells.get(row).copied().flatten().map_or(UNDEFINED.into(), |value| plain(value as f64)),
         Cells::Number(cells) => cells.get(row).copied().flatten().map_or(UNDEFINED.into(), short),
         Cells::Text(cells) => cells.get(row).map_or(String::new(), |text| tidy(text)),
         Cells::WholeLists(cells) => cells.get(row).map_or(String::new(), |list| {
-            let most = 12;
-            let shown: Vec<String> = list.iter().take(most).map(i64::to_string).collect();
-            let more = if list.len() > most { format!(", … ({} in all)", list.len()) } else { String::new() };
+            let limit = 12;
+            let shown: Vec<String> = list.iter().take(limit).map(i64::to_string).collect();
+            let more = if list.len() > limit { format!(", … ({} in total)", list.len()) } else { String::new() };
             if list.is_empty() { "none".into() } else { format!("{}{more}", shown.join(", ")) }
         }),
         Cells::NumberLists(_) => String::new(),
@@ -257,15 +252,13 @@ fn describe(card: &Card) -> Markup {
     }
 }
 
-/// How to read a figure of a measure.
+/// The caption of a figure, by its name.
 fn caption(name: &str) -> &'static str {
     match () {
         () if name.ends_with("-concepts") => {
-            "The first run of every input set; concepts without a defined score are left out."
+            "First run of every input set; concepts with undefined scores are omitted."
         }
-        () if name.ends_with("-latents") => {
-            "The first run of every input set; latents without a defined score are left out."
-        }
-        () => "The first run of every input set.",
+        () if name.ends_with("-latents") => "First run of every input set; latents with undefined scores are omitted.",
+        () => "First run of every input set.",
     }
 }

@@ -1,4 +1,4 @@
-//! The page: one file without scripts that reads well on a screen, in the dark and on paper.
+//! The HTML page: one file without scripts, for screens (light and dark) and print.
 
 mod agreement;
 mod appendix;
@@ -17,33 +17,33 @@ use super::words::tidy;
 use crate::error::{InputError, Result};
 use crate::results::Stored;
 
-/// How a page is made.
+/// Options of a page.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The input set that others are compared with, instead of the best of each column.
     pub pinned: Option<String>,
-    /// Do `figures/*.svg` and `results.csv` lie beside the page?
+    /// Whether to link to `figures/*.svg` and `results.csv`, which must be in the directory of the page.
     pub beside: bool,
-    /// The folder below `figures` that this page's figures lie in, if it shares them with other pages.
+    /// The subfolder of `figures` with this page's figures, if there are several pages.
     pub figures: Option<String>,
 }
 
 impl Options {
-    /// Where the figures lie, seen from the page.
+    /// The folder of the figures, relative to the page.
     pub fn folder(&self) -> String {
         self.figures.as_ref().map_or("figures".into(), |part| format!("figures/{part}"))
     }
 }
 
-/// What the sections of a page are made from.
+/// The data of the sections of a page.
 struct Content<'a> {
     gathered: Gathered<'a>,
     album: Album,
     pinned: Option<usize>,
     beside: bool,
-    /// Where the figures lie.
+    /// The folder of the figures.
     folder: String,
-    /// The page that links lead to; empty on that page itself.
+    /// The page that links point to; empty on that page itself.
     home: String,
 }
 
@@ -54,11 +54,11 @@ pub fn page(title: &str, results: &[Stored], options: &Options) -> Result<String
         None => None,
         Some(name) => {
             let sets = &gathered.sets;
-            let place = sets.iter().position(|set| set.label == *name || set.name == *name);
-            Some(place.ok_or_else(|| {
+            let pinned = sets.iter().position(|set| set.label == *name || set.name == *name);
+            Some(pinned.ok_or_else(|| {
                 let known: Vec<&str> = sets.iter().map(|set| set.label.as_str()).collect();
-                InputError::new("there is no input set of the name that others shall be compared with")
-                    .expected(if known.is_empty() { "no results, so no names".into() } else { known.join(", ") })
+                InputError::new("there is no input set of this name to compare with")
+                    .expected(if known.is_empty() { "no results".into() } else { known.join(", ") })
                     .found(format!("`{}`", tidy(name)))
             })?)
         }
@@ -69,7 +69,7 @@ pub fn page(title: &str, results: &[Stored], options: &Options) -> Result<String
     Ok(document(&tidy(title), if results.is_empty() { nothing() } else { content.body() }).into_string())
 }
 
-/// The first page of a report on several data sets: the summary of each, with a way to its own page.
+/// The first page of a report on several data sets: a summary of each, with a link to its page.
 pub fn overview(title: &str, parts: &[OnData]) -> Result<String> {
     let contents: Vec<(&OnData, Content<'_>)> = parts
         .iter()
@@ -90,7 +90,7 @@ pub fn overview(title: &str, parts: &[OnData]) -> Result<String> {
             @for (part, content) in &contents {
                 section id=(format!("data-{}", part.slug)) {
                     h2 { "Data: " (part.name) }
-                    p { a href=(content.home.as_str()) { "All tables, figures and recipes on " (part.name) } }
+                    p { a href=(content.home.as_str()) { "All tables, figures and recipes for " (part.name) } }
                     (content.summary())
                 }
             }
@@ -106,7 +106,7 @@ fn document(title: &str, body: Markup) -> Markup {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                // Nothing is fetched and nothing runs, whatever a name may hold.
+                // Nothing is loaded or executed, whatever untrusted names contain.
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
                 meta name="color-scheme" content="light dark";
                 title { (title) }
@@ -114,7 +114,7 @@ fn document(title: &str, body: Markup) -> Markup {
             }
             body {
                 a.skip href="#main" { "Skip to the content" }
-                header { h1 { (title) } p.byline { "Measured with Etalon " (env!("CARGO_PKG_VERSION")) } }
+                header { h1 { (title) } p.byline { "Computed with Etalon " (env!("CARGO_PKG_VERSION")) } }
                 (body)
             }
         }
@@ -124,7 +124,7 @@ fn document(title: &str, body: Markup) -> Markup {
 fn nothing() -> Markup {
     html! {
         main id="main" {
-            p { "There are no results yet. Run " code { "etalon eval" } " or " code { "etalon run" } ", then make this page again." }
+            p { "There are no results yet. Run " code { "etalon eval" } " or " code { "etalon run" } ", then create this page again." }
         }
     }
 }
@@ -137,8 +137,8 @@ impl Content<'_> {
             nav aria-label="Contents" {
                 ul {
                     li { a href="#summary" { "Summary" } }
-                    @if trends { li { a href="#trends" { "What size and sparsity change" } } }
-                    @if agreement { li { a href="#agreement" { "Do the measures agree?" } } }
+                    @if trends { li { a href="#trends" { "Scores by dictionary size and sparsity" } } }
+                    @if agreement { li { a href="#agreement" { "Agreement between measures" } } }
                     @for measure in &self.gathered.measures {
                         li { a href=(format!("#measure-{}", measure.slug)) { (measure.title) } }
                     }
@@ -156,7 +156,7 @@ impl Content<'_> {
         }
     }
 
-    /// A figure with its title, an explanation, and the file that a paper can take.
+    /// A figure with its title, a caption, and a link to its SVG file.
     fn figure(&self, figure: &Figure, caption: &str) -> Markup {
         html! {
             figure id=(format!("figure-{}", figure.name)) {
@@ -170,7 +170,7 @@ impl Content<'_> {
     }
 }
 
-/// A table in a box of its own, which scrolls when it is wider than the page.
+/// A table that scrolls if it is wider than the page.
 fn scrolling(label: &str, table: Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
 }

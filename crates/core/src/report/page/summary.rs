@@ -1,4 +1,4 @@
-//! The table that people look at first, and the sanity figure.
+//! The summary: the main number of every measure on every input set, and the sanity figure.
 
 use maud::{Markup, html};
 
@@ -8,23 +8,24 @@ use super::{Content, scrolling};
 use crate::metrics::Better;
 use crate::results::Aggregate;
 
-/// How many measures stand side by side before a second table begins, so that the page can be printed.
+/// Maximum number of measures per table, so that the page can be printed.
 const COLUMNS: usize = 6;
 
 impl Content<'_> {
     pub(super) fn summary(&self) -> Markup {
-        let measures: Vec<usize> =
-            (0..self.gathered.measures.len()).filter(|&place| !self.gathered.measures[place].keys.is_empty()).collect();
+        let measures: Vec<usize> = (0..self.gathered.measures.len())
+            .filter(|&measure| !self.gathered.measures[measure].keys.is_empty())
+            .collect();
         let tables = measures.len().div_ceil(COLUMNS).max(1);
         let each = measures.len().div_ceil(tables).max(1);
         html! {
             section id=[self.home.is_empty().then_some("summary")] {
                 @if self.home.is_empty() { h2 { "Summary" } }
-                @for (place, measures) in measures.chunks(each).enumerate() {
+                @for (part, measures) in measures.chunks(each).enumerate() {
                     @let caption = if tables == 1 {
-                        "The main number of every measure".to_string()
+                        "Main number of every measure".to_string()
                     } else {
-                        format!("The main number of every measure, part {} of {tables}", place + 1)
+                        format!("Main number of every measure, part {} of {tables}", part + 1)
                     };
                     (scrolling(&caption, self.summary_table(&caption, measures)))
                 }
@@ -88,7 +89,7 @@ impl Content<'_> {
         }
     }
 
-    /// A value with its mark, interval and count.
+    /// A cell: value, mark, interval and number of units.
     pub(super) fn cell(
         &self,
         cell: Option<Aggregate>,
@@ -118,7 +119,7 @@ impl Content<'_> {
         }
     }
 
-    /// The dash of an undefined number, with the number of the note that explains it.
+    /// A dash for an undefined number, with a link to the note that explains it.
     pub(super) fn undefined(&self, measure: usize, set: usize) -> Markup {
         html! {
             span.value.dash aria-label="undefined" { (UNDEFINED) }
@@ -135,19 +136,19 @@ impl Content<'_> {
                 li { span.best { span.mark aria-hidden="true" { "★" } "best" } " of its column" }
                 li {
                     span.unclear { span.mark aria-hidden="true" { "≈" } "grey" }
-                    ": the 95 % interval of its difference to " (against) " contains 0, so these data cannot tell the two apart"
+                    ": within noise; the 95 % interval of its difference to " (against) " contains 0"
                 }
-                li { (UNDEFINED) " undefined; the small number leads to the note that says why" }
+                li { (UNDEFINED) " undefined; the superscript links to the note that explains why" }
                 li { "empty: not measured" }
-                li { "low–high: 95 % interval; n: how many things the number is an average of" }
-                li { "several runs: the mean over seeds; the interval holds the noise of units and, by Student's t, of seeds" }
+                li { "low–high: 95 % interval; n: number of units (concepts, latents, pairs) that are averaged" }
+                li { "several runs: mean over seeds; the interval covers units (bootstrap) and seeds (Student's t)" }
                 @if self.beside { li { "All numbers: " a href="results.csv" { "results.csv" } } }
             }
         }
     }
 }
 
-/// Which way is good.
+/// The direction of better values.
 fn arrow(better: Better) -> &'static str {
     match better {
         Better::Higher => " ↑",

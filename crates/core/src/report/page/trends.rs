@@ -1,4 +1,4 @@
-//! Measures against what varies between input sets.
+//! The section with measures against numbers that vary between input sets.
 
 use maud::{Markup, html};
 
@@ -6,13 +6,13 @@ use super::Content;
 
 impl Content<'_> {
     pub(super) fn trends(&self) -> Markup {
-        let caption = "The band is the 95 % interval.";
+        let caption = "Bands are 95 % intervals.";
         html! {
             section id="trends" {
-                h2 { "What size and sparsity change" }
+                h2 { "Scores by dictionary size and sparsity" }
                 p {
-                    "A measure that only grows with the number of units rewards size, not correspondence. Compare the slope of "
-                    "trained input sets with that of untrained ones."
+                    "A measure that increases with the number of units for untrained input sets too rewards size, not correspondence "
+                    "to concepts. Compare the slopes of trained and untrained input sets."
                 }
                 @for (field, figures) in &self.album.trends {
                     h3 { "Against " (field) }

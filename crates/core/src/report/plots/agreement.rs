@@ -1,16 +1,16 @@
-//! Do the measures agree about which input set is better?
+//! Agreement between measures: scatter plots and correlations over input sets.
 
 use super::super::figure::{Figure, Heat, Scatter};
 use super::super::gather::Gathered;
 use etalon_kernel::statistics::pearson;
 
-/// How many pairs of measures get a figure of their own, beside those with the truth.
+/// Number of scatter plots, besides those with the ground truth.
 const PAIRS: usize = 6;
 
-/// The measure that knows the truth, which all others are held against.
+/// The metric that compares with the ground truth: the reference for all others.
 const TRUTH: &str = "recovery";
 
-/// Scatter plots of pairs of measures over input sets, and all correlations when there are at least three measures.
+/// Scatter plots of pairs of measures over input sets and, for at least three measures, the correlation matrix.
 pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
     let measures: Vec<usize> =
         (0..gathered.measures.len()).filter(|&m| !gathered.measures[m].keys.is_empty()).collect();
@@ -21,8 +21,8 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
     };
     let title = |measure: usize| gathered.measures[measure].title.as_str();
     let truth = |measure: usize| gathered.measures[measure].metric == TRUTH;
-    let both = measures.iter().enumerate().flat_map(|(place, &a)| measures[place + 1..].iter().map(move |&b| (a, b)));
-    // The truth runs to the right.
+    let both = measures.iter().enumerate().flat_map(|(index, &a)| measures[index + 1..].iter().map(move |&b| (a, b)));
+    // The ground truth is on the horizontal axis.
     let (with_truth, others): (Vec<_>, Vec<_>) = both
         .map(|(a, b)| if truth(b) { (b, a) } else { (a, b) })
         .filter(|&(a, b)| points(a, b).len() > 2)

@@ -1,19 +1,20 @@
-//! Which parts of a result's tables a reader wants to see.
+//! Finds the score and label columns of a result's tables.
 
 use super::super::words::tidy;
 use crate::results::{Cells, Interval, Stored, Table};
 
-/// The table by concept or, for worlds, by true feature.
+/// The table by concept or, for synthetic data, by true feature.
 pub fn concept_table(stored: &Stored) -> Option<&Table> {
     let scores = &stored.result.scores;
     scores.table("concept").or_else(|| scores.table("feature"))
 }
 
-/// The column of a table that is its score: a headline number, else one by a customary name, else the first number.
+/// The score column of a table: one named like a headline number, else one with a common name, else the first with
+/// numbers.
 pub fn score_column<'a>(table: &'a Table, keys: &[String]) -> Option<(&'a str, &'a Cells)> {
-    let customary = ["f1", "delta", "score"];
-    let names = keys.iter().map(String::as_str).chain(customary);
-    let find = |wanted: &str| table.columns.iter().find(|(name, _)| name == wanted);
+    let common = ["f1", "delta", "score"];
+    let names = keys.iter().map(String::as_str).chain(common);
+    let find = |key: &str| table.columns.iter().find(|(name, _)| name == key);
     let column = names.filter_map(find).find(|(_, cells)| matches!(cells, Cells::Number(_) | Cells::Whole(_)));
     let column = column.or_else(|| table.columns.iter().find(|(_, cells)| matches!(cells, Cells::Number(_))));
     column.map(|(name, cells)| (name.as_str(), cells))
@@ -25,11 +26,11 @@ pub fn row_interval(table: &Table, row: usize) -> Option<Interval> {
     Some(Interval { low: number("low")?, high: number("high")? })
 }
 
-/// The names of a table's rows.
+/// The column with the names of the rows.
 pub fn label_column(table: &Table) -> Option<&[String]> {
-    let words = |cells: &&Cells| matches!(cells, Cells::Text(_));
-    let named = ["name", table.axis.as_str()].iter().find_map(|name| table.column(name).filter(words));
-    match named.or_else(|| table.columns.iter().map(|(_, cells)| cells).find(words)) {
+    let is_text = |cells: &&Cells| matches!(cells, Cells::Text(_));
+    let named = ["name", table.axis.as_str()].iter().find_map(|name| table.column(name).filter(is_text));
+    match named.or_else(|| table.columns.iter().map(|(_, cells)| cells).find(is_text)) {
         Some(Cells::Text(names)) => Some(names),
         _ => None,
     }
@@ -47,7 +48,7 @@ mod tests {
     use crate::results::main_rows;
 
     #[test]
-    fn only_the_first_strategy_is_shown() {
+    fn rows_of_the_first_strategy_are_shown() {
         let table = Table::new("concept")
             .words("strategy", ["a", "a", "b", "b"])
             .words("name", ["wing", "beak", "wing", "beak"])

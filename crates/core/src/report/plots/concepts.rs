@@ -1,11 +1,11 @@
-//! Scores by concept: one row per concept if they are few, curves over their rank if they are many.
+//! Scores by concept: a dot plot for few concepts, sorted curves for many.
 
 use super::super::figure::{Dots, Figure, Lines, Point, Series};
 use super::super::gather::Gathered;
 use super::columns::{concept_table, label, score_column};
 use crate::results::main_rows;
 
-/// How many concepts are shown by name.
+/// Maximum number of concepts in a dot plot.
 const NAMED: usize = 40;
 
 /// The concepts of one input set.
@@ -49,8 +49,8 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
     };
     let mut rows: Vec<(String, Vec<Option<f64>>)> = names.into_iter().map(|name| (name.clone(), of(name))).collect();
     rows.retain(|(_, values)| values.iter().any(Option::is_some));
-    let most = |values: &[Option<f64>]| values.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
-    rows.sort_by(|a, b| most(&b.1).total_cmp(&most(&a.1)).then_with(|| a.0.cmp(&b.0)));
+    let highest = |values: &[Option<f64>]| values.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
+    rows.sort_by(|a, b| highest(&b.1).total_cmp(&highest(&a.1)).then_with(|| a.0.cmp(&b.0)));
     let series = sets.iter().map(|concepts| (gathered.sets[concepts.set].label.clone(), concepts.set)).collect();
     Some(Dots { name, title, across: column, series, rows }.draw())
 }
@@ -71,9 +71,9 @@ fn curves(gathered: &Gathered<'_>, sets: &[Concepts], name: String, title: Strin
     Lines {
         name,
         title,
-        across: "concepts, from the highest to the lowest score of each input set".into(),
+        across: "rank of the concept by score, in each input set".into(),
         up: column,
-        places: Vec::new(),
+        categories: Vec::new(),
         series: sets.iter().map(line).collect(),
         marks: false,
         width: 880.0,

@@ -1,4 +1,4 @@
-//! Which figures a set of results gives, and from which of their columns.
+//! The figures of a report, and the columns that they show.
 
 mod agreement;
 mod columns;
@@ -18,20 +18,20 @@ use super::gather::Gathered;
 
 /// All figures of a report.
 pub struct Album {
-    /// Every measure on every kind of input.
+    /// Every measure on every input set.
     pub sanity: Vec<Figure>,
-    /// What its bars are.
+    /// The caption of the sanity figure.
     pub sanity_caption: String,
     /// By measure: concepts, latents, strategies and steps.
     pub measures: Vec<Vec<Figure>>,
-    /// Measures against what varies, such as the number of latents, by the name of what varies.
+    /// Measures against a varying number, such as the number of latents; by name of that number.
     pub trends: Vec<(String, Vec<Figure>)>,
     /// Measures against each other.
     pub agreement: Vec<Figure>,
 }
 
 impl Album {
-    /// Draws everything that there is enough data for.
+    /// Draws all figures for which there are enough data.
     pub fn of(gathered: &Gathered<'_>) -> Album {
         let measure = |measure: usize| {
             let mut figures: Vec<Figure> = concepts::draw(gathered, measure).into_iter().collect();
@@ -47,12 +47,12 @@ impl Album {
             trends: trends::draw(gathered),
             agreement: agreement::draw(gathered),
         };
-        album.tell_apart();
+        album.make_names_unique();
         album
     }
 
-    /// Foreign names of metrics may lead to the same file name twice.
-    fn tell_apart(&mut self) {
+    /// Makes file names unique: different names of metrics may have the same slug.
+    fn make_names_unique(&mut self) {
         let trends = self.trends.iter_mut().flat_map(|(_, figures)| figures);
         let all = self.sanity.iter_mut().chain(trends).chain(&mut self.agreement);
         let mut taken = BTreeSet::new();
@@ -73,8 +73,7 @@ impl Album {
     }
 }
 
-/// The input sets that a figure can show without becoming a thicket: those that were measured, and at most as many as
-/// there are colours.
+/// The measured input sets, at most as many as there are colours.
 fn shown(gathered: &Gathered<'_>, measure: usize) -> Vec<usize> {
     let measured = (0..gathered.sets.len()).filter(|&set| !gathered.runs(measure, set).is_empty());
     measured.take(super::figure::COLOURS.len()).collect()

@@ -1,11 +1,11 @@
-//! What happened step by step, such as the curves of a training.
+//! Curves by step, such as training curves.
 
 use super::super::figure::{Figure, Lines, Point, Series};
 use super::super::gather::Gathered;
 use super::super::words::{slug, tidy};
 use crate::results::Table;
 
-/// One figure per number that the table by step has: the first run of every input set.
+/// One figure per column of the table by step, with the first run of every input set.
 pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Vec<Figure> {
     let about = &gathered.measures[measure];
     let tables: Vec<(usize, &Table)> = super::shown(gathered, measure)
@@ -38,7 +38,7 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Vec<Figure> {
                 title: format!("{}: {} by step", about.title, tidy(column).replace('_', " ")),
                 across: "step".into(),
                 up: tidy(column).replace('_', " "),
-                places: Vec::new(),
+                categories: Vec::new(),
                 series,
                 marks: false,
                 width: 430.0,

@@ -1,4 +1,4 @@
-//! How much the score depends on the strategy that matches latents with concepts.
+//! Scores by the strategy that matches latents to concepts.
 
 use super::super::figure::{Figure, Lines, Point, Series};
 use super::super::gather::Gathered;
@@ -8,7 +8,7 @@ use super::columns::{label_column, row_interval, score_column};
 /// Draws the first run of every input set that has a table of at least two strategies.
 pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
     let about = &gathered.measures[measure];
-    let mut places: Vec<String> = Vec::new();
+    let mut categories: Vec<String> = Vec::new();
     let mut series = Vec::new();
     let mut up = String::new();
     for set in super::shown(gathered, measure) {
@@ -18,12 +18,12 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
         up = column.into();
         let mut points = Vec::new();
         for (row, name) in names.iter().map(|name| tidy(name)).enumerate() {
-            let place = places.iter().position(|other| *other == name).unwrap_or_else(|| {
-                places.push(name);
-                places.len() - 1
+            let category = categories.iter().position(|other| *other == name).unwrap_or_else(|| {
+                categories.push(name);
+                categories.len() - 1
             });
             if let Some(y) = cells.number(row).filter(|value| value.is_finite()) {
-                points.push(Point { x: place as f64, y, interval: row_interval(table, row) });
+                points.push(Point { x: category as f64, y, interval: row_interval(table, row) });
             }
         }
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -35,13 +35,13 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
         });
     }
     series.retain(|series| !series.points.is_empty());
-    (!series.is_empty() && places.len() > 1).then(|| {
+    (!series.is_empty() && categories.len() > 1).then(|| {
         Lines {
             name: format!("{}-strategies", about.slug),
             title: format!("{} by strategy", about.title),
             across: "strategy".into(),
             up,
-            places,
+            categories,
             series,
             marks: true,
             width: 880.0,

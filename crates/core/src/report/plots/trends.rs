@@ -15,7 +15,7 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<(String, Vec<Figure>)> {
         let mut values: Vec<f64> = gathered.sets.iter().filter_map(|set| set.numbers.get(field).copied()).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
-        // Two values are a comparison, which the summary makes already; and what k does, L0 shows.
+        // The summary compares two values already, and L0 replaces k.
         if values.len() < 3 || *field == "k" && gathered.sets.iter().any(|set| set.numbers.contains_key("l0")) {
             continue;
         }
@@ -36,20 +36,20 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
     let key = about.keys.first()?;
     let mut series: Vec<Series> = Vec::new();
     for (label, sets) in families(gathered, field) {
-        let is_beside = sets.iter().all(|&set| gathered.sets[set].stroke() == Stroke::Dashed);
-        let stroke = if is_beside { Stroke::Dashed } else { Stroke::Solid };
-        // Input sets of one family at the same place become one point.
-        let mut places: BTreeMap<u64, (f64, Vec<usize>)> = BTreeMap::new();
+        let is_reference = sets.iter().all(|&set| gathered.sets[set].stroke() == Stroke::Dashed);
+        let stroke = if is_reference { Stroke::Dashed } else { Stroke::Solid };
+        // Input sets of one family with the same value are averaged.
+        let mut by_value: BTreeMap<u64, (f64, Vec<usize>)> = BTreeMap::new();
         for set in sets {
             if let Some(&x) = gathered.sets[set].numbers.get(field).filter(|x| x.is_finite()) {
-                places.entry(x.to_bits()).or_insert((x, Vec::new())).1.push(set);
+                by_value.entry(x.to_bits()).or_insert((x, Vec::new())).1.push(set);
             }
         }
         let point = |(x, sets): &(f64, Vec<usize>)| {
             let cell = gathered.mean(measure, sets, key)?;
             Some(Point { x: *x, y: cell.value?, interval: cell.interval })
         };
-        let mut points: Vec<Point> = places.values().filter_map(point).collect();
+        let mut points: Vec<Point> = by_value.values().filter_map(point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         if !points.is_empty() {
             series.push(Series { label, colour: series.len(), stroke, points });
@@ -62,7 +62,7 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
             title: format!("{} against {field}", about.title),
             across: field.into(),
             up: about.title.clone(),
-            places: Vec::new(),
+            categories: Vec::new(),
             series,
             marks: true,
             width: 430.0,
@@ -71,29 +71,28 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
     })
 }
 
-/// Numbers that are chosen, and not measured: along a line only the one that it runs against may change.
+/// Numbers that are chosen, not measured. Along a line, only the one on the horizontal axis may vary.
 const CHOSEN: [&str; 2] = ["latents", "k"];
 
-/// A name without what differs in numbers alone: without its parts that have digits (`topk-512-k16-seed0` is `topk`), or
-/// without digits where every part has some.
-fn letters(name: &str) -> String {
-    const BETWEEN: [char; 3] = ['-', '_', ' '];
+/// A name without its parts that contain digits (`topk-512-k16-seed0` becomes `topk`); if all parts do, without its
+/// digits.
+fn without_numbers(name: &str) -> String {
+    const SEPARATORS: [char; 3] = ['-', '_', ' '];
     let has_digit = |part: &str| part.contains(|c: char| c.is_ascii_digit());
-    let parts: String = name.split_inclusive(BETWEEN).filter(|part| !has_digit(part)).collect();
+    let parts: String = name.split_inclusive(SEPARATORS).filter(|part| !has_digit(part)).collect();
     let bare = name.replace(|c: char| c.is_ascii_digit(), "");
-    let kept = if parts.is_empty() { bare } else { parts };
-    kept.trim_matches(BETWEEN).to_string()
+    let name = if parts.is_empty() { bare } else { parts };
+    name.trim_matches(SEPARATORS).to_string()
 }
 
-/// Input sets that belong on one line: those of one name if names repeat, else those of one group, else those whose
-/// names differ in numbers alone, and in each case those that agree in what else was chosen. Others have nothing in
-/// common that a line could follow.
+/// The input sets of each line: those of one name if names repeat, else those of one group, else those whose names
+/// differ only in numbers; in each case, those that agree in the other chosen numbers.
 fn families(gathered: &Gathered<'_>, field: &str) -> Vec<(String, Vec<usize>)> {
-    // What is active is measured, and follows from k.
-    let field_of = |other: &str| other == field || field == "l0" && other == "k";
+    // L0 is measured and follows from k, so k may vary with it.
+    let may_vary = |other: &str| other == field || field == "l0" && other == "k";
     let fixed = |set: usize| -> String {
         let numbers = &gathered.sets[set].numbers;
-        let known = CHOSEN.iter().filter(|other| !field_of(other)).filter_map(|name| Some((name, numbers.get(*name)?)));
+        let known = CHOSEN.iter().filter(|other| !may_vary(other)).filter_map(|name| Some((name, numbers.get(*name)?)));
         known.map(|(name, value)| format!(", {name} {}", plain(*value))).collect()
     };
     let by = |name: &dyn Fn(usize) -> Option<String>| {
@@ -111,9 +110,9 @@ fn families(gathered: &Gathered<'_>, field: &str) -> Vec<(String, Vec<usize>)> {
     let several = |families: &Vec<(String, String, Vec<usize>)>| families.iter().any(|family| family.2.len() > 1);
     let by_name = by(&|set| Some(gathered.sets[set].name.clone()));
     let by_group = by(&|set| gathered.sets[set].group.clone());
-    let by_letters = by(&|set| Some(letters(&gathered.sets[set].name)));
-    let mut families = [by_name, by_group, by_letters].into_iter().find(several).unwrap_or_default();
-    // Beside a line of its own name, a lone point is the end of another comparison.
+    let by_stem = by(&|set| Some(without_numbers(&gathered.sets[set].name)));
+    let mut families = [by_name, by_group, by_stem].into_iter().find(several).unwrap_or_default();
+    // A single point is dropped if there is a line of the same name.
     let lines: Vec<String> =
         families.iter().filter(|family| family.2.len() > 1).map(|family| family.0.clone()).collect();
     families.retain(|(name, _, members)| members.len() > 1 || !lines.contains(name));
@@ -127,18 +126,18 @@ fn families(gathered: &Gathered<'_>, field: &str) -> Vec<(String, Vec<usize>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::letters;
+    use super::without_numbers;
 
     #[test]
-    fn what_is_left_of_names() {
-        for (name, left) in [
+    fn numbers_are_removed_from_names() {
+        for (name, expected) in [
             ("topk-512-k16-seed0", "topk"),
             ("batch_topk-2048-k64", "batch_topk"),
             ("gpt-2-relu-512", "gpt-relu"),
             ("run12", "run"),
             ("trained", "trained"),
         ] {
-            assert_eq!(letters(name), left);
+            assert_eq!(without_numbers(name), expected);
         }
     }
 }

@@ -1,41 +1,41 @@
-//! The file that SAEBench writes for every evaluation of a dictionary, and what its readers insist on.
+//! The SAEBench result file: one per evaluation of a dictionary, and its required fields.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{InputError, Result};
 
-/// One file `…_eval_results.json`. Fields that published files may lack have a default.
+/// A file `…_eval_results.json`. Fields that are missing in some published files have a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Envelope {
-    /// Which evaluation.
+    /// The evaluation.
     pub eval_type_id: String,
-    /// How it was set up.
+    /// Its configuration.
     pub eval_config: Map<String, Value>,
     /// A UUID.
     #[serde(default)]
     pub eval_id: String,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     #[serde(default)]
     pub datetime_epoch_millis: u64,
     /// Numbers by category and name.
     pub eval_result_metrics: Map<String, Value>,
-    /// Objects about parts, such as data sets or latents; a list, even if it is empty.
+    /// Details of parts, such as data sets or latents.
     #[serde(default, deserialize_with = "list_or_null")]
     pub eval_result_details: Vec<Value>,
     /// The version of the program.
     #[serde(default)]
     pub sae_bench_commit_hash: String,
-    /// The dictionary within its release.
+    /// The id of the dictionary in its release.
     pub sae_lens_id: Option<String>,
     /// The release.
     pub sae_lens_release_id: Option<String>,
     /// The version of SAELens.
     #[serde(default)]
     pub sae_lens_version: Option<String>,
-    /// What is known about the dictionary.
+    /// The configuration of the dictionary.
     pub sae_cfg_dict: Option<Map<String, Value>>,
-    /// Anything else.
+    /// Other data.
     #[serde(default)]
     pub eval_result_unstructured: Option<Value>,
 }
@@ -44,21 +44,21 @@ fn list_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Resul
     Ok(Option::<Vec<Value>>::deserialize(from)?.unwrap_or_default())
 }
 
-/// What an evaluation's file must hold.
+/// The required fields of an evaluation's file.
 pub struct Shape {
     /// The evaluation.
     pub id: &'static str,
-    /// The folder that its files lie in.
+    /// The folder of its files.
     pub folder: &'static str,
-    /// Its categories with their numbers; those of a name that ends with `?` may be null.
+    /// Categories with the numbers that they must have.
     pub categories: &'static [(&'static str, &'static [&'static str])],
-    /// The fields of every object of the details.
+    /// The fields of every detail.
     pub details: &'static [&'static str],
-    /// The fields of the set-up.
+    /// The fields of the configuration.
     pub config: &'static [&'static str],
 }
 
-/// The evaluations that are written here.
+/// The evaluations that Etalon writes.
 pub const SHAPES: [Shape; 6] = [
     Shape {
         id: "core",
@@ -155,15 +155,14 @@ pub const SHAPES: [Shape; 6] = [
     },
 ];
 
-/// The largest number that readers with 32 bits can hold.
-const LARGEST: u64 = i32::MAX as u64;
+/// The largest integer that readers of these files accept.
+const MAX_INTEGER: u64 = i32::MAX as u64;
 
 impl Envelope {
-    /// Refuses what a reader would stumble over.
+    /// Checks that a file has what readers require.
     pub fn check(&self) -> Result<()> {
-        let wrong = |what: String| -> Result<()> {
-            Err(InputError::new(format!("a file of SAEBench is not as its readers want it: {what}")).into())
-        };
+        let wrong =
+            |what: String| -> Result<()> { Err(InputError::new(format!("invalid SAEBench file: {what}")).into()) };
         if self.datetime_epoch_millis > 9_999_999_999_999 {
             return wrong("the time is out of range".into());
         }
@@ -174,7 +173,7 @@ impl Envelope {
             }
         }
         for (name, value) in self.sae_cfg_dict.iter().flatten() {
-            if value.as_u64().is_some_and(|number| number > LARGEST) {
+            if value.as_u64().is_some_and(|number| number > MAX_INTEGER) {
                 return wrong(format!("`sae_cfg_dict.{name}` needs more than 32 bits"));
             }
         }
@@ -186,9 +185,9 @@ impl Envelope {
                 }
             }
         }
-        for (place, detail) in self.eval_result_details.iter().enumerate() {
+        for (index, detail) in self.eval_result_details.iter().enumerate() {
             if let Some(name) = shape.details.iter().find(|name| detail.get(**name).is_none_or(Value::is_null)) {
-                return wrong(format!("detail {place} lacks `{name}`"));
+                return wrong(format!("detail {index} lacks `{name}`"));
             }
         }
         match shape.config.iter().find(|name| !self.eval_config.contains_key(**name)) {

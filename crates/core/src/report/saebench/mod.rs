@@ -1,4 +1,4 @@
-//! Files as SAEBench writes and reads them.
+//! Import and export of SAEBench result files.
 
 mod envelope;
 mod read;

@@ -1,4 +1,4 @@
-//! Published results of SAEBench as results of ours.
+//! Imports SAEBench result files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,22 +10,22 @@ use super::Envelope;
 use crate::error::{Error, InputError, Result};
 use crate::results::{Metadata, Profile, Recipe, ResultFile, Scores, Stored};
 
-/// The end of the name of every file.
+/// The end of every file name.
 pub const SUFFIX: &str = "eval_results.json";
 
-/// More bytes than any published file has.
-const LARGEST: u64 = 1 << 30;
+/// The maximum size of a file in bytes.
+const MAX_BYTES: u64 = 1 << 30;
 
-/// What was found below a directory.
+/// The results below a directory.
 #[derive(Debug, Default)]
 pub struct Imported {
-    /// Results with what is known about them.
+    /// The results with their metadata.
     pub results: Vec<Stored>,
-    /// Files that could not be understood, and why.
+    /// Invalid files, with the reason.
     pub refused: Vec<(PathBuf, String)>,
 }
 
-/// Reads every file of SAEBench below a directory, in the order of paths. Those that cannot be understood are listed.
+/// Reads all SAEBench files below a directory, in the order of paths. Invalid files are listed.
 pub fn read(directory: &Path) -> Result<Imported> {
     let mut files = Vec::new();
     list(directory, &mut files)?;
@@ -33,12 +33,12 @@ pub fn read(directory: &Path) -> Result<Imported> {
     let mut imported = Imported::default();
     let mut read = Vec::new();
     for file in files {
-        match one(&file) {
+        match read_file(&file) {
             Ok((envelope, hash)) => read.push((name(&file), envelope, hash)),
             Err(error) => imported.refused.push((file, error.to_string().lines().collect::<Vec<_>>().join("; "))),
         }
     }
-    // The number of active latents is known to the core evaluation alone; the others share its name.
+    // Only the core evaluation has L0; the other evaluations of a dictionary share its name.
     let l0: BTreeMap<String, f64> = read
         .iter()
         .filter(|(_, envelope, _)| envelope.eval_type_id == "core")
@@ -55,7 +55,7 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let entries = fs::read_dir(directory).map_err(Error::io("list a directory", directory))?;
     for entry in entries {
         let entry = entry.map_err(Error::io("list a directory", directory))?;
-        let (path, kind) = (entry.path(), entry.file_type().map_err(Error::io("look at a file", directory))?);
+        let (path, kind) = (entry.path(), entry.file_type().map_err(Error::io("read the type of a file", directory))?);
         if kind.is_dir() {
             list(&path, files)?;
         } else if kind.is_file() && path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(SUFFIX)) {
@@ -65,10 +65,10 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// A file and the hash of its bytes.
-fn one(file: &Path) -> Result<(Envelope, String)> {
-    let size = fs::metadata(file).map_err(Error::io("look at a file", file))?.len();
-    if size > LARGEST {
+/// A file, and the hash of its bytes.
+fn read_file(file: &Path) -> Result<(Envelope, String)> {
+    let size = fs::metadata(file).map_err(Error::io("read the size of a file", file))?.len();
+    if size > MAX_BYTES {
         return Err(InputError::new("the file is too large for a result").found(format!("{size} bytes")).into());
     }
     let bytes = fs::read(file).map_err(Error::io("read a result of SAEBench", file))?;
@@ -77,7 +77,7 @@ fn one(file: &Path) -> Result<(Envelope, String)> {
     Ok((envelope, format!("blake3:{}", blake3::hash(&bytes).to_hex())))
 }
 
-/// Python writes words where JSON has none: outside of strings they become null.
+/// Replaces `NaN` and `Infinity`, which Python writes but JSON does not allow, by `null`; not inside strings.
 fn json_of_python(text: &str) -> String {
     let (mut out, mut rest, mut quoted) = (String::with_capacity(text.len()), text, false);
     while let Some(next) = rest.chars().next() {
@@ -87,9 +87,9 @@ fn json_of_python(text: &str) -> String {
                 out.push_str("null");
                 word.len()
             }
-            // Whatever follows a backslash is part of the string.
+            // An escaped character does not end the string.
             (None, true) => {
-                let taken = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
+                let taken = rest.char_indices().nth(2).map_or(rest.len(), |(offset, _)| offset);
                 out.push_str(&rest[..taken]);
                 taken
             }
@@ -104,7 +104,7 @@ fn json_of_python(text: &str) -> String {
     out
 }
 
-/// The name that all evaluations of a dictionary share.
+/// The name of the dictionary, which all of its evaluations share.
 fn name(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     name.strip_suffix(SUFFIX).unwrap_or(&name).trim_end_matches('_').to_string()
@@ -115,14 +115,14 @@ fn convert(name: &str, envelope: Envelope, hash: String, l0: Option<f64>) -> Res
     let details = envelope.eval_result_details.len();
     for (category, numbers) in &envelope.eval_result_metrics {
         for (key, value) in numbers.as_object().into_iter().flatten() {
-            // There is no other way to say undefined in such a file.
+            // Such files have −1 for undefined numbers.
             let value = value.as_f64().filter(|value| *value != -1.0 || category == "tpp_metrics");
             let taken = scores.headline.iter().any(|headline| headline.key == *key);
             let key = if taken { format!("{category}.{key}") } else { key.clone() };
             scores.headline(&key, value, None, details.max(1));
         }
     }
-    order(&mut scores, &envelope.eval_type_id);
+    main_number_first(&mut scores, &envelope.eval_type_id);
     if scores.headline.iter().any(|headline| headline.value.is_none()) {
         scores.note("numbers that the file gives as -1 or null are undefined");
     }
@@ -131,9 +131,9 @@ fn convert(name: &str, envelope: Envelope, hash: String, l0: Option<f64>) -> Res
     let known = |key: &str| settings.get(key).filter(|value| !value.is_null()).cloned();
     let simple = |value: &Value| value.is_number() || value.is_string() || value.is_boolean();
     let seed = envelope.eval_config.get("random_seed").and_then(Value::as_u64).unwrap_or(0);
-    let elsewhere = ["model_name", "random_seed"];
+    let stored_elsewhere = ["model_name", "random_seed"];
     let config = envelope.eval_config.into_iter();
-    let params = config.filter(|(key, value)| simple(value) && !elsewhere.contains(&key.as_str())).collect();
+    let params = config.filter(|(key, value)| simple(value) && !stored_elsewhere.contains(&key.as_str())).collect();
     let recipe = Recipe {
         metric: format!("saebench-{}", envelope.eval_type_id.replace('_', "-")),
         version: 1,
@@ -153,8 +153,8 @@ fn convert(name: &str, envelope: Envelope, hash: String, l0: Option<f64>) -> Res
     Stored::new(result, about)
 }
 
-/// The number that people quote of each evaluation comes first.
-fn order(scores: &mut Scores, id: &str) {
+/// Moves the main number of an evaluation to the front.
+fn main_number_first(scores: &mut Scores, id: &str) {
     let first = match id {
         "core" => "explained_variance",
         "absorption_first_letter" => "mean_absorption_fraction_score",
@@ -164,8 +164,8 @@ fn order(scores: &mut Scores, id: &str) {
         "ravel" => "disentanglement_score",
         _ => return,
     };
-    if let Some(place) = scores.headline.iter().position(|headline| headline.key == first) {
-        scores.headline[..=place].rotate_right(1);
+    if let Some(index) = scores.headline.iter().position(|headline| headline.key == first) {
+        scores.headline[..=index].rotate_right(1);
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_python_become_null_outside_of_strings() {
+    fn nan_and_infinity_become_null_outside_of_strings() {
         let text = r#"{"a": NaN, "b": [-Infinity, Infinity, 1], "c\"NaN": "NaN \\", "d": NaN}"#;
         assert_eq!(json_of_python(text), r#"{"a": null, "b": [null, null, 1], "c\"NaN": "NaN \\", "d": null}"#);
     }
@@ -215,7 +215,7 @@ mod tests {
             (core.about["inputs"].as_str(), tpp.about["inputs"].as_str()),
             (Some("r_custom_sae"), Some("r_custom_sae"))
         );
-        // The other evaluations learn L0 from the core one.
+        // Other evaluations take L0 from the core one.
         assert_eq!((tpp.about["l0"].as_f64(), tpp.about["latents"].as_u64()), (Some(40.5), Some(4096)));
         assert_eq!((tpp.result.recipe.seed, tpp.result.recipe.metric.as_str()), (42, "saebench-tpp"));
         assert_eq!(core.about["data"], "pythia");

@@ -1,22 +1,22 @@
-//! Our headline numbers and tables by SAEBench's names.
+//! Translates scores to the categories and names of SAEBench.
 
 use serde_json::{Map, Value, json};
 
 use super::envelope::SHAPES;
 use crate::results::{Cells, Scores, Table};
 
-/// The only way to say undefined in such a file.
+/// An undefined number in a SAEBench file.
 const UNDEFINED: f64 = -1.0;
 
-/// Numbers of latents that SAEBench takes away.
+/// Numbers of latents that SAEBench ablates.
 pub(super) const COUNTS: [usize; 7] = [2, 5, 10, 20, 50, 100, 500];
-/// Sizes of probes.
+/// Numbers of latents of SAEBench's probes.
 pub(super) const SIZES: [usize; 7] = [1, 2, 5, 10, 20, 50, 100];
 
 /// The evaluation, its numbers by category, and its details.
 pub(super) type Translated = (&'static str, Map<String, Value>, Vec<Value>);
 
-/// A result in SAEBench's words; none if it has no such evaluation.
+/// Translates scores; `None` if SAEBench has no such evaluation.
 pub(super) fn translate(scores: &Scores, metric: &str) -> Option<Translated> {
     match metric {
         "core" => Some(core(scores)),
@@ -57,7 +57,7 @@ fn core(scores: &Scores) -> Translated {
     (shape.id, shape.categories.iter().map(category).collect(), details)
 }
 
-/// Ten decimals, as the reference gives.
+/// Rounds to ten decimals, as SAEBench does.
 fn round(value: f64) -> f64 {
     (value * 1e10).round() / 1e10
 }
@@ -84,7 +84,7 @@ fn absorption(scores: &Scores) -> Translated {
         "mean_absorption_fraction_january_score": of("absorption_fraction_january"),
         "mean_absorption_fraction_paper_score": of("absorption_fraction_paper"),
     });
-    // Readers accept single letters only; other classes have their numbers in the means.
+    // Readers accept single letters only. Other classes contribute to the means.
     let letter = |row: usize| {
         let name = words(table?, "name")?.get(row)?;
         let letter = name.chars().next().filter(|first| first.is_ascii_alphabetic() && name.chars().count() == 1)?;
@@ -116,23 +116,24 @@ fn list<'a>(table: Option<&'a Table>, column: &str, row: usize) -> &'a [Option<f
     }
 }
 
-/// The numbers that were used, such as sizes of probes.
+/// The integers of a column, such as sizes of probes.
 fn used(table: Option<&Table>, column: &str) -> Vec<usize> {
     let cells = table.and_then(|table| table.column(column));
     let number = |row: usize| cells.and_then(|cells| cells.number(row)).map(|value| value as usize);
     (0..cells.map_or(0, Cells::len)).filter_map(number).collect()
 }
 
-/// A number by size or count from the table of them; null where it was not asked for, or is undefined.
-fn by(table: Option<&Table>, column: &str, key: &str, wanted: usize) -> Value {
-    let place = used(table, column).iter().position(|size| *size == wanted);
-    let value = place.and_then(|row| table?.column(key)?.number(row));
+/// The value of column `key` in the row where `column` is `size`; null if it is missing or undefined.
+fn by(table: Option<&Table>, column: &str, key: &str, size: usize) -> Value {
+    let row = used(table, column).iter().position(|other| *other == size);
+    let value = row.and_then(|row| table?.column(key)?.number(row));
     value.map_or(Value::Null, |value| json!(value))
 }
 
-fn at(list: &[Option<f64>], sizes: &[usize], wanted: usize) -> Value {
-    let place = sizes.iter().position(|size| *size == wanted);
-    place.and_then(|place| list.get(place).copied().flatten()).map_or(Value::Null, |value| json!(value))
+/// The element of a list by size that belongs to `size`; null if it is missing or undefined.
+fn at(list: &[Option<f64>], sizes: &[usize], size: usize) -> Value {
+    let index = sizes.iter().position(|other| *other == size);
+    index.and_then(|index| list.get(index).copied().flatten()).map_or(Value::Null, |value| json!(value))
 }
 
 fn sparse_probing(scores: &Scores) -> Translated {

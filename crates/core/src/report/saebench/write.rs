@@ -1,4 +1,4 @@
-//! Our results as SAEBench's graphs and Neuronpedia read them.
+//! Exports results as SAEBench files, for SAEBench's graphs and Neuronpedia.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use super::translate::{COUNTS, SIZES, translate};
 use crate::error::{Error, Result};
 use crate::results::{Profile, Stored, current};
 
-/// What SAEBench calls dictionaries that are in no release.
+/// SAEBench's name for dictionaries outside of releases.
 const CUSTOM: &str = "custom_sae";
 
-/// A file for every result that SAEBench has an evaluation for: its path below the output folder, and what it holds. Of
-/// several seeds the lowest is taken, and superseded results are left out. `now` is in milliseconds since 1970.
+/// A file for every result that SAEBench has an evaluation for: its path below the output folder, and its content.
+/// Takes the lowest of several seeds, and no superseded results. `now` is in milliseconds since 1970.
 pub fn files(results: &[Stored], now: u64) -> Result<Vec<(PathBuf, Envelope)>> {
     let mut results = current(results).current;
     results.sort_by(|a, b| a.result.recipe.seed.cmp(&b.result.recipe.seed).then(a.id.cmp(&b.id)));
@@ -52,8 +52,8 @@ pub fn files(results: &[Stored], now: u64) -> Result<Vec<(PathBuf, Envelope)>> {
     Ok(files)
 }
 
-/// A name that tells the dictionary from all others, and that a path can hold. Readers decide by words in a path what a file
-/// is, so those words are broken.
+/// A unique name of the dictionary that is valid in paths. Readers infer the evaluation from words in the path, so a
+/// dot is inserted into those words.
 fn release(stored: &Stored) -> String {
     let part = |key: &str, before: &str| {
         let value = stored.about.get(key)?;
@@ -69,7 +69,7 @@ fn release(stored: &Stored) -> String {
         .fold(text, |text, word| text.replace(word, &format!("{}.{}", &word[..1], &word[1..])))
 }
 
-/// A UUID that follows from the recipe.
+/// A UUID derived from the id of the result.
 fn uuid(id: &str) -> String {
     let digits = blake3::hash(id.as_bytes()).to_hex();
     format!("{}-{}-4{}-8{}-{}", &digits[..8], &digits[8..12], &digits[12..15], &digits[15..18], &digits[18..30])

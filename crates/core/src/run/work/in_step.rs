@@ -1,10 +1,11 @@
-//! Passes in step with those of other metrics.
+//! A pass that reads its rows together with the passes of other metrics; see `run/scan.rs`.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{Stage, Step, Work};
+use super::Work;
+use super::stage::{Stage, StageOutcome};
 use crate::context::{Monitor, Reserved};
 use crate::error::{Error, Result};
 use crate::run::batch::RowBatch;
@@ -14,11 +15,13 @@ use crate::run::state::State;
 use crate::run::tree::Sequence;
 use crate::run::{files, layout, leaves};
 
-/// Batches of a leaf that members of a scan visit together.
+/// Batches of a leaf that the members of a scan visit before they wait for each other: few enough that the rows are
+/// still cached when the last member reads them.
 const WINDOW: usize = 16;
 
 impl<'a> Work<'a> {
-    /// A pass in step with other metrics: the same leaves, units, files and tree as by itself.
+    /// Runs a pass as a member of a shared scan, with the same leaves, units, files and merge tree as [`Work::stage`].
+    /// Local mode only.
     pub(super) fn scan<S: State>(
         &mut self,
         stage: &Stage<'_>,
@@ -31,8 +34,8 @@ impl<'a> Work<'a> {
         if self.end.is_some() {
             return Err(Error::Stopped);
         }
-        let step = self.run_scan(stage, member, over, rows, empty, add);
-        self.settle(step)
+        let done = self.run_scan(stage, member, over, rows, empty, add);
+        self.record_end(done)
     }
 
     fn run_scan<S: State>(
@@ -43,17 +46,18 @@ impl<'a> Work<'a> {
         rows: usize,
         empty: &(dyn Fn() -> S + Sync),
         add: &(dyn Fn(&mut S, &RowBatch<'_>) -> Result<()> + Sync),
-    ) -> Result<Step<S>> {
+    ) -> Result<StageOutcome<S>> {
         let (context, inputs, kept) = (self.context, self.inputs, self.kept);
         let (key, address) = self.begin(stage, layout::hash::<S>())?;
         if let Some(state) = self.finished(stage, &key, &address)? {
-            return Ok(Step::Merged(Some(state)));
+            return Ok(StageOutcome::Merged(Some(state)));
         }
         let unit_file = |unit: usize| kept.map(|kept| kept.unit_file(&address, stage, unit));
         let stored: Vec<bool> =
             (0..stage.units()).map(|unit| unit_file(unit).is_some_and(|file| files::verify(&file).is_some())).collect();
         let window = member.join(over);
-        // All members must visit the same leaves at a time, so the number does not depend on memory.
+        // All members visit the same leaves at a time, so the number of leaves must not depend on the memory of one
+        // member.
         let lanes = context.threads();
         let levels = u64::from(stage.leaves.next_power_of_two().ilog2());
         let memory = context.budget().reserve(stage.bytes.saturating_mul(lanes as u64 + levels), stage.name)?;
@@ -62,13 +66,14 @@ impl<'a> Work<'a> {
         }
         let (mut merged, mut unit_states) = (Sequence::new(), Sequence::new());
         for first in (0..stage.leaves).step_by(lanes) {
-            let mut lane: Vec<(Range<usize>, Option<S>)> = (first..(first + lanes).min(stage.leaves))
+            // The rows of each leaf, and its state unless its unit is stored.
+            let mut group: Vec<(Range<usize>, Option<S>)> = (first..(first + lanes).min(stage.leaves))
                 .map(|leaf| (leaves::rows(leaf, rows), (!stored[leaf / stage.unit_leaves]).then(empty)))
                 .collect();
-            let batches = lane.iter().map(|(rows, _)| leaves::batches(rows.clone()).count()).max().unwrap_or(0);
+            let batches = group.iter().map(|(rows, _)| leaves::batches(rows.clone()).count()).max().unwrap_or(0);
             for batch in (0..batches).step_by(WINDOW) {
                 context.install(|| {
-                    lane.par_iter_mut().try_for_each(|(rows, state)| {
+                    group.par_iter_mut().try_for_each(|(rows, state)| {
                         let Some(state) = state else { return Ok(()) };
                         leaves::batches(rows.clone()).skip(batch).take(WINDOW).try_for_each(|range| {
                             context.check()?;
@@ -78,17 +83,19 @@ impl<'a> Work<'a> {
                 })?;
                 window.next();
             }
-            for (leaf, (rows, state)) in (first..).zip(lane) {
+            for (leaf, (rows, state)) in (first..).zip(group) {
                 if window.leads {
                     context.advance(rows.len() as u64);
                 }
-                state.map_or(Ok(()), |state| unit_states.push(state))?;
+                if let Some(state) = state {
+                    unit_states.push(state)?;
+                }
                 let unit = leaf / stage.unit_leaves;
                 if leaf + 1 != stage.leaves_of(unit).end {
                     continue;
                 }
-                let made = std::mem::replace(&mut unit_states, Sequence::new()).finish()?;
-                merged.push(match (made, unit_file(unit)) {
+                let computed = std::mem::replace(&mut unit_states, Sequence::new()).finish()?;
+                merged.push(match (computed, unit_file(unit)) {
                     (Some(state), Some(file)) => {
                         files::write(&file, &state)?;
                         state
@@ -103,10 +110,10 @@ impl<'a> Work<'a> {
             context.finish();
         }
         drop(window);
-        let Some(state) = merged.finish()? else { return Ok(Step::Merged(None)) };
+        let Some(state) = merged.finish()? else { return Ok(StageOutcome::Merged(None)) };
         let mut state = Reserved::new(state, memory);
         state.fit(stage.name)?;
         self.keep(stage, &key, &address, &state)?;
-        Ok(Step::Merged(Some(state)))
+        Ok(StageOutcome::Merged(Some(state)))
     }
 }

@@ -1,22 +1,24 @@
-//! Something expensive that blocks share.
+//! A value that is expensive to compute and shared by the blocks of a stage.
 
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 
-/// Something expensive that blocks share: made before the first block that runs here, never where none runs.
+/// A value that is expensive to compute and shared by the blocks of a stage. It is computed before the first block that
+/// runs in this process, and not at all if none runs.
 ///
-/// A `OnceLock` that the first block fills can deadlock: its thread waits in a parallel loop, picks up another block
-/// meanwhile, and asks for what it is itself making.
+/// A `OnceLock` that the first block fills would deadlock: while its thread waits in a parallel loop, rayon may hand it
+/// another block, which then waits for the value that the same thread is computing.
 pub struct Lazy<T, F>(OnceLock<T>, F);
 
 impl<T, F: Fn() -> Result<T>> Lazy<T, F> {
-    /// Made by `make` when it is needed.
+    /// A value that `make` computes when it is needed.
     pub fn new(make: F) -> Lazy<T, F> {
         Lazy(OnceLock::new(), make)
     }
 
-    /// What was made, or is made now. For the function of a metric and for other `Lazy`s: blocks are given it.
+    /// The value; computes it if necessary. For the function of a metric and for other `Lazy`s: blocks receive the
+    /// value as an argument.
     pub fn get(&self) -> Result<&T> {
         self.fill()?;
         self.filled()
@@ -30,6 +32,6 @@ impl<T, F: Fn() -> Result<T>> Lazy<T, F> {
     }
 
     pub(super) fn filled(&self) -> Result<&T> {
-        self.0.get().ok_or_else(|| Error::Bug("a block runs before what it needs".into()))
+        self.0.get().ok_or_else(|| Error::Bug("a block runs before its shared value is computed".into()))
     }
 }

@@ -1,7 +1,7 @@
-//! BatchTopK: k latents per row on average, over the batch.
+//! BatchTopK: k latents per row, on average over the batch.
 
-use super::threshold::{Running, THRESHOLD};
-use super::topk::{K_ANNEAL, Kept};
+use super::threshold::{RunningThreshold, THRESHOLD};
+use super::topk::{K_ANNEAL, KSchedule};
 use super::{Arch, ArchCard, scaled, topk};
 use crate::error::Result;
 use crate::sae::activation::Activation;
@@ -13,18 +13,22 @@ pub struct BatchTopK;
 
 static CARD: ArchCard = ArchCard {
     name: "batch_topk",
-    summary: "the k·B largest pre-activations of a batch of B rows; afterwards those above a learnt threshold",
-    forward: "h = ReLU(W_e (x − b) + b_e); the k·B largest of the batch stay (when encoding: h > θ); x̂ = W_d f + b",
-    loss: "as topk",
-    initialisation: "as topk",
-    constraint: "as topk",
-    defaults: "as topk; θ is a running mean (0.999) of the smallest code kept, its start corrected",
+    summary: "Keeps the k·B largest pre-activations of a batch of B rows; after training, those above a learned \
+              threshold.",
+    forward: "h = ReLU(W_e (x − b) + b_e)\n\
+              f = h, where only the k·B largest values of the batch are kept (when encoding: values above θ)\n\
+              x̂ = W_d f + b",
+    loss: "As topk.",
+    initialisation: "As topk.",
+    constraint: "As topk.",
+    defaults: "As topk. θ is a running mean (decay 0.999, bias-corrected) of the smallest code kept per batch.",
     params: &[&K_ANNEAL, &THRESHOLD],
-    presets: "dictionary-learning: θ from step 1001, first value assigned\n\
-              sae-concept-eval: θ starts at 0 with 0.99 and is biased towards it (validation does not move it here); the rest as \
-              topk\n\
-              saelens: θ starts at 0 with 0.99; the rest as topk\n\
-              blindspots: as topk; the BatchTopK of overcomplete keeps k values of a whole batch, ours k per row on average",
+    presets: "dictionary-learning: θ is tracked from step 1001, and its first value is assigned.\n\
+              sae-concept-eval: θ starts at 0 with decay 0.99 and is biased towards 0 (validation does not update \
+              it here). The rest as topk.\n\
+              saelens: θ starts at 0 with decay 0.99. The rest as topk.\n\
+              blindspots: as topk. The BatchTopK of overcomplete keeps k values of a whole batch; Etalon keeps k \
+              per row on average.",
     source: "Bussmann et al. 2024, BatchTopK sparse autoencoders",
 };
 
@@ -42,18 +46,18 @@ fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     Ok(Box::new(BatchTopKObjective::new(topk::rules(settings), settings)?))
 }
 
-/// Also the objective of nested dictionaries, which differ in their groups only.
+/// Also the objective of Matryoshka dictionaries, which differ only in their groups.
 pub(super) struct BatchTopKObjective {
     rules: Rules,
-    kept: Kept,
+    k: KSchedule,
     auxiliary: f64,
-    threshold: Running,
+    threshold: RunningThreshold,
 }
 
 impl BatchTopKObjective {
     pub fn new(rules: Rules, settings: &TrainingSettings) -> Result<BatchTopKObjective> {
-        let threshold = Running::new(settings.get(&THRESHOLD)?);
-        Ok(BatchTopKObjective { rules, kept: Kept::of(settings)?, auxiliary: settings.auxiliary, threshold })
+        let threshold = RunningThreshold::new(settings.get(&THRESHOLD)?);
+        Ok(BatchTopKObjective { rules, k: KSchedule::of(settings)?, auxiliary: settings.auxiliary, threshold })
     }
 }
 
@@ -63,7 +67,7 @@ impl Objective for BatchTopKObjective {
     }
 
     fn selection(&self, step: u64) -> Selection {
-        Selection::PerBatch(self.kept.at(step).min(self.kept.latents))
+        Selection::PerBatch(self.k.at(step).min(self.k.latents))
     }
 
     /// The smallest code of the row.
@@ -72,7 +76,7 @@ impl Objective for BatchTopKObjective {
         [smallest.map_or(f64::INFINITY, f64::from), 0.0]
     }
 
-    fn settle(&mut self, batch: &Batch<'_>) -> Terms {
+    fn loss(&mut self, batch: &Batch<'_>) -> Terms {
         let smallest = batch.rows.iter().map(|row| row[0]).fold(f64::INFINITY, f64::min);
         self.threshold.add(batch.step, smallest.is_finite().then_some(smallest));
         let weighted: Vec<f64> =
@@ -93,8 +97,8 @@ impl Objective for BatchTopKObjective {
     }
 
     fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation) {
-        // Without a step that counts there is no threshold yet: every positive value stays.
+        // Before the first tracked step there is no threshold: keep every positive value.
         let threshold = self.threshold.value().unwrap_or(0.0).max(0.0) * unit;
-        (scaled(scalars, 0, 1, unit), Activation::Threshold(vec![threshold; self.kept.latents]))
+        (scaled(scalars, 0, 1, unit), Activation::Threshold(vec![threshold; self.k.latents]))
     }
 }

@@ -1,4 +1,4 @@
-//! Gated: one half decides whether a latent fires, the other how strongly.
+//! Gated: a gate decides whether a latent fires, a magnitude how strongly.
 
 use super::l1::{PENALTY, Penalty, SPARSITY_WARMUP};
 use super::{Arch, ArchCard, follow, scaled};
@@ -12,18 +12,24 @@ pub struct Gated;
 
 static CARD: ArchCard = ArchCard {
     name: "gated",
-    summary: "a gate decides whether a latent fires, a magnitude how strongly",
-    forward: "u = W_e (x − b); gate = [u + b_g > 0]; f = gate · ReLU(e^r u + b_m); x̂ = W_d f + b",
-    loss: "mean over rows of ‖x − x̂‖² + λ s ‖ReLU(u + b_g)‖₁ + ‖x − (W_d ReLU(u + b_g) + b)‖², where W_d and b of the last \
-           term do not learn",
-    initialisation: "random unit directions, encoder their copy, biases and r 0",
-    constraint: "unit directions: gradient projected, directions renormalised",
-    defaults: "l1 0.1, lr 0.00005, Adam's first decay 0, warmup 1000, sparsity warmup 2000, no clipping",
+    summary: "Separates whether a latent fires (gate) from how strongly it fires (magnitude).",
+    forward: "u = W_e (x − b)\n\
+              gate = [u + b_g > 0]\n\
+              f = gate · ReLU(e^r u + b_m)\n\
+              x̂ = W_d f + b",
+    loss: "Mean over rows of ‖x − x̂‖² + λ s ‖ReLU(u + b_g)‖₁ + ‖x − (W_d ReLU(u + b_g) + b)‖², where W_d and b \
+           receive no gradient from the last term.",
+    initialisation: "Decoder directions are random unit vectors, the encoder is a copy of them, and biases and r \
+                     are 0.",
+    constraint: "Decoder directions have unit norm: the gradient is projected, and directions are renormalised \
+                 after each step.",
+    defaults: "l1 0.1, lr 0.00005, Adam β₁ 0, warmup 1000, sparsity warmup 2000, no gradient clipping.",
     params: &[&PENALTY, &SPARSITY_WARMUP],
-    presets: "saelens: directions start with length 0.1 and are not constrained. Not reproduced: the penalty times the length of \
-              directions, and the decoder of the last term, which learns there\n\
-              sae-concept-eval: it has no such dictionary; its optimiser, start and standardised rows\n\
-              blindspots: its optimiser and schedule",
+    presets: "saelens: directions start with norm 0.1 and are not constrained. Not reproduced: the penalty is \
+              multiplied by the norm of the directions, and the decoder receives a gradient from the last term.\n\
+              sae-concept-eval: has no such dictionary; its optimiser, initialisation and standardised rows are \
+              used.\n\
+              blindspots: its optimiser and schedule.",
     source: "Rajamanoharan et al. 2024, Improving dictionary learning with gated sparse autoencoders",
 };
 
@@ -46,17 +52,17 @@ impl Arch for Gated {
 
 fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     let rules = Rules { scalars: SCALARS.to_vec(), gates: true, ..Rules::plain(settings.latents) };
-    Ok(Box::new(GatedObjective { rules, penalty: Penalty::of(settings)?, pull: 0.0 }))
+    Ok(Box::new(GatedObjective { rules, penalty: Penalty::of(settings)?, penalty_slope: 0.0 }))
 }
 
 struct GatedObjective {
     rules: Rules,
     penalty: Penalty,
-    /// The penalty's derivative by a gate, in this step.
-    pull: f32,
+    /// The derivative of the penalty by a gate, in the current step.
+    penalty_slope: f32,
 }
 
-/// The magnitude before its ReLU, from what the gate sees.
+/// The magnitude before its ReLU, from the pre-activation with the gate bias.
 fn magnitude(scalars: &[f32], value: f32) -> f32 {
     scalars[2].exp() * (value - scalars[0]) + scalars[1]
 }
@@ -78,10 +84,10 @@ impl Objective for GatedObjective {
         [row.entries.iter().map(|entry| f64::from(entry.0)).sum(), 0.0]
     }
 
-    fn settle(&mut self, batch: &Batch<'_>) -> Terms {
+    fn loss(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, sparsity) = (batch.squared_errors[0], batch.mean(0));
         let weight = self.penalty.at(batch.step);
-        self.pull = (weight / batch.rows.len() as f64) as f32;
+        self.penalty_slope = (weight / batch.rows.len() as f64) as f32;
         let total = error + weight * sparsity + batch.gate_error;
         vec![("loss", total), ("squared_error", error), ("sparsity", sparsity), ("gate_error", batch.gate_error)]
     }
@@ -90,7 +96,7 @@ impl Objective for GatedObjective {
         let scale = column.scalars[2].exp();
         let mut sums = [0.0f64; 3];
         for ((slope, &gate_slope), &value) in column.slopes.iter_mut().zip(column.gate_slopes).zip(column.values) {
-            let gate = gate_slope + self.pull;
+            let gate = gate_slope + self.penalty_slope;
             let fires = if magnitude(column.scalars, value) > 0.0 { *slope } else { 0.0 };
             let through = fires * scale;
             sums[0] += f64::from(gate);

@@ -1,10 +1,10 @@
-//! JumpReLU: a learnt threshold per latent, with pseudo-derivatives in a window around it.
+//! JumpReLU: a learned threshold per latent, with pseudo-derivatives in a window around it.
 
 use serde::{Deserialize, Serialize};
 
 use super::l1::{Penalty, SPARSITY_WARMUP};
 use super::{Arch, ArchCard, follow, refuse, scaled};
-use crate::error::Result;
+use crate::error::{Key, Result};
 use crate::sae::activation::Activation;
 use crate::sae::param::{Param, ParamValue};
 use crate::sae::preset::Preset;
@@ -15,33 +15,33 @@ use crate::sae::train::{
 /// JumpReLU.
 pub struct JumpRelu;
 
-/// What the penalty weighs here.
+/// Weight of the penalty; other defaults than those of [`super::l1::PENALTY`].
 pub(super) static PENALTY: Param<f64> =
     Param::new(["penalty", "l1", "WEIGHT", "Weight of the sparsity penalty"], |preset| match preset {
         Preset::SaeConceptEval | Preset::Saelens => 0.001,
         _ => 1.0,
     });
 
-/// What the penalty aims at.
+/// Target L0 of the penalty.
 pub static TARGET_L0: Param<f64> =
-    Param::new(["target_l0", "target-l0", "N", "Active latents per row to aim at"], |_| 20.0);
+    Param::new(["target_l0", "target-l0", "N", "Target number of active latents per row"], |_| 20.0);
 
-/// Where thresholds learn.
+/// Bandwidth of the pseudo-derivatives.
 pub static BANDWIDTH: Param<f32> =
     Param::new(["bandwidth", "bandwidth", "WIDTH", "Width of the window around thresholds"], |preset| match preset {
         Preset::Saelens => 0.05,
         _ => 0.001,
     });
 
-/// How thresholds learn.
+/// How thresholds are trained.
 pub static JUMP: Param<Jump> =
-    Param::of_presets(["jump", "How thresholds learn, and what is penalised"], |preset| match preset {
+    Param::of_presets(["jump", "How thresholds are trained, and what is penalised"], |preset| match preset {
         Preset::SaeConceptEval => Jump::Logarithm,
         Preset::Saelens => Jump::Step,
         _ => Jump::Target,
     });
 
-/// Where thresholds start.
+/// Initial threshold.
 pub static INITIAL_THRESHOLD: Param<f32> =
     Param::of_presets(["initial_threshold", "Threshold before training"], |preset| match preset {
         Preset::SaeConceptEval => 1.0,
@@ -49,15 +49,16 @@ pub static INITIAL_THRESHOLD: Param<f32> =
         _ => 0.001,
     });
 
-/// How JumpReLU learns its thresholds, and what it penalises.
+/// How JumpReLU trains its thresholds, and what it penalises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Jump {
-    /// The threshold itself; the squared relative distance of L0 from its target.
+    /// Trains the threshold; penalises the squared relative distance of L0 from its target.
     Target,
-    /// The logarithm of the threshold, by the pseudo-derivatives of the threshold; the mean L0.
+    /// Trains the logarithm of the threshold with the pseudo-derivatives of the threshold; penalises the mean L0.
     Logarithm,
-    /// The threshold itself; the mean L0, whose pseudo-derivative looks at pre-activations instead of codes.
+    /// Trains the threshold; penalises the mean L0, whose pseudo-derivative depends on pre-activations instead of
+    /// codes.
     Step,
 }
 
@@ -82,21 +83,28 @@ impl ParamValue for Jump {
 
 static CARD: ArchCard = ArchCard {
     name: "jumprelu",
-    summary: "pre-activations above a threshold that every latent learns",
-    forward: "p = W_e x + b_e; f = p · [p > θ]; x̂ = W_d f + b",
-    loss: "mean over rows of ‖x − x̂‖² + λ s (L0 / L0* − 1)². θ learns by pseudo-derivatives: ∂f/∂θ = −(θ/ε) [|p − θ| < ε/2], \
-           ∂L0/∂θ = −(1/ε) [|f − θ| < ε/2], where f is the code after the jump, so that silent rows count while θ < ε/2",
-    initialisation: "random unit directions, encoder their copy, biases 0, θ = 0.001",
-    constraint: "unit directions: gradient projected, gradients cut to global length 1, directions renormalised",
-    defaults: "target-l0 20, λ 1, bandwidth ε 0.001, lr 0.00007, Adam's first decay 0, warmup 1000, sparsity warmup 2000",
+    summary: "Keeps pre-activations above a threshold that is learned per latent.",
+    forward: "p = W_e x + b_e\n\
+              f = p · [p > θ]\n\
+              x̂ = W_d f + b",
+    loss: "Mean over rows of ‖x − x̂‖² + λ s (L0 / L0* − 1)². θ is trained with pseudo-derivatives: ∂f/∂θ = −(θ/ε) \
+           [|p − θ| < ε/2] and ∂L0/∂θ = −(1/ε) [|f − θ| < ε/2], where f is the code after the jump, so inactive \
+           rows count while θ < ε/2.",
+    initialisation: "Decoder directions are random unit vectors, the encoder is a copy of them, biases are 0, and θ \
+                     = 0.001.",
+    constraint: "Decoder directions have unit norm: the gradient is projected, and directions are renormalised \
+                 after each step. The global gradient norm is clipped to 1.",
+    defaults: "target-l0 20, λ 1, bandwidth ε 0.001, lr 0.00007, Adam β₁ 0, warmup 1000, sparsity warmup 2000.",
     params: &[&PENALTY, &SPARSITY_WARMUP, &TARGET_L0, &BANDWIDTH, &JUMP, &INITIAL_THRESHOLD],
-    presets: "sae-concept-eval: θ = e^τ with τ = 0 at the start; τ learns by the pseudo-derivatives of θ, without the factor θ that \
-              the chain rule would add, as there; the penalty is λ = 0.001 times the mean L0, at once; rows are standardised, \
-              b_e is used; start, lr 0.0005, ε 6.25e-10 and unit directions before the step as topk\n\
-              saelens: θ = 0.01 at the start, learnt directly (its newest form; older ones learn log θ), ε 0.05, λ times the mean \
-              L0 whose pseudo-derivative looks at p; directions start with length 0.1, not constrained. Not reproduced: the \
-              tanh penalty and the loss on dead latents, which are options there\n\
-              blindspots: AdamW, cosine and reanimation as ra_topk",
+    presets: "sae-concept-eval: θ = e^τ with initial τ = 0. τ is trained with the pseudo-derivatives of θ, without \
+              the factor θ of the chain rule, as in that program. The penalty is λ = 0.001 times the mean L0, \
+              without a warm-up. Rows are standardised, and b_e is used. Initialisation, lr 0.0005, ε 6.25e-10 and \
+              normalisation before the step as topk.\n\
+              saelens: initial θ = 0.01, learned directly (as in its newest version; older ones learn log θ), ε \
+              0.05, penalty λ times the mean L0, whose pseudo-derivative depends on p. Directions start with norm \
+              0.1 and are not constrained. Not reproduced: the tanh penalty and the loss on dead latents, which are \
+              options of SAELens.\n\
+              blindspots: AdamW, cosine schedule and reanimation as ra_topk.",
     source: "Rajamanoharan et al. 2024, Jumping ahead; dictionary_learning for the target L0",
 };
 
@@ -114,7 +122,7 @@ fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     Ok(Box::new(JumpReluObjective::new(rules(settings)?, settings)?))
 }
 
-/// Settings of architectures with a learnt threshold.
+/// Settings of architectures with a learned threshold.
 pub(super) fn settings(
     card: &ArchCard,
     new_objective: NewObjective,
@@ -134,7 +142,7 @@ pub(super) fn settings(
 pub(super) fn rules(settings: &TrainingSettings) -> Result<Rules> {
     let initial = settings.get(&INITIAL_THRESHOLD)?;
     if initial.is_nan() || initial <= 0.0 {
-        refuse("the first threshold of JumpReLU is out of range", "a number above 0", initial)?;
+        refuse("the initial threshold of JumpReLU is out of range", "a number above 0", initial)?;
     }
     let threshold = match settings.get(&JUMP)? {
         Jump::Logarithm => Scalar { name: "log_threshold", initial: initial.ln() },
@@ -144,28 +152,28 @@ pub(super) fn rules(settings: &TrainingSettings) -> Result<Rules> {
     Ok(Rules { centred: false, scalars, ..Rules::plain(settings.latents) })
 }
 
-/// Also the objective of archetypal dictionaries, which differ in their directions only.
+/// Also the objective of ra_jumprelu, which differs only in its directions.
 pub(super) struct JumpReluObjective {
     rules: Rules,
     penalty: Penalty,
     target: f64,
     bandwidth: f32,
     jump: Jump,
-    /// The penalty's derivative by whether one latent fires in one row, in this step.
-    pull: f64,
+    /// The derivative of the penalty by the firing of one latent in one row, in the current step.
+    penalty_slope: f64,
 }
 
 impl JumpReluObjective {
     pub fn new(rules: Rules, settings: &TrainingSettings) -> Result<JumpReluObjective> {
         let (bandwidth, target) = (settings.get(&BANDWIDTH)?, settings.get(&TARGET_L0)?);
         if bandwidth.is_nan() || bandwidth <= 0.0 {
-            refuse("the bandwidth of JumpReLU is out of range", "a number above 0", bandwidth)?;
+            refuse(&format!("{} is out of range", Key("bandwidth")), "a number above 0", bandwidth)?;
         }
         if target.is_nan() || target <= 0.0 {
-            refuse("the target L0 is out of range", "a number above 0", target)?;
+            refuse(&format!("{} is out of range", Key("target-l0")), "a number above 0", target)?;
         }
         let (penalty, jump) = (Penalty::of(settings)?, settings.get(&JUMP)?);
-        Ok(JumpReluObjective { rules, penalty, target, bandwidth, jump, pull: 0.0 })
+        Ok(JumpReluObjective { rules, penalty, target, bandwidth, jump, penalty_slope: 0.0 })
     }
 
     /// The threshold of a latent.
@@ -173,7 +181,7 @@ impl JumpReluObjective {
         if self.jump == Jump::Logarithm { scalars[1].exp() } else { scalars[1] }
     }
 
-    /// Whether something lies in the window around a threshold.
+    /// Whether a value is in the window around a threshold.
     fn near(&self, value: f32, threshold: f32) -> bool {
         ((value - threshold) / self.bandwidth).abs() < 0.5
     }
@@ -201,15 +209,15 @@ impl Objective for JumpReluObjective {
         [row.entries.iter().filter(fires).count() as f64, 0.0]
     }
 
-    fn settle(&mut self, batch: &Batch<'_>) -> Terms {
+    fn loss(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, l0) = (batch.squared_errors[0], batch.mean(0));
         let (weight, target) = (self.penalty.at(batch.step), self.target);
         if self.jump != Jump::Target {
-            self.pull = weight / batch.rows.len() as f64;
+            self.penalty_slope = weight / batch.rows.len() as f64;
             return vec![("loss", error + weight * l0), ("squared_error", error), ("sparsity", l0)];
         }
         let miss = l0 / target - 1.0;
-        self.pull = 2.0 * weight * miss / target / batch.rows.len() as f64;
+        self.penalty_slope = 2.0 * weight * miss / target / batch.rows.len() as f64;
         vec![("loss", error + weight * miss * miss), ("squared_error", error), ("sparsity", miss * miss)]
     }
 
@@ -229,12 +237,12 @@ impl Objective for JumpReluObjective {
                 *slope = 0.0;
             }
         }
-        // The step sees codes after the jump: silent rows have the code 0.
+        // The pseudo-derivative of L0 depends on codes after the jump, which are 0 in inactive rows.
         if codes_only && self.near(0.0, threshold) {
             near += column.batch - fires;
         }
         column.gradient[0] = column.bias_gradient();
-        let gradient = -f64::from(threshold) * jump - self.pull * near as f64;
+        let gradient = -f64::from(threshold) * jump - self.penalty_slope * near as f64;
         column.gradient[1] = (gradient / bandwidth) as f32;
     }
 

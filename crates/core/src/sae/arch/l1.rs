@@ -1,4 +1,4 @@
-//! Penalties on codes, with a warm-up, and the ReLU that most of them belong to.
+//! The sparsity penalty with its warm-up, and the objective of ReLU dictionaries.
 
 use super::scaled;
 use crate::error::{InputError, Key, Result};
@@ -7,10 +7,10 @@ use crate::sae::param::Param;
 use crate::sae::preset::Preset;
 use crate::sae::train::{Batch, LatentBackward, Objective, Row, Rules, Selection, Terms, TrainingSettings};
 
-/// What the penalty weighs.
+/// Weight of the penalty.
 pub static PENALTY: Param<f64> = Param::new(["penalty", "l1", "WEIGHT", "Weight of the sparsity penalty"], |_| 0.1);
 
-/// How long the penalty rises.
+/// Number of warm-up steps of the penalty.
 pub static SPARSITY_WARMUP: Param<u64> = Param::new(
     ["sparsity_warmup", "sparsity-warmup", "N", "Steps over which the penalty rises"],
     |preset| match preset {
@@ -19,7 +19,7 @@ pub static SPARSITY_WARMUP: Param<u64> = Param::new(
     },
 );
 
-/// A weight that rises from 0.
+/// The weight of a penalty, which rises from 0 during the warm-up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Penalty {
     pub weight: f64,
@@ -30,38 +30,39 @@ impl Penalty {
     pub fn of(settings: &TrainingSettings) -> Result<Penalty> {
         let weight = settings.get(&PENALTY)?;
         if !weight.is_finite() || weight < 0.0 {
-            return Err(InputError::new("the penalty is out of range")
+            return Err(InputError::new(format!("{} is out of range", Key("l1")))
                 .expected("a number from 0")
                 .found(weight)
-                .advice(format!("change {}", Key("l1")))
                 .into());
         }
         Ok(Penalty { weight, warmup: settings.get(&SPARSITY_WARMUP)? })
     }
 
-    /// The share of the weight at a step.
-    pub fn share(&self, step: u64) -> f64 {
+    /// The warm-up factor at a step, from 0 to 1.
+    pub fn warmup_factor(&self, step: u64) -> f64 {
         if self.warmup == 0 { 1.0 } else { (step as f64 / self.warmup as f64).min(1.0) }
     }
 
     /// The weight at a step.
     pub fn at(&self, step: u64) -> f64 {
-        self.weight * self.share(step)
+        self.weight * self.warmup_factor(step)
     }
 }
 
-/// A ReLU whose codes are penalised, either as they are or times the length of their direction.
+/// ReLU with an L1 penalty on the codes, which may be weighted by the norms of the directions.
 pub(super) struct ReluObjective {
     rules: Rules,
     penalty: Penalty,
-    lengths: bool,
-    /// The penalty's derivative by what it counts, in this step.
-    pull: f32,
+    /// Whether codes are penalised times the norm of their direction.
+    weight_by_norm: bool,
+    /// The derivative of the penalty by a (weighted) code, in the current step.
+    penalty_slope: f32,
 }
 
 impl ReluObjective {
-    pub fn new(settings: &TrainingSettings, lengths: bool) -> Result<ReluObjective> {
-        Ok(ReluObjective { rules: Rules::plain(settings.latents), penalty: Penalty::of(settings)?, lengths, pull: 0.0 })
+    pub fn new(settings: &TrainingSettings, weight_by_norm: bool) -> Result<ReluObjective> {
+        let (rules, penalty) = (Rules::plain(settings.latents), Penalty::of(settings)?);
+        Ok(ReluObjective { rules, penalty, weight_by_norm, penalty_slope: 0.0 })
     }
 }
 
@@ -74,12 +75,12 @@ impl Objective for ReluObjective {
         Selection::Above
     }
 
-    fn wants_norms(&self) -> bool {
-        self.lengths
+    fn needs_norms(&self) -> bool {
+        self.weight_by_norm
     }
 
     fn measure(&self, row: Row<'_>) -> [f64; 2] {
-        let sum: f64 = if self.lengths {
+        let sum: f64 = if self.weight_by_norm {
             row.entries.iter().map(|&(value, latent)| f64::from(value * row.norms[latent as usize])).sum()
         } else {
             row.entries.iter().map(|entry| f64::from(entry.0)).sum()
@@ -87,20 +88,20 @@ impl Objective for ReluObjective {
         [sum, 0.0]
     }
 
-    fn settle(&mut self, batch: &Batch<'_>) -> Terms {
+    fn loss(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, sparsity) = (batch.squared_errors[0], batch.mean(0));
         let weight = self.penalty.at(batch.step);
-        self.pull = (weight / batch.rows.len() as f64) as f32;
+        self.penalty_slope = (weight / batch.rows.len() as f64) as f32;
         vec![("loss", error + weight * sparsity), ("squared_error", error), ("sparsity", sparsity)]
     }
 
     fn backward(&self, column: &mut LatentBackward<'_>) {
-        let pull = if self.lengths { self.pull * column.norm } else { self.pull };
-        column.slopes.iter_mut().for_each(|slope| *slope += pull);
+        let penalty = if self.weight_by_norm { self.penalty_slope * column.norm } else { self.penalty_slope };
+        column.slopes.iter_mut().for_each(|slope| *slope += penalty);
         column.gradient[0] = column.bias_gradient();
-        if self.lengths {
+        if self.weight_by_norm {
             let codes: f64 = column.values.iter().map(|&value| f64::from(value)).sum();
-            column.norm_gradient = self.pull * codes as f32;
+            column.norm_gradient = self.penalty_slope * codes as f32;
         }
     }
 
@@ -114,9 +115,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_penalty_rises() {
+    fn the_penalty_rises_during_the_warmup() {
         let penalty = Penalty { weight: 2.0, warmup: 5 };
         assert_eq!([0, 1, 9].map(|step| penalty.at(step)), [0.0, 0.4, 2.0]);
-        assert_eq!(Penalty { warmup: 0, ..penalty }.share(0), 1.0);
+        assert_eq!(Penalty { warmup: 0, ..penalty }.warmup_factor(0), 1.0);
     }
 }

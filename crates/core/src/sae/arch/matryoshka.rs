@@ -1,10 +1,10 @@
-//! Matryoshka: nested dictionaries, each a prefix of the next, trained together with BatchTopK.
+//! Matryoshka: nested dictionaries, each a prefix of the next, trained together by BatchTopK.
 
 use super::batch_topk::BatchTopKObjective;
 use super::threshold::THRESHOLD;
 use super::topk::K_ANNEAL;
 use super::{Arch, ArchCard, refuse, topk};
-use crate::error::Result;
+use crate::error::{Key, Result};
 use crate::sae::param::Param;
 use crate::sae::preset::Preset;
 use crate::sae::train::{Objective, Rules, TrainingSettings};
@@ -12,7 +12,7 @@ use crate::sae::train::{Objective, Rules, TrainingSettings};
 /// Matryoshka BatchTopK.
 pub struct Matryoshka;
 
-/// How large the nested groups are.
+/// Sizes of the nested groups.
 pub static GROUPS: Param<Vec<f64>> =
     Param::new(["groups", "groups", "SHARE[,SHARE..]", "Shares of the latents in the nested groups"], |preset| {
         match preset {
@@ -21,35 +21,38 @@ pub static GROUPS: Param<Vec<f64>> =
         }
     });
 
-/// Whether there is a reconstruction without latents.
+/// Whether the bias alone is one of the reconstructions.
 pub static BARE: Param<bool> = Param::of_presets(
-    ["bare", "The bias alone is the first of the nested reconstructions, and all weigh the same"],
+    ["bare", "The bias alone is the first of the nested reconstructions, and all have equal weight"],
     |preset| preset == Preset::SaeConceptEval,
 );
 
 static CARD: ArchCard = ArchCard {
     name: "matryoshka",
-    summary: "nested groups of latents, every prefix of which reconstructs on its own",
-    forward: "as batch_topk, one selection over all groups",
-    loss: "mean over groups g of w_g · mean ‖x − (b + Σ_{i≤g} f_i W_i)‖² with w_g = 1 / groups, plus the auxiliary loss \
-           of topk on the last error. (w_g and the mean both divide, as in the released program: a factor that Adam \
-           does not see.)",
-    initialisation: "as topk",
-    constraint: "as topk",
-    defaults: "groups 1/32, 1/16, 1/8, 1/4, 17/32 of the latents; the rest as batch_topk",
+    summary: "BatchTopK with nested groups of latents: each prefix of groups reconstructs the input.",
+    forward: "As batch_topk, with one selection over all groups.",
+    loss: "Mean over groups g of w_g · mean ‖x − (b + Σ_{i≤g} f_i W_i)‖² with w_g = 1 / groups, plus the auxiliary \
+           loss of topk on the last residual. Both w_g and the mean divide by the number of groups, as in the \
+           released program; Adam is invariant to this factor.",
+    initialisation: "As topk.",
+    constraint: "As topk.",
+    defaults: "Groups of 1/32, 1/16, 1/8, 1/4 and 17/32 of the latents. The rest as batch_topk.",
     params: &[&GROUPS, &BARE, &K_ANNEAL, &THRESHOLD],
-    presets: "sae-concept-eval: groups 1, 2, 4, 8, 16, 32 of 63 parts (its dictionary of nominal size D has 63 D / 32 latents: \
-              give --latents that number), the bias alone is one more reconstruction, and all weigh 1/7; the rest as batch_topk\n\
-              saelens: w_g = 1 / groups² here, where it sums inner errors and the whole one; the rest as batch_topk\n\
-              others: as batch_topk",
+    presets: "sae-concept-eval: groups of 1, 2, 4, 8, 16 and 32 parts of 63. Its dictionary of nominal size D has \
+              63 D / 32 latents: pass that number to --latents. The bias alone is one more reconstruction, and all \
+              weigh 1/7. The rest as batch_topk.\n\
+              saelens: w_g = 1 / groups² here; SAELens sums the inner errors and the whole error. The rest as \
+              batch_topk.\n\
+              others: as batch_topk.",
     source: "Bussmann et al. 2025, Learning multi-level features with Matryoshka sparse autoencoders",
 };
 
-/// Where groups end: shares rounded down, the last group takes what is left.
+/// The end of each group: shares are rounded down, and the last group takes the remaining latents.
 fn ends(shares: &[f64], latents: usize) -> Result<Vec<usize>> {
-    let whole = shares.iter().sum::<f64>();
-    if shares.is_empty() || shares.iter().any(|share| share.is_nan() || *share <= 0.0) || (whole - 1.0).abs() > 1e-6 {
-        refuse("the shares of groups are out of range", "positive numbers whose sum is 1", format!("{shares:?}"))?;
+    let sum = shares.iter().sum::<f64>();
+    if shares.is_empty() || shares.iter().any(|share| share.is_nan() || *share <= 0.0) || (sum - 1.0).abs() > 1e-6 {
+        let message = format!("{} is out of range", Key("groups"));
+        refuse(&message, "positive numbers whose sum is 1", format!("{shares:?}"))?;
     }
     let mut ends = Vec::with_capacity(shares.len());
     let mut end = 0;

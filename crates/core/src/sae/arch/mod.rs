@@ -1,7 +1,7 @@
-//! Architectures: what a dictionary keeps of its pre-activations, and what its training asks for. One file each.
+//! Architectures: the activation, the loss and the default settings of each trainable dictionary. One file each.
 //!
-//! To add one: write its file, its `mod` line and its entry in [`ARCHS`]. Options of the command line, stored settings and
-//! `etalon archs` follow from its card.
+//! To add one, write its file, its `mod` line and its entry in [`ARCHS`]. Command-line options, stored settings and
+//! `etalon archs` are generated from its card.
 
 mod archetypal;
 mod batch_topk;
@@ -41,11 +41,11 @@ pub mod params {
     pub use super::topk::K_ANNEAL;
 }
 
-/// One architecture.
+/// A trainable architecture.
 pub trait Arch: Send + Sync {
-    /// What it is, for people.
+    /// Documentation and parameters.
     fn card(&self) -> &'static ArchCard;
-    /// The settings that a preset means for this architecture, for a dictionary of this size.
+    /// The training settings of a preset, for a dictionary of this size.
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings;
 }
 
@@ -64,8 +64,8 @@ pub const ARCHS: &[&dyn Arch] = &[
     &matching_pursuit::MpSae,
 ];
 
-/// Parameters that version 0.1.0 stored for every architecture: their defaults stay part of all settings, so that recipes
-/// stay the same. A new parameter belongs on the card of its architecture only.
+/// Parameters that version 0.1.0 stored for every architecture. Their defaults remain part of all settings, so that
+/// recipes keep their hashes. A new parameter belongs on the card of its architecture only.
 static FIRST_EDITION: &[&dyn AnyParam] = &[
     &params::K_ANNEAL,
     &params::PENALTY,
@@ -90,11 +90,11 @@ static FIRST_EDITION: &[&dyn AnyParam] = &[
     &params::SIGNED,
 ];
 
-/// Finds an architecture by its name.
+/// The architecture of a name.
 pub fn find(name: &str) -> Result<&'static dyn Arch> {
     ARCHS.iter().copied().find(|arch| arch.card().name == name).ok_or_else(|| {
-        let made = BASELINES.iter().map(|baseline| baseline.card().name);
-        let names: Vec<&str> = ARCHS.iter().map(|arch| arch.card().name).chain(made).collect();
+        let baselines = BASELINES.iter().map(|baseline| baseline.card().name);
+        let names: Vec<&str> = ARCHS.iter().map(|arch| arch.card().name).chain(baselines).collect();
         InputError::new(format!("there is no architecture `{name}`"))
             .expected(names.join(", "))
             .advice("`etalon archs` describes them")
@@ -102,15 +102,16 @@ pub fn find(name: &str) -> Result<&'static dyn Arch> {
     })
 }
 
-/// A parameter that users may change.
+/// A parameter with a command-line option.
 pub struct ArchOption {
-    /// The parameter, as the first architecture has it.
+    /// The parameter of the first architecture that has it.
     pub param: &'static dyn AnyParam,
-    /// The architectures that have it, each with its own defaults.
+    /// All architectures that have it, each with its own defaults.
     pub users: Vec<(&'static str, &'static dyn AnyParam)>,
 }
 
-/// Every parameter that users may change. A name that several architectures share means the same in all of them.
+/// All parameters with a command-line option. A name that several architectures share has the same meaning in all of
+/// them.
 pub fn options() -> Vec<ArchOption> {
     let mut options: Vec<ArchOption> = Vec::new();
     for card in ARCHS.iter().map(|arch| arch.card()) {
@@ -124,7 +125,7 @@ pub fn options() -> Vec<ArchOption> {
     options
 }
 
-/// Changes that a preset makes, and the parameters of an architecture with their defaults.
+/// Applies a preset to settings, and adds the parameters of an architecture with their defaults.
 fn follow(settings: TrainingSettings, preset: Preset, card: &ArchCard) -> TrainingSettings {
     let mut settings = settings.follow(preset);
     settings.params.complete(card.params, preset);
@@ -132,12 +133,12 @@ fn follow(settings: TrainingSettings, preset: Preset, card: &ArchCard) -> Traini
     settings
 }
 
-/// Biases in the unit of the data.
-fn scaled(scalars: &[f32], which: usize, of: usize, unit: f32) -> Vec<f32> {
-    scalars.iter().skip(which).step_by(of).map(|value| value * unit).collect()
+/// One scalar of each latent, in the unit of the data. `scalars` holds `per_latent` scalars of each latent.
+fn scaled(scalars: &[f32], index: usize, per_latent: usize, unit: f32) -> Vec<f32> {
+    scalars.iter().skip(index).step_by(per_latent).map(|value| value * unit).collect()
 }
 
-/// A complaint about a setting.
+/// The error of a setting that is out of range.
 fn refuse(what: &str, expected: &str, found: impl std::fmt::Display) -> Result<()> {
     Err(InputError::new(what).expected(expected).found(found).into())
 }

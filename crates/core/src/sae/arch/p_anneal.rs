@@ -2,7 +2,7 @@
 
 use super::l1::{PENALTY, Penalty, SPARSITY_WARMUP};
 use super::{Arch, ArchCard, refuse, relu, scaled};
-use crate::error::Result;
+use crate::error::{Key, Result};
 use crate::sae::activation::Activation;
 use crate::sae::param::Param;
 use crate::sae::preset::Preset;
@@ -11,39 +11,39 @@ use crate::sae::train::{Batch, LatentBackward, Objective, Row, Rules, Selection,
 /// P-anneal.
 pub struct PAnneal;
 
-/// When the exponent begins to fall.
+/// The first step at which the exponent decreases.
 pub static ANNEAL_START: Param<u64> =
-    Param::new(["anneal_start", "anneal-start", "N", "Step at which the exponent begins to fall"], |_| 15_000);
+    Param::new(["anneal_start", "anneal-start", "N", "Step at which the exponent starts to decrease"], |_| 15_000);
 
-/// Where the exponent starts and ends.
+/// The first and the last exponent.
 pub static EXPONENTS: Param<(f64, f64)> =
     Param::new(["exponents", "exponents", "START,END", "First and last exponent"], |_| (1.0, 0.0));
 
-/// How often the exponent moves.
+/// Number of updates of the exponent.
 pub static EXPONENT_UPDATES: Param<usize> =
-    Param::of_presets(["exponent_updates", "How often the exponent moves"], |_| 10);
+    Param::of_presets(["exponent_updates", "Number of updates of the exponent"], |_| 10);
 
-/// What keeps the penalty's size when the exponent moves.
-pub static QUEUE: Param<usize> = Param::new(
-    ["queue", "queue", "N", "Losses remembered to keep the size of the penalty when the exponent moves"],
-    |_| 10,
-);
+/// Number of recent losses that rescale the penalty.
+pub static QUEUE: Param<usize> =
+    Param::new(["queue", "queue", "N", "Recent losses used to rescale the penalty when the exponent changes"], |_| 10);
 
-/// Whether the penalty has a root.
+/// Whether the p-th root of the penalty is taken.
 pub static ROOTED: Param<bool> =
     Param::of_presets(["rooted", "Penalise (Σ fᵖ)^(1/p) instead of Σ fᵖ"], |_| false);
 
 static CARD: ArchCard = ArchCard {
     name: "p_anneal",
-    summary: "positive pre-activations, with a penalty Σ fᵖ whose exponent falls during training",
-    forward: "f = ReLU(W_e (x − b) + b_e); x̂ = W_d f + b",
-    loss: "mean over rows of ‖x − x̂‖² + α s Σ fᵖ. The exponent p takes 10 even steps from its start to its end, at even \
-           steps of training from anneal-start on; α is multiplied so that the penalty keeps its size over the last 10 steps",
-    initialisation: "as relu",
-    constraint: "as relu",
-    defaults: "α 0.1 (--l1), p from 1 to 0, anneal-start 15,000; the rest as relu",
+    summary: "Keeps positive pre-activations, with a penalty Σ fᵖ whose exponent decreases during training.",
+    forward: "f = ReLU(W_e (x − b) + b_e)\n\
+              x̂ = W_d f + b",
+    loss: "Mean over rows of ‖x − x̂‖² + α s Σ fᵖ. The exponent p takes 10 equally spaced values from its start to \
+           its end, at equally spaced steps from anneal-start to the last step. Each time, α is rescaled so that \
+           the mean penalty over the last 10 steps is unchanged.",
+    initialisation: "As relu.",
+    constraint: "As relu.",
+    defaults: "α 0.1 (--l1), p from 1 to 0, anneal-start 15,000. The rest as relu.",
     params: &[&PENALTY, &SPARSITY_WARMUP, &ANNEAL_START, &EXPONENTS, &EXPONENT_UPDATES, &QUEUE, &ROOTED],
-    presets: "dictionary-learning: b_e starts uniform in ±1/√width",
+    presets: "dictionary-learning: b_e starts uniform in ±1/√width.",
     source: "Karvonen et al. 2024, Measuring progress in dictionary learning",
 };
 
@@ -61,12 +61,14 @@ fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     let exponents = settings.get(&EXPONENTS)?;
     let (start, end) = exponents;
     let (rooted, updates, queue) = (settings.get(&ROOTED)?, settings.get(&EXPONENT_UPDATES)?, settings.get(&QUEUE)?);
-    let fine = |p: f64| (0.0..=2.0).contains(&p);
-    if !fine(start) || !fine(end) || (rooted && (start == 0.0 || end == 0.0)) {
-        refuse("the exponents of p-annealing are out of range", "numbers from 0 to 2", format!("{start} to {end}"))?;
+    let valid = |p: f64| (0.0..=2.0).contains(&p);
+    if !valid(start) || !valid(end) || (rooted && (start == 0.0 || end == 0.0)) {
+        let message = format!("{} is out of range", Key("exponents"));
+        refuse(&message, "numbers from 0 to 2", format!("{start} to {end}"))?;
     }
     if updates < 2 || queue == 0 {
-        refuse("p-annealing needs updates and a memory", "at least 2 updates and 1 loss", queue)?;
+        let message = format!("{} or the number of exponent updates is out of range", Key("queue"));
+        refuse(&message, "at least 1 loss and 2 updates", format!("{queue} losses and {updates} updates"))?;
     }
     let penalty = Penalty::of(settings)?;
     Ok(Box::new(PAnnealObjective {
@@ -81,12 +83,12 @@ fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
         next: None,
         updates: 0,
         losses: Vec::new(),
-        pull: 0.0,
+        penalty_slope: 0.0,
         roots: Vec::new(),
     }))
 }
 
-/// When the exponent moves, and where to.
+/// The steps and values of the exponent's updates.
 struct Schedule {
     first: u64,
     last: u64,
@@ -99,12 +101,12 @@ impl Schedule {
         from + (to - from) * index as f64 / (self.updates - 1) as f64
     }
 
-    /// The step of a move.
+    /// The step of an update.
     fn step(&self, index: usize) -> u64 {
         self.point(self.first as f64, self.last as f64, index) as u64
     }
 
-    /// The exponent after a move.
+    /// The exponent after an update.
     fn exponent(&self, index: usize) -> f64 {
         let (start, end) = self.exponents;
         if index < self.updates { self.point(start, end, index) } else { end }
@@ -115,31 +117,34 @@ struct PAnnealObjective {
     rules: Rules,
     schedule: Schedule,
     penalty: Penalty,
-    /// Losses remembered at most.
+    /// Maximum length of `losses`.
     queue: usize,
     rooted: bool,
-    /// What the penalty weighs now.
+    /// The current weight of the penalty.
     weight: f64,
-    /// The exponent of the coming step.
+    /// The exponent of the next step.
     exponent: f64,
-    /// The exponent of the step under way.
+    /// The exponent of the current step.
     penalised: f64,
+    /// The exponent after the next update.
     next: Option<f64>,
+    /// Updates done.
     updates: usize,
-    /// The last penalties with the present exponent and with the next.
+    /// The recent penalties with the current exponent and with the next one.
     losses: Vec<[f64; 2]>,
-    /// The penalty's derivative by fᵖ, in this step.
-    pull: f32,
-    /// What each row multiplies that with, when the penalty has a root.
+    /// The derivative of the penalty by f, in the current step, without the factor f^(p − 1).
+    penalty_slope: f32,
+    /// The factor of that derivative for each row, if the penalty has a root.
     roots: Vec<f32>,
 }
 
 impl PAnnealObjective {
-    fn size(&self, sum: f64, exponent: f64) -> f64 {
+    /// The penalty of a row, from its sum of powers.
+    fn row_penalty(&self, sum: f64, exponent: f64) -> f64 {
         if self.rooted { sum.powf(1.0 / exponent) } else { sum }
     }
 
-    /// Moves the exponent on when its step has come; the penalty keeps its size.
+    /// Updates the exponent at the scheduled steps, and rescales the weight so that the penalty keeps its size.
     fn anneal(&mut self, step: u64) {
         if self.updates >= self.schedule.updates || step != self.schedule.step(self.updates) {
             return;
@@ -156,7 +161,7 @@ impl PAnnealObjective {
     }
 }
 
-/// fᵖ, exact where it is often asked for.
+/// fᵖ; exact for p = 1.
 fn power(value: f32, exponent: f64) -> f64 {
     if exponent == 1.0 { f64::from(value) } else { f64::from(value).powf(exponent) }
 }
@@ -170,20 +175,20 @@ impl Objective for PAnnealObjective {
         Selection::Above
     }
 
-    /// The sums with the present exponent and with the next.
+    /// The sums of powers with the current exponent and with the next one.
     fn measure(&self, row: Row<'_>) -> [f64; 2] {
         let sum = |exponent: f64| row.entries.iter().map(|entry| power(entry.0, exponent)).sum::<f64>();
         [sum(self.exponent), self.next.map_or(0.0, sum)]
     }
 
-    fn settle(&mut self, batch: &Batch<'_>) -> Terms {
+    fn loss(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, exponent, rows) = (batch.squared_errors[0], self.exponent, batch.rows.len() as f64);
         let mean = |objective: &PAnnealObjective, which: usize, exponent: f64| {
-            batch.rows.iter().map(|row| objective.size(row[which], exponent)).sum::<f64>() / rows
+            batch.rows.iter().map(|row| objective.row_penalty(row[which], exponent)).sum::<f64>() / rows
         };
         let sparsity = mean(self, 0, exponent);
-        let weight = self.weight * self.penalty.share(batch.step);
-        self.pull = (weight * if self.rooted { 1.0 } else { exponent } / rows) as f32;
+        let weight = self.weight * self.penalty.warmup_factor(batch.step);
+        self.penalty_slope = (weight * if self.rooted { 1.0 } else { exponent } / rows) as f32;
         self.penalised = exponent;
         self.roots.clear();
         if self.rooted {
@@ -193,8 +198,8 @@ impl Objective for PAnnealObjective {
         if let Some(next) = self.next {
             let pair = [sparsity, mean(self, 1, next)];
             self.losses.push(pair);
-            let old = self.losses.len().saturating_sub(self.queue);
-            self.losses.drain(..old);
+            let excess = self.losses.len().saturating_sub(self.queue);
+            self.losses.drain(..excess);
         }
         self.anneal(batch.step);
         vec![("loss", error + weight * sparsity), ("squared_error", error), ("sparsity", sparsity)]
@@ -204,8 +209,8 @@ impl Objective for PAnnealObjective {
         let exponent = self.penalised - 1.0;
         for ((slope, &value), &row) in column.slopes.iter_mut().zip(column.values).zip(column.rows) {
             let root = self.roots.get(row as usize).copied().unwrap_or(1.0);
-            let steep = if exponent == 0.0 { 1.0 } else { value.powf(exponent as f32) };
-            *slope += self.pull * root * steep;
+            let power = if exponent == 0.0 { 1.0 } else { value.powf(exponent as f32) };
+            *slope += self.penalty_slope * root * power;
         }
         column.gradient[0] = column.bias_gradient();
     }

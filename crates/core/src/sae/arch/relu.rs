@@ -7,33 +7,37 @@ use crate::sae::param::Param;
 use crate::sae::preset::Preset;
 use crate::sae::train::{NewObjective, Objective, TrainingSettings};
 
-/// ReLU.
+/// ReLU with an L1 penalty.
 pub struct Relu;
 
-/// What the penalty counts.
+/// Whether codes are penalised times the norm of their direction.
 pub static PENALISE_LENGTHS: Param<bool> =
-    Param::of_presets(["penalise_lengths", "Codes are penalised times the length of their direction"], |preset| {
+    Param::of_presets(["penalise_lengths", "Codes are penalised times the norm of their direction"], |preset| {
         preset == Preset::Saelens
     });
 
 static CARD: ArchCard = ArchCard {
     name: "relu",
-    summary: "positive pre-activations, with an L1 penalty",
-    forward: "f = ReLU(W_e (x − b) + b_e); x̂ = W_d f + b",
-    loss: "mean over rows of ‖x − x̂‖² + λ s ‖f‖₁, where s rises from 0 during the sparsity warm-up",
-    initialisation: "random directions of length 0.1, encoder their copy, biases 0",
-    constraint: "unit directions from the first step on: gradient projected, directions renormalised",
-    defaults: "l1 0.1, lr 0.001, warmup 1000, sparsity warmup 2000, no clipping",
+    summary: "Keeps positive pre-activations, with an L1 penalty on the codes.",
+    forward: "f = ReLU(W_e (x − b) + b_e)\n\
+              x̂ = W_d f + b",
+    loss: "Mean over rows of ‖x − x̂‖² + λ s ‖f‖₁, where s rises from 0 to 1 during the sparsity warm-up.",
+    initialisation: "Decoder directions are random with norm 0.1, the encoder is a copy of them, and biases are 0.",
+    constraint: "Decoder directions have unit norm from the first step on: the gradient is projected, and \
+                 directions are renormalised after each step.",
+    defaults: "l1 0.1, lr 0.001, warmup 1000, sparsity warmup 2000, no gradient clipping.",
     params: &[&PENALTY, &SPARSITY_WARMUP, &PENALISE_LENGTHS],
-    presets: "dictionary-learning: b_e starts uniform in ±1/√width\n\
-              saelens: directions start with length 0.1 and are not constrained, codes are penalised times the length of their \
-              direction, gradients are cut to length 1. Its scheduler and its scale of inputs are left to the options\n\
-              sae-concept-eval: it has no such dictionary; its optimiser, start and standardised rows\n\
-              blindspots: its optimiser and schedule",
+    presets: "dictionary-learning: b_e starts uniform in ±1/√width.\n\
+              saelens: directions start with norm 0.1 and are not constrained, codes are penalised times the norm \
+              of their direction, and the gradient norm is clipped to 1. Its learning-rate schedule and its scale \
+              of inputs are left to the options.\n\
+              sae-concept-eval: has no such dictionary; its optimiser, initialisation and standardised rows are \
+              used.\n\
+              blindspots: its optimiser and schedule.",
     source: "Bricken et al. 2023, Towards monosemanticity; Cunningham et al. 2023",
 };
 
-/// Settings of the architectures with a ReLU.
+/// Settings of architectures with a ReLU.
 pub(super) fn settings(
     card: &ArchCard,
     new_objective: NewObjective,

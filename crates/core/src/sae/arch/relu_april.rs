@@ -1,4 +1,4 @@
-//! ReLU after Anthropic's April 2024 update: free directions, whose lengths the penalty counts.
+//! ReLU as in Anthropic's April 2024 update: unconstrained directions, and a penalty weighted by their norms.
 
 use super::l1::{PENALTY, ReluObjective, SPARSITY_WARMUP};
 use super::{Arch, ArchCard, relu};
@@ -6,19 +6,20 @@ use crate::error::Result;
 use crate::sae::preset::Preset;
 use crate::sae::train::{Constraint, Objective, TrainingSettings};
 
-/// ReLU, April update.
+/// ReLU with a penalty weighted by norms.
 pub struct ReluApril;
 
 static CARD: ArchCard = ArchCard {
     name: "relu_april",
-    summary: "positive pre-activations, with a penalty that counts the lengths of directions",
-    forward: "f = ReLU(W_e (x − b) + b_e); x̂ = W_d f + b",
-    loss: "mean over rows of ‖x − x̂‖² + λ s Σ_j f_j ‖d_j‖",
-    initialisation: "as relu",
-    constraint: "none; gradients are cut to global length 1",
-    defaults: "as relu",
+    summary: "Keeps positive pre-activations, with an L1 penalty weighted by the norms of the directions.",
+    forward: "f = ReLU(W_e (x − b) + b_e)\n\
+              x̂ = W_d f + b",
+    loss: "Mean over rows of ‖x − x̂‖² + λ s Σ_j f_j ‖d_j‖, with s as in relu.",
+    initialisation: "As relu.",
+    constraint: "None. The global gradient norm is clipped to 1.",
+    defaults: "As relu.",
     params: &[&PENALTY, &SPARSITY_WARMUP],
-    presets: "dictionary-learning: b_e starts uniform in ±1/√width",
+    presets: "dictionary-learning: b_e starts uniform in ±1/√width.",
     source: "Anthropic interpretability team, April 2024 update",
 };
 

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Settings as version 0.1.0 stored them: those of topk, and what the others have instead.
+/// Settings as version 0.1.0 stored them: those of topk, and the differences of the others.
 #[test]
-fn stored_settings_are_those_of_the_first_edition() {
+fn stored_settings_equal_those_of_version_0_1_0() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/training/settings.json");
     let golden: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let others = golden["others"].as_object().unwrap();
@@ -20,14 +20,14 @@ fn stored_settings_are_those_of_the_first_edition() {
                 expected[key] = value.clone();
             }
             let settings = TrainingSettings { k: 4, steps: 25, batch: 64, ..arch.settings(preset, 24, 126) };
-            // As a text: recipes hash it, so that its order counts.
+            // Compared as text, because recipes hash the text.
             assert_eq!(json!(settings).to_string(), expected.to_string());
         }
     }
 }
 
 #[test]
-fn parameters_of_one_name_are_one_parameter() {
+fn parameters_of_the_same_name_are_the_same() {
     for option in options() {
         let card = option.param.card();
         for (_, other) in &option.users {
@@ -59,7 +59,7 @@ fn cards_show_parameters_with_the_defaults_of_presets() {
 }
 
 #[test]
-fn settings_hold_the_parameters_of_their_architecture() {
+fn settings_contain_the_parameters_of_their_architecture() {
     for arch in ARCHS {
         for (_, preset) in Preset::NAMES {
             let settings = arch.settings(preset, 16, 126);

@@ -1,13 +1,13 @@
-//! A running mean of the smallest code that a batch kept: what replaces the selection when rows come one by one.
+//! A running mean of the smallest code that a batch keeps: the threshold that replaces the selection after training.
 
 use serde::{Deserialize, Serialize};
 
 use crate::sae::param::{Param, ParamValue};
 use crate::sae::preset::Preset;
 
-/// How the threshold is learnt.
+/// How the threshold is tracked.
 pub static THRESHOLD: Param<ThresholdRule> =
-    Param::of_presets(["threshold", "How the threshold is learnt that replaces the selection of a batch"], |preset| {
+    Param::of_presets(["threshold", "How the threshold that replaces the selection of a batch is tracked"], |preset| {
         match preset {
             Preset::Etalon | Preset::Blindspots => {
                 ThresholdRule { start: 0, decay: 0.999, initial: None, assign_first: false }
@@ -21,16 +21,16 @@ pub static THRESHOLD: Param<ThresholdRule> =
         }
     });
 
-/// How the threshold that replaces a batch's selection after training is learnt: a running mean of the smallest code kept.
+/// How the threshold that replaces the selection of a batch is tracked: a running mean of the smallest code kept.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThresholdRule {
-    /// Steps before this one do not count.
+    /// The first step that counts.
     pub start: u64,
-    /// How much of the old mean stays.
+    /// Weight of the old mean.
     pub decay: f64,
-    /// What the mean starts from, which then biases it; without, the bias of the start is corrected.
+    /// Initial value, which biases the mean; without it, the mean is bias-corrected.
     pub initial: Option<f64>,
-    /// The first value is taken as the mean.
+    /// Whether the first value is assigned to the mean.
     pub assign_first: bool,
 }
 
@@ -50,23 +50,23 @@ impl ParamValue for ThresholdRule {
     }
 }
 
-/// The mean, as a weighted sum and the sum of its weights, so that the bias of its start cancels.
+/// The running mean, as a weighted sum and the sum of its weights, which corrects the bias of the start.
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(super) struct RunningThreshold {
     rule: ThresholdRule,
     sum: f64,
     weight: f64,
 }
 
-impl Running {
-    pub fn new(rule: ThresholdRule) -> Running {
+impl RunningThreshold {
+    pub fn new(rule: ThresholdRule) -> RunningThreshold {
         match rule.initial {
-            Some(initial) => Running { rule, sum: initial, weight: 1.0 },
-            None => Running { rule, sum: 0.0, weight: 0.0 },
+            Some(initial) => RunningThreshold { rule, sum: initial, weight: 1.0 },
+            None => RunningThreshold { rule, sum: 0.0, weight: 0.0 },
         }
     }
 
-    /// Adds the smallest code of a batch; a batch without codes has none.
+    /// Adds the smallest code of a batch, if it has a code.
     pub fn add(&mut self, step: u64, smallest: Option<f64>) {
         let Some(smallest) = smallest.filter(|_| step >= self.rule.start) else { return };
         if self.rule.assign_first && self.weight == 0.0 {
@@ -78,7 +78,7 @@ impl Running {
         self.weight = decay * self.weight + (1.0 - decay);
     }
 
-    /// The threshold, once there is one.
+    /// The threshold, once a value was added.
     pub fn value(&self) -> Option<f32> {
         (self.weight > 0.0).then(|| (self.sum / self.weight) as f32)
     }
@@ -99,9 +99,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_does_not_bias_the_mean() {
+    fn the_mean_is_bias_corrected() {
         let rule = ThresholdRule { start: 1, decay: 0.9, initial: None, assign_first: false };
-        let mut running = Running::new(rule);
+        let mut running = RunningThreshold::new(rule);
         running.add(0, Some(100.0));
         assert_eq!(running.value(), None);
         running.add(1, Some(2.0));
@@ -110,10 +110,10 @@ mod tests {
         // (0.9 · 0.2 + 0.1 · 4) / (0.09 + 0.1) = 0.58 / 0.19
         running.add(3, Some(4.0));
         assert!((running.value().unwrap() - 0.58 / 0.19).abs() < 1e-6);
-        let mut biased = Running::new(ThresholdRule { initial: Some(0.0), ..rule });
+        let mut biased = RunningThreshold::new(ThresholdRule { initial: Some(0.0), ..rule });
         biased.add(1, Some(2.0));
         assert!((biased.value().unwrap() - 0.2).abs() < 1e-6);
-        let mut assigned = Running::new(ThresholdRule { assign_first: true, ..rule });
+        let mut assigned = RunningThreshold::new(ThresholdRule { assign_first: true, ..rule });
         assigned.add(1, Some(2.0));
         assigned.add(2, Some(4.0));
         assert!((assigned.value().unwrap() - 2.2).abs() < 1e-6);

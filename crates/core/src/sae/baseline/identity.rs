@@ -1,4 +1,4 @@
-//! `identity`: the neurons themselves.
+//! `identity`: the neurons.
 
 use super::{Baseline, BaselineParams, reserve};
 use crate::context::Context;
@@ -10,20 +10,21 @@ use crate::sae::linear::{Linear, Parts};
 use crate::sae::normalise::Normalisation;
 use crate::store::ActivationStore;
 
-/// The neurons.
+/// The baseline `identity`.
 pub(super) struct Identity;
 
 static CARD: ArchCard = ArchCard {
     name: "identity",
-    summary: "the neurons: one latent per value of the row",
-    forward: "f = x, negative values too; x̂ = f",
-    loss: "none: nothing is trained",
-    initialisation: "encoder and decoder are the identity, biases are 0",
-    constraint: "none",
-    defaults: "as many latents as the rows are wide; no options",
+    summary: "The neurons: one latent per dimension of the row.",
+    forward: "f = x, also negative values\n\
+              x̂ = f",
+    loss: "None: nothing is trained.",
+    initialisation: "Encoder and decoder are the identity, biases are 0.",
+    constraint: "None.",
+    defaults: "As many latents as the width of the rows; no options.",
     params: &[],
-    presets: "no preset changes it",
-    source: "common practice: a dictionary should be easier to read than what it was made from",
+    presets: "No preset changes it.",
+    source: "Common practice: a dictionary should be easier to interpret than the neurons it was trained on",
 };
 
 impl Baseline for Identity {

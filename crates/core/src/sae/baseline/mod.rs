@@ -1,6 +1,6 @@
-//! Dictionaries that learn nothing, or nothing sparse: the floor that every score is compared with. One file each.
+//! Baselines: dictionaries without learned sparse features, which every score should be compared with. One file each.
 //!
-//! They are dictionaries like any other: they can be saved, and encode and decode rows.
+//! They implement [`Dictionary`]: they encode and decode rows, and can be saved.
 
 mod identity;
 mod kmeans;
@@ -26,24 +26,24 @@ use crate::error::{InputError, Key, Result};
 use crate::store::ActivationStore;
 use etalon_kernel::random::stream;
 
-/// What a baseline should be like. A baseline refuses what it cannot be.
+/// The parameters of a baseline. A baseline refuses those that it does not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BaselineParams<'a> {
-    /// How many latents.
+    /// Number of latents.
     pub latents: Option<usize>,
-    /// How many of them are active in a row.
+    /// Number of active latents per row.
     pub k: Option<usize>,
-    /// The seed of everything random.
+    /// Random seed.
     pub seed: u64,
-    /// A dictionary to be like in size and sparsity.
+    /// A dictionary whose size and sparsity to copy.
     pub like: Option<&'a dyn Dictionary>,
 }
 
-/// A dictionary that is made, not trained.
+/// A dictionary that needs no training.
 pub trait Baseline: Send + Sync {
-    /// What it is, for people.
+    /// Documentation.
     fn card(&self) -> &'static ArchCard;
-    /// Makes one for the rows of a store; what takes long says how far it is, and stops when told to.
+    /// Builds the dictionary for the rows of a store. Reports progress, and stops when the context is cancelled.
     fn make(
         &self,
         store: &ActivationStore,
@@ -56,26 +56,26 @@ pub trait Baseline: Send + Sync {
 pub const BASELINES: &[&dyn Baseline] =
     &[&untrained::Untrained, &random::Random, &identity::Identity, &pca::Pca, &kmeans::Kmeans];
 
-/// Finds a baseline by its name.
+/// The baseline of a name.
 pub fn find(name: &str) -> Option<&'static dyn Baseline> {
     BASELINES.iter().copied().find(|baseline| baseline.card().name == name)
 }
 
-/// More latents than any dictionary has; beyond that a slip of the hand would fill the memory.
-const MOST_LATENTS: usize = 1 << 24;
+/// Maximum number of latents: larger numbers are typing errors that would exhaust the memory.
+const MAX_LATENTS: usize = 1 << 24;
 
-/// Active latents where nothing is said.
-const ACTIVE: usize = 32;
+/// Default number of active latents per row.
+const DEFAULT_K: usize = 32;
 
 fn check_size(latents: usize, k: usize) -> Result<()> {
-    if !(1..=MOST_LATENTS).contains(&latents) {
-        return Err(InputError::new("a baseline cannot have that many latents")
-            .expected(format!("from 1 to {MOST_LATENTS} latents"))
+    if !(1..=MAX_LATENTS).contains(&latents) {
+        return Err(InputError::new("the number of latents is out of range")
+            .expected(format!("from 1 to {MAX_LATENTS} latents"))
             .found(latents)
             .into());
     }
     if !(1..=latents).contains(&k) {
-        return Err(InputError::new("a baseline cannot have that many active latents per row")
+        return Err(InputError::new("the number of active latents per row is out of range")
             .expected(format!("k from 1 to {latents}, the number of latents"))
             .found(k)
             .into());
@@ -86,12 +86,13 @@ fn check_size(latents: usize, k: usize) -> Result<()> {
 impl BaselineParams<'_> {
     fn latents(&self, name: &str) -> Result<usize> {
         self.latents.ok_or_else(|| {
-            let missing = InputError::new(format!("nothing says how many latents `{name}` should have"));
-            missing.expected("a number of latents").advice(format!("add {} L", Key("latents"))).into()
+            InputError::new(format!("{} is required for `{name}`", Key("latents")))
+                .expected("a number of latents")
+                .into()
         })
     }
 
-    /// Complains if something was asked for that means nothing here.
+    /// Refuses the flagged parameters if they are given.
     fn refuse(&self, name: &str, latents: bool, k: bool, like: bool) -> Result<()> {
         let given = [
             ("latents", latents && self.latents.is_some()),
@@ -107,7 +108,7 @@ impl BaselineParams<'_> {
     }
 }
 
-/// Memory for a dictionary.
+/// Reserves memory for a dictionary.
 fn reserve(latents: usize, width: usize, context: &Context) -> Result<Reservation> {
     context.budget().reserve(Linear::bytes(latents, width), format!("a dictionary of {latents} latents"))
 }
@@ -116,11 +117,13 @@ fn check_rows(store: &ActivationStore, name: &str) -> Result<()> {
     if store.rows() > 0 {
         return Ok(());
     }
-    let complaint = InputError::new(format!("there are no rows to make `{name}` from"));
-    Err(complaint.expected("at least one row").found("0 rows").into())
+    Err(InputError::new(format!("there are no rows to fit `{name}` to"))
+        .expected("at least one row")
+        .found("0 rows")
+        .into())
 }
 
-/// Random directions of length 1, one after the other.
+/// Random unit directions, one row per latent.
 fn directions(latents: usize, width: usize, seed: u64, purpose: &str) -> Vec<f32> {
     let mut directions = Vec::with_capacity(latents * width);
     let mut random = stream(seed, purpose, 0);
@@ -132,14 +135,14 @@ fn directions(latents: usize, width: usize, seed: u64, purpose: &str) -> Vec<f32
     directions
 }
 
-/// Rows that are looked at together.
-const PIECE: usize = 960;
+/// Maximum rows that are read together.
+const CHUNK_ROWS: usize = 960;
 
-/// The mean row, each normalised first.
+/// The mean of the normalised rows.
 fn mean_row(store: &ActivationStore, input: Normalisation) -> Result<Vec<f64>> {
     let mut sum = vec![0.0f64; store.width()];
     let mut normal = vec![0.0; store.width()];
-    for rows in pieces(store.rows()) {
+    for rows in row_chunks(store.rows()) {
         let tile = store.tile(rows)?;
         for row in tile.values.chunks_exact(store.width()) {
             input.of(row).apply(row, &mut normal);
@@ -149,28 +152,29 @@ fn mean_row(store: &ActivationStore, input: Normalisation) -> Result<Vec<f64>> {
     Ok(sum.into_iter().map(|sum| sum / store.rows().max(1) as f64).collect())
 }
 
-fn pieces(rows: usize) -> Vec<std::ops::Range<usize>> {
-    (0..rows).step_by(PIECE).map(|first| first..(first + PIECE).min(rows)).collect()
+fn row_chunks(rows: usize) -> Vec<std::ops::Range<usize>> {
+    (0..rows).step_by(CHUNK_ROWS).map(|first| first..(first + CHUNK_ROWS).min(rows)).collect()
 }
 
-/// Asks something about the codes of every piece of a store, on all threads, and adds the answers.
-fn count_codes<T: Send>(
+/// Folds the codes of every row of a store, on all threads: `fold` adds the codes of a row to a partial result, and
+/// `merge` adds two partial results.
+fn fold_codes<T: Send>(
     dictionary: &dyn Dictionary,
     store: &ActivationStore,
-    nothing: impl Fn() -> T + Sync + Send,
-    look: impl Fn(&mut T, &[f32]) + Sync + Send,
-    add: impl Fn(T, T) -> T + Sync + Send,
+    zero: impl Fn() -> T + Sync + Send,
+    fold: impl Fn(&mut T, &[f32]) + Sync + Send,
+    merge: impl Fn(T, T) -> T + Sync + Send,
 ) -> Result<T> {
-    // Few rows at a time where all latents may fire.
+    // Fewer rows at a time for large dictionaries, where all latents may fire.
     let latents = dictionary.card().latents;
-    let rows = ((4 << 20) / latents.max(1)).clamp(12, PIECE);
+    let rows = ((4 << 20) / latents.max(1)).clamp(12, CHUNK_ROWS);
     let starts: Vec<usize> = (0..store.rows()).step_by(rows).collect();
-    let one = |mut total: T, first: &usize| -> Result<T> {
+    let fold_chunk = |mut total: T, first: &usize| -> Result<T> {
         let mut codes = CodesBuilder::new(latents);
         dictionary.encode(&store.tile(*first..(first + rows).min(store.rows()))?, &mut codes)?;
         let codes = codes.finish();
-        codes.all()?.iter().for_each(|(_, _, values)| look(&mut total, values));
+        codes.all()?.iter().for_each(|(_, _, values)| fold(&mut total, values));
         Ok(total)
     };
-    starts.par_iter().try_fold(&nothing, one).try_reduce(&nothing, |a, b| Ok(add(a, b)))
+    starts.par_iter().try_fold(&zero, fold_chunk).try_reduce(&zero, |a, b| Ok(merge(a, b)))
 }

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{Baseline, BaselineParams, check_rows, check_size, mean_row, pieces, reserve};
+use super::{Baseline, BaselineParams, check_rows, check_size, mean_row, reserve, row_chunks};
 use crate::context::Context;
 use crate::error::{Error, InputError, Result};
 use crate::sae::activation::Activation;
@@ -14,21 +14,23 @@ use crate::store::ActivationStore;
 use etalon_kernel::eigen::symmetric;
 use etalon_kernel::product::rows_by_rows;
 
-/// The principal components.
+/// The baseline `pca`.
 pub(super) struct Pca;
 
 static CARD: ArchCard = ArchCard {
     name: "pca",
-    summary: "the principal components: orthogonal directions of largest variance",
-    forward: "f = V (x − b), negative values too; with --k only the k largest by absolute value; x̂ = Vᵀ f + b",
-    loss: "exact: no orthogonal directions of this number have a smaller error (without --k)",
-    initialisation: "b = the mean row; V = the eigenvectors of the covariance of all rows with the largest eigenvalues, \
-                     descending; the entry of largest size of each is positive. Sums and decomposition in double precision",
-    constraint: "unit, orthogonal directions",
-    defaults: "--latents: the width; at most the width. Without --k all components are active in every row",
+    summary: "Principal components: orthogonal directions of largest variance.",
+    forward: "f = V (x − b), also negative values; with --k only the k largest by absolute value\n\
+              x̂ = Vᵀ f + b",
+    loss: "Optimal: no other orthogonal directions of this number have a smaller error (without --k).",
+    initialisation: "b is the mean row. V are the eigenvectors of the covariance of all rows with the largest \
+                     eigenvalues, in descending order; the entry of largest magnitude of each is positive. Computed \
+                     in double precision.",
+    constraint: "Orthogonal directions of unit norm.",
+    defaults: "--latents: the width, which is also the maximum. Without --k all components are active in every row.",
     params: &[],
-    presets: "no preset changes it",
-    source: "the PCA baseline of SAEBench (arXiv 2503.09532), there on a sample of tokens",
+    presets: "No preset changes it.",
+    source: "The PCA baseline of SAEBench (arXiv 2503.09532), there computed on a sample of tokens",
 };
 
 impl Baseline for Pca {
@@ -47,7 +49,7 @@ impl Baseline for Pca {
         let width = store.width();
         let latents = params.latents.unwrap_or(width);
         if !(1..=width).contains(&latents) {
-            return Err(InputError::new("there are no more principal components than the rows are wide")
+            return Err(InputError::new("more principal components than the width of the rows")
                 .expected(format!("from 1 to {width} latents"))
                 .found(latents)
                 .into());
@@ -56,19 +58,19 @@ impl Baseline for Pca {
         let memory = reserve(latents, width, context)?;
         let cells = (width as u64).saturating_mul(width as u64);
         let _covariance =
-            context.budget().reserve(cells.saturating_mul(32), format!("the covariance of {width} values"))?;
+            context.budget().reserve(cells.saturating_mul(32), format!("a covariance matrix of width {width}"))?;
         let mean = mean_row(store, Normalisation::None)?;
         let covariance = covariance(store, &mean)?;
         let variance: f64 = covariance.iter().step_by(width + 1).sum();
         let square: f64 = mean.iter().map(|value| value * value).sum();
         if variance <= 1e-24 * square || variance == 0.0 {
-            return Err(InputError::new("all rows are the same, so that no direction is a principal one")
+            return Err(InputError::new("there are no principal components, because all rows are the same")
                 .expected("rows that differ")
                 .found(format!("{} equal rows", store.rows()))
                 .into());
         }
         let eigen = symmetric(covariance, width)
-            .ok_or_else(|| Error::Bug("the covariance could not be brought to its diagonal".into()))?;
+            .ok_or_else(|| Error::Bug("the eigenvalues of the covariance do not converge".into()))?;
         let directions: Vec<f32> = eigen.vectors[..latents * width].iter().map(|&part| part as f32).collect();
         let dictionary = Linear::new(Parts {
             arch: CARD.name.into(),
@@ -84,31 +86,33 @@ impl Baseline for Pca {
     }
 }
 
-/// Lines of the covariance that one thread adds to at a time.
-const LINES: usize = 64;
+/// Rows of the covariance that one thread updates at a time.
+const BLOCK_ROWS: usize = 64;
 
-/// Mean products of centred values. Every line adds up the pieces of rows in order, whichever thread does it.
+/// The covariance of all rows. Each of its rows sums the chunks of the store in order, whichever thread computes it.
 fn covariance(store: &ActivationStore, mean: &[f64]) -> Result<Vec<f64>> {
     let width = store.width();
     let mut sums = vec![0.0; width * width];
-    for rows in pieces(store.rows()) {
+    for rows in row_chunks(store.rows()) {
         let tile = store.tile(rows)?;
         let count = tile.rows();
-        // One line per value of a row, so that lines are multiplied with lines.
+        // Transposed: one row per dimension, so that the product is rows by rows.
         let mut centred = vec![0.0; width * count];
-        centred.par_chunks_mut(count).zip(mean).enumerate().for_each(|(column, (line, mean))| {
-            for (row, into) in line.iter_mut().enumerate() {
+        centred.par_chunks_mut(count).zip(mean).enumerate().for_each(|(column, (values, mean))| {
+            for (row, into) in values.iter_mut().enumerate() {
                 *into = f64::from(tile.values[row * width + column]) - mean;
             }
         });
-        sums.par_chunks_mut(LINES * width).zip(centred.par_chunks(LINES * count)).for_each(|(sums, lines)| {
-            let mut products = vec![0.0; sums.len()];
-            rows_by_rows(lines, &centred, count, &mut products);
-            sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
-        });
+        sums.par_chunks_mut(BLOCK_ROWS * width).zip(centred.par_chunks(BLOCK_ROWS * count)).for_each(
+            |(sums, block)| {
+                let mut products = vec![0.0; sums.len()];
+                rows_by_rows(block, &centred, count, &mut products);
+                sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
+            },
+        );
     }
     let rows = store.rows().max(1) as f64;
-    // Both halves of a product of blocks may differ in the last place.
-    let half = |i: usize, j: usize| sums[i.min(j) * width + i.max(j)] / rows;
-    Ok((0..width * width).map(|cell| half(cell / width, cell % width)).collect())
+    // The two triangles may differ in the last digit: the upper one is used for both.
+    let upper = |i: usize, j: usize| sums[i.min(j) * width + i.max(j)] / rows;
+    Ok((0..width * width).map(|cell| upper(cell / width, cell % width)).collect())
 }

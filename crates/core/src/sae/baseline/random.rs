@@ -1,10 +1,10 @@
-//! `random`: codes that do not look at the rows.
+//! `random`: codes that do not depend on the rows.
 
 use std::ops::Range;
 
 use rand_distr::{Distribution, StandardNormal};
 
-use super::{ACTIVE, Baseline, BaselineParams, check_size, directions, reserve};
+use super::{Baseline, BaselineParams, DEFAULT_K, check_size, directions, reserve};
 use crate::codes::{Codes, CodesBuilder, CodesView, Latent};
 use crate::context::{Budget, Context, Reservation};
 use crate::error::{InputError, Result};
@@ -14,21 +14,22 @@ use crate::sae::normalise::Normalisation;
 use crate::store::{ActivationStore, Tile};
 use etalon_kernel::random::{ChaCha8Rng, index, stream};
 
-/// Codes that do not look at the rows.
+/// The baseline `random`.
 pub(super) struct Random;
 
 static CARD: ArchCard = ArchCard {
     name: "random",
-    summary: "k latents per row, drawn without looking at the row",
-    forward: "the number of a row in its store, with the seed, draws k different latents, all equally likely, and the size \
-              of a normal number as the value of each; x̂ = W_d f",
-    loss: "none: nothing is trained",
-    initialisation: "W_d: random unit directions from the seed, no bias; the encoder is 0 and not used",
-    constraint: "none",
-    defaults: "--latents L and --k K (32), or --like DIR for the size of a dictionary and its k",
+    summary: "k latents per row, drawn independently of the row.",
+    forward: "The row index and the seed draw k different latents, all equally likely, and the absolute value of a \
+              standard normal number as the code of each; x̂ = W_d f.",
+    loss: "None: nothing is trained.",
+    initialisation: "W_d are random unit directions drawn from the seed, without a bias. The encoder is 0 and not \
+                     used.",
+    constraint: "None.",
+    defaults: "--latents L and --k K (32), or --like DIR for the size of a dictionary and its k.",
     params: &[],
-    presets: "no preset changes it",
-    source: "the random codes of the sanity check in arXiv 2606.24716, as an object that can be kept",
+    presets: "No preset changes it.",
+    source: "The random codes of the sanity check in arXiv 2606.24716, as a dictionary that can be saved",
 };
 
 impl Baseline for Random {
@@ -49,7 +50,7 @@ impl Baseline for Random {
             }
             None => params.latents(CARD.name)?,
         };
-        let k = params.k.or(params.like.and_then(|like| like.card().k)).unwrap_or(ACTIVE);
+        let k = params.k.or(params.like.and_then(|like| like.card().k)).unwrap_or(DEFAULT_K);
         check_size(latents, k)?;
         let memory = reserve(latents, store.width(), context)?;
         let directions = directions(latents, store.width(), params.seed, "random dictionary");
@@ -59,12 +60,12 @@ impl Baseline for Random {
     }
 }
 
-/// A dictionary whose codes are drawn by the number of the row, whatever it holds.
+/// A dictionary whose codes are drawn from the row index, whatever the row contains.
 #[derive(Debug)]
 pub struct RandomDictionary {
     card: SaeCard,
     directions: Vec<f32>,
-    /// Nothing is added to the value of a latent.
+    /// The encoder biases.
     zeros: Vec<f32>,
     k: usize,
     seed: u64,
@@ -72,12 +73,12 @@ pub struct RandomDictionary {
 }
 
 impl RandomDictionary {
-    /// A dictionary that draws `k` latents per row and decodes them by its directions, one after the other.
+    /// A dictionary that draws `k` latents per row. `directions` has one row per latent.
     pub fn new(arch: String, directions: Vec<f32>, width: usize, k: usize, seed: u64) -> Result<RandomDictionary> {
         let latents = directions.len().checked_div(width).unwrap_or(0);
         check_size(latents, k)?;
         if directions.len() != latents * width {
-            return Err(InputError::new("the directions of a random dictionary are not of one width")
+            return Err(InputError::new("the number of decoder values is not a multiple of the width")
                 .expected(format!("a multiple of {width} values"))
                 .found(directions.len())
                 .into());
@@ -86,7 +87,7 @@ impl RandomDictionary {
         Ok(RandomDictionary { card, directions, zeros: vec![0.0; latents], k, seed, _reservation: None })
     }
 
-    /// Latents per row.
+    /// Active latents per row.
     pub fn k(&self) -> usize {
         self.k
     }
@@ -102,7 +103,7 @@ impl Dictionary for RandomDictionary {
         &self.card
     }
 
-    /// That of a linear dictionary whose encoder and biases are 0, which is how it is stored.
+    /// The id of a linear dictionary whose encoder and biases are 0, as it is stored.
     fn id(&self) -> String {
         let SaeCard { latents, width, .. } = self.card;
         let mut hash = ContentHash::new(&self.card.arch);
@@ -151,12 +152,12 @@ impl Dictionary for RandomDictionary {
     }
 }
 
-/// Codes with `k` latents per row, drawn without looking at the data: those of the baseline `random`.
+/// The codes of the baseline `random`: `k` latents per row, drawn independently of the data.
 pub fn random_codes(rows: usize, latents: usize, k: usize, seed: u64) -> Result<Codes> {
     collect(rows, latents, k, seed, CodesBuilder::new(latents))
 }
 
-/// The same, within a limit of memory.
+/// [`random_codes`] within a memory budget.
 pub fn random_codes_within(rows: usize, latents: usize, k: usize, seed: u64, budget: &Budget) -> Result<Codes> {
     collect(rows, latents, k, seed, CodesBuilder::within(latents, budget))
 }
@@ -167,7 +168,7 @@ fn collect(rows: usize, latents: usize, k: usize, seed: u64, mut codes: CodesBui
     Ok(codes.finish())
 }
 
-/// Draws the codes of some rows. Every row has a stream of its own.
+/// Draws the codes of some rows. Each row has its own random stream.
 fn draw(rows: Range<usize>, latents: usize, k: usize, seed: u64, out: &mut CodesBuilder) -> Result<()> {
     for row in rows {
         let mut random = stream(seed, "random codes", row as u64);
@@ -183,7 +184,7 @@ fn draw(rows: Range<usize>, latents: usize, k: usize, seed: u64, out: &mut Codes
     Ok(())
 }
 
-/// `count` different numbers below `len` (Floyd's method).
+/// Draws `count` different numbers below `len` by Floyd's method.
 fn choose(len: usize, count: usize, random: &mut ChaCha8Rng) -> Vec<u32> {
     let mut chosen: Vec<u32> = Vec::with_capacity(count);
     for last in len - count..len {

@@ -31,13 +31,13 @@ fn noise(rows: usize, width: usize) -> ActivationStore {
 }
 
 #[test]
-fn random_codes_have_k_latents_everywhere() {
+fn random_codes_have_k_latents_in_every_row() {
     let codes = random_codes(50, 20, 4, 3).unwrap();
     assert!(codes.all().unwrap().iter().all(|(_, latents, _)| latents.len() == 4));
     assert_eq!(codes.id().unwrap(), random_codes(50, 20, 4, 3).unwrap().id().unwrap());
     assert_ne!(codes.id().unwrap(), random_codes(50, 20, 4, 4).unwrap().id().unwrap());
     assert_eq!(random_codes(2, 3, 3, 0).unwrap().entries(), 6);
-    // The dictionary gives the same, whatever the rows hold and however they are cut.
+    // The dictionary gives the same codes, whatever the rows contain and however they are chunked.
     let params = BaselineParams { latents: Some(20), k: Some(4), seed: 3, like: None };
     let dictionary = make("random", &noise(7, 5), &params).unwrap();
     assert_eq!(encode(&*dictionary, &noise(50, 5)).id().unwrap(), codes.id().unwrap());
@@ -46,7 +46,7 @@ fn random_codes_have_k_latents_everywhere() {
 }
 
 #[test]
-fn the_identity_by_hand() {
+fn identity_of_a_small_example() {
     let store = ActivationStore::from_rows(vec![1.0, -2.0, 0.0, 3.0], 2).unwrap();
     let dictionary = make("identity", &store, &BaselineParams::default()).unwrap();
     let codes = encode(&*dictionary, &store);
@@ -58,7 +58,7 @@ fn the_identity_by_hand() {
 }
 
 #[test]
-fn principal_components_by_hand() {
+fn principal_components_of_a_small_example() {
     // Around (1, 2): ±(2, 2), ±(1, −1) / 2. Covariance of the four: (8.5, 7.5; 7.5, 8.5) / 4, so 4 along (1, 1)/√2 and
     // 1/4 along (1, −1)/√2.
     let rows = vec![3.0, 4.0, -1.0, 0.0, 1.5, 1.5, 0.5, 2.5];
@@ -75,7 +75,7 @@ fn principal_components_by_hand() {
     let mut back = vec![0.0; 8];
     dictionary.decode(&codes.all().unwrap(), None, &mut back).unwrap();
     assert!(near(&back, &rows), "{back:?}");
-    // With k = 1 the rows keep the component that is larger by size.
+    // With k = 1 each row keeps the component of larger magnitude.
     let one = make("pca", &store, &BaselineParams { k: Some(1), ..BaselineParams::default() }).unwrap();
     let codes = encode(&*one, &store);
     let latents: Vec<u32> = codes.all().unwrap().iter().map(|(_, latents, _)| latents[0]).collect();
@@ -83,7 +83,7 @@ fn principal_components_by_hand() {
 }
 
 #[test]
-fn components_explain_what_the_best_ones_would_on_many_rows() {
+fn components_are_uncorrelated_with_descending_variance() {
     let (rows, width) = (2500, 20);
     let store = noise(rows, width);
     let whole = |threads: usize| {
@@ -109,8 +109,8 @@ fn components_explain_what_the_best_ones_would_on_many_rows() {
 }
 
 #[test]
-fn the_nearest_centre_by_hand() {
-    // Two heaps, at (0, 0) and (100, 0); centres are their means.
+fn nearest_centres_of_a_small_example() {
+    // Two clusters, at (0, 0) and (100, 0); the centres are their means.
     let rows = vec![0.0, 1.0, 0.0, -1.0, 100.0, 2.0, 100.0, -2.0];
     let store = ActivationStore::from_rows(rows, 2).unwrap();
     let dictionary =
@@ -131,7 +131,7 @@ fn the_nearest_centre_by_hand() {
 }
 
 #[test]
-fn untrained_has_the_sparsity_of_what_it_is_like() {
+fn untrained_has_the_sparsity_of_the_given_dictionary() {
     let store = noise(700, 12);
     let base = untrained(&store, 50, 5, 9).unwrap().parts();
     let like = |activation: Activation, bias: f32| {
@@ -151,7 +151,7 @@ fn untrained_has_the_sparsity_of_what_it_is_like() {
         let made = make("untrained", &store, &params).unwrap();
         let (expected, found) = (encode(trained, &store).entries(), encode(&*made, &store).entries());
         assert_eq!(expected, found, "{:?}", trained.activation());
-        assert!(expected > 500, "the example says nothing");
+        assert!(expected > 500, "the example has too few codes");
         assert_ne!(made.directions(), trained.directions());
         let kind = |dictionary: &Linear| std::mem::discriminant(dictionary.activation());
         assert_eq!(kind(linear(&*made)), kind(trained));
@@ -162,7 +162,7 @@ fn untrained_has_the_sparsity_of_what_it_is_like() {
 }
 
 #[test]
-fn all_come_back_from_the_disk() {
+fn baselines_can_be_saved_and_loaded() {
     let store = noise(40, 6);
     let directory = tempfile::tempdir().unwrap();
     for baseline in BASELINES {
@@ -184,7 +184,7 @@ fn all_come_back_from_the_disk() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused() {
+fn invalid_parameters_are_refused() {
     let store = noise(10, 4);
     let empty = ActivationStore::from_rows(Vec::new(), 4).unwrap();
     let constant = ActivationStore::from_rows([0.1, 0.2, 0.3, 0.4].repeat(5), 4).unwrap();
@@ -217,9 +217,9 @@ fn what_cannot_be_made_is_refused() {
     let drawn = make("random", &store, &BaselineParams { k: Some(2), ..params(8) }).unwrap();
     assert!(
         why("untrained", &store, &BaselineParams { like: Some(&*drawn), ..BaselineParams::default() })
-            .contains("nothing")
+            .contains("random codes")
     );
-    // Constant rows have a centre, and an untrained dictionary that finds nothing in them.
+    // Constant rows have a centre, and an untrained dictionary.
     let centre = make("kmeans", &constant, &params(2)).unwrap();
     assert_eq!(encode(&*centre, &constant).entries(), 5);
     assert!(make("untrained", &constant, &BaselineParams { k: Some(2), ..params(6) }).is_ok());

@@ -1,8 +1,8 @@
-//! `untrained`: the architecture and the sparsity of a trained dictionary, and nothing learnt.
+//! `untrained`: random directions with the architecture and the sparsity of a trained dictionary.
 
-use super::{ACTIVE, Baseline, BaselineParams, check_rows, check_size, count_codes, directions, mean_row, reserve};
+use super::{Baseline, BaselineParams, DEFAULT_K, check_rows, check_size, directions, fold_codes, mean_row, reserve};
 use crate::context::Context;
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::sae::activation::Activation;
 use crate::sae::card::ArchCard;
 use crate::sae::dictionary::Dictionary;
@@ -10,25 +10,28 @@ use crate::sae::linear::{Linear, Parts};
 use crate::sae::normalise::Normalisation;
 use crate::store::ActivationStore;
 
-/// Random directions.
+/// The baseline `untrained`.
 pub(super) struct Untrained;
 
 static CARD: ArchCard = ArchCard {
     name: "untrained",
-    summary: "random directions with the architecture and the sparsity of a trained dictionary",
-    forward: "h = W (x − b), W random unit directions, decoder W; then TopK, or what the dictionary given by --like does: \
-              the k largest; or all above one threshold, which stands in the thresholds (JumpReLU, BatchTopK), in the bias \
-              of the encoder (ReLU) or of the gate (Gated, magnitude h)",
-    loss: "none: nothing is trained",
-    initialisation: "directions are normal vectors scaled to length 1, from the seed; b = the mean row. The threshold is \
-                     exact: as many values of all rows lie above it as the dictionary given by --like has codes, so that \
-                     the mean L0 on these rows is the same (where there are enough values above 0, and but for ties)",
-    constraint: "none",
-    defaults: "--latents L and --k K (32) make TopK; --like DIR takes size, activation, normalisation and centring from a \
-               dictionary and excludes both",
+    summary: "Random directions with the architecture and the sparsity of a trained dictionary.",
+    forward: "h = W (x − b), where W are random unit directions; the decoder is W too.\n\
+              The activation is TopK, or that of the dictionary given by --like: the k largest values, or all \
+              values above one threshold. The threshold is stored in the thresholds (JumpReLU, BatchTopK), in the \
+              encoder bias (ReLU) or in the gate bias (Gated, with magnitude h).",
+    loss: "None: nothing is trained.",
+    initialisation: "Directions are standard normal vectors scaled to unit norm, drawn from the seed; b is the mean \
+                     row. The threshold is exact: as many values of all rows exceed it as the dictionary given by \
+                     --like has codes, so the mean L0 on these rows is the same (if enough values are positive, and \
+                     up to ties).",
+    constraint: "None.",
+    defaults: "--latents L and --k K (32) give a TopK dictionary. --like DIR copies size, activation, normalisation \
+               and centring from a dictionary, and excludes both.",
     params: &[],
-    presets: "no preset changes it",
-    source: "the null of ΔMATCHScore (arXiv 2606.24716) with the sparsity kept; randomised dictionaries are common practice",
+    presets: "No preset changes it.",
+    source: "The null of ΔMATCHScore (arXiv 2606.24716) with the sparsity kept; randomised dictionaries are common \
+             practice",
 };
 
 impl Baseline for Untrained {
@@ -43,25 +46,25 @@ impl Baseline for Untrained {
         context: &Context,
     ) -> Result<Box<dyn Dictionary>> {
         check_rows(store, CARD.name)?;
-        let made = match params.like {
+        let dictionary = match params.like {
             Some(like) => {
                 BaselineParams { like: None, ..*params }.refuse(CARD.name, true, true, false)?;
                 let memory = reserve(like.card().latents, store.width(), context)?;
                 similar(store, like, params.seed)?.holding(memory)
             }
             None => {
-                let (latents, k) = (params.latents(CARD.name)?, params.k.unwrap_or(ACTIVE));
+                let (latents, k) = (params.latents(CARD.name)?, params.k.unwrap_or(DEFAULT_K));
                 check_size(latents, k)?;
                 let memory = reserve(latents, store.width(), context)?;
                 untrained(store, latents, k, params.seed)?.holding(memory)
             }
         };
-        Ok(Box::new(made))
+        Ok(Box::new(dictionary))
     }
 }
 
-/// An untrained TopK dictionary: random unit directions, tied encoder, and the mean of the data as its bias, so that it
-/// has the architecture and the sparsity of a trained one and differs only in what was learnt.
+/// An untrained TopK dictionary: random unit directions, a tied encoder, and the mean row as its bias. It has the
+/// architecture and the sparsity of a trained one.
 pub fn untrained(store: &ActivationStore, latents: usize, k: usize, seed: u64) -> Result<Linear> {
     check_size(latents, k)?;
     let bias = mean_row(store, Normalisation::None)?;
@@ -82,34 +85,34 @@ fn parts(latents: usize, bias: &[f64], seed: u64, activation: Activation) -> Par
     }
 }
 
-/// The same size, activation and mean number of codes as another dictionary on these rows.
+/// An untrained dictionary with the size, the activation and the mean number of codes per row of another one.
 fn similar(store: &ActivationStore, like: &dyn Dictionary, seed: u64) -> Result<Linear> {
     let card = like.card();
     if card.width != store.width() {
-        return Err(InputError::new("the dictionary to be like reads rows of another width")
+        return Err(InputError::new(format!("the dictionary of {} reads rows of another width", Key("like")))
             .expected(format!("width {}", store.width()))
             .found(format!("width {}", card.width))
             .into());
     }
     let model = like.downcast_ref::<Linear>().map(Linear::parts).ok_or_else(|| {
-        InputError::new("random codes have nothing that could be untrained")
-            .advice("choose another seed of `random` instead")
+        InputError::new(format!("{} of `untrained` must not be a dictionary with random codes", Key("like")))
+            .advice("use `random` with another seed")
     })?;
     let bias = mean_row(store, model.input)?;
-    let all = Parts {
+    let unthresholded = Parts {
         subtract_bias: model.subtract_bias,
         input: model.input,
         ..parts(card.latents, &bias, seed, Activation::Signed)
     };
     let latents = card.latents;
     let threshold = || -> Result<f32> {
-        let codes = count_codes(like, store, || 0u64, |count, values| *count += values.len() as u64, |a, b| a + b)?;
-        threshold(&Linear::new(all.clone())?, store, codes)
+        let codes = fold_codes(like, store, || 0u64, |count, values| *count += values.len() as u64, |a, b| a + b)?;
+        threshold(&Linear::new(unthresholded.clone())?, store, codes)
     };
-    let mut made = all.clone();
-    made.activation = match model.activation {
+    let mut parts = unthresholded.clone();
+    parts.activation = match model.activation {
         Activation::Relu => {
-            made.encoder_bias = vec![-threshold()?; latents];
+            parts.encoder_bias = vec![-threshold()?; latents];
             Activation::Relu
         }
         Activation::Threshold(_) => Activation::Threshold(vec![threshold()?.max(0.0); latents]),
@@ -118,36 +121,37 @@ fn similar(store: &ActivationStore, like: &dyn Dictionary, seed: u64) -> Result<
             magnitude_scale: vec![1.0; latents],
             magnitude_bias: vec![0.0; latents],
         },
-        // The number of codes is part of the activation.
+        // These activations fix the number of codes.
         other => other,
     };
-    Linear::new(made)
+    Linear::new(parts)
 }
 
-/// A number whose order as a whole number is that of the values.
+/// An integer key with the order of the float values.
 fn key(value: f32) -> u32 {
     let bits = value.to_bits();
     if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
 }
 
+/// The value of a key.
 fn value(key: u32) -> f32 {
     f32::from_bits(if key >> 31 == 1 { key & !(1 << 31) } else { !key })
 }
 
-/// The value that exactly `above` of all values exceed, but for ties: found digit by digit, in two looks at the rows.
+/// The value that exactly `above` of all values exceed, up to ties: a radix selection in two passes over the rows.
 fn threshold(dictionary: &Linear, store: &ActivationStore, above: u64) -> Result<f32> {
     let total = store.rows() as u64 * dictionary.card().latents as u64;
     let count = |digit: &(dyn Fn(u32) -> Option<u16> + Sync)| -> Result<Vec<u64>> {
-        let look = |counts: &mut Vec<u64>, values: &[f32]| {
+        let fold = |counts: &mut Vec<u64>, values: &[f32]| {
             values.iter().filter_map(|&value| digit(key(value))).for_each(|digit| counts[digit as usize] += 1);
         };
-        let add = |mut a: Vec<u64>, b: Vec<u64>| {
+        let merge = |mut a: Vec<u64>, b: Vec<u64>| {
             a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
             a
         };
-        count_codes(dictionary, store, || vec![0u64; 1 << 16], look, add)
+        fold_codes(dictionary, store, || vec![0u64; 1 << 16], fold, merge)
     };
-    // The digit at which more than `left` values lie at or above, and how many of `left` remain within it.
+    // The digit of the value of rank `left` (from 0, descending), and the rank of that value within its digit.
     let find = |counts: &[u64], mut left: u64| {
         for digit in (0..1usize << 16).rev() {
             if counts[digit] > left {
@@ -159,7 +163,7 @@ fn threshold(dictionary: &Linear, store: &ActivationStore, above: u64) -> Result
     };
     let zero = key(0.0);
     let mut counts = count(&|key| Some((key >> 16) as u16))?;
-    // Codes leave out zeros.
+    // Codes do not store zeros.
     let zeros = total - counts.iter().sum::<u64>();
     counts[(zero >> 16) as usize] += zeros;
     let Some((high, left)) = find(&counts, above) else { return Ok(f32::MIN) };

@@ -1,4 +1,4 @@
-//! dictionary_learning: `ae.pt`, the state of a torch module, and `config.json`.
+//! dictionary_learning: `ae.pt`, a torch state dict, and `config.json`.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use crate::sae::linear::{Linear, Parts};
 use crate::sae::normalise::Normalisation;
 
 pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
-    let mut found = DetectedCheckpoint::file(path, &["ae.pt"], |name| name.ends_with(".pt"))?;
-    // Intermediate states lie in a directory of their own, one below the settings.
-    let above = found.weights.ancestors().skip(1).take(2).map(|directory| directory.join("config.json"));
-    found.config = above.into_iter().find(|config| config.is_file());
-    Some(found)
+    let mut detected = DetectedCheckpoint::file(path, &["ae.pt"], |name| name.ends_with(".pt"))?;
+    // Intermediate checkpoints are one directory below the settings.
+    let configs = detected.weights.ancestors().skip(1).take(2).map(|directory| directory.join("config.json"));
+    detected.config = configs.into_iter().find(|config| config.is_file());
+    Some(detected)
 }
 
-/// The classes of the library. Each has its own names for its tensors.
+/// The classes of the library. Each names its tensors differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Relu,
@@ -53,14 +53,14 @@ impl Class {
         }
     }
 
-    /// By the settings or, without them, by the tensors.
+    /// The class named in the settings or, without them, guessed from the tensors.
     fn of(config: &Config, weights: &Weights, notes: &mut Vec<String>) -> Result<Class> {
         let trainer = config.section("trainer");
         if let Some(name) = trainer.text("dict_class")? {
             let known = CLASSES.iter().find(|(known, _)| *known == name);
             return known.map(|(_, class)| *class).ok_or_else(|| {
                 let names: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
-                trainer.wrong("dict_class", "this class of dictionary is not known", &names.join(", ")).into()
+                trainer.wrong("dict_class", "unknown class of dictionary", &names.join(", ")).into()
             });
         }
         let class = if weights.has("gate_bias") {
@@ -70,14 +70,14 @@ impl Class {
         } else if weights.has("decoder.bias") {
             Class::ReluWithoutCentring
         } else if weights.has("k") || weights.has("b_dec") {
-            notes.push("without config.json a TopK and a BatchTopK look the same: taken as TopK".into());
+            notes.push("read as TopK: without config.json, TopK and BatchTopK cannot be distinguished".into());
             Class::TopK
         } else if weights.has("encoder.weight") && weights.has("bias") {
             Class::Relu
         } else {
             return Err(InputError::new("the tensors are not those of a dictionary")
                 .expected("encoder.weight and bias, or W_enc, or gate_bias")
-                .advice("put config.json beside it, or convert it with SAELens first")
+                .advice("copy config.json to the same directory, or convert the dictionary with SAELens first")
                 .file(weights.file())
                 .into());
         };
@@ -85,10 +85,10 @@ impl Class {
     }
 }
 
-pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
-    let config = Config::read_if_there(found.config.as_deref())?;
-    let weights = Weights::read(&found.weights, budget)?;
-    // With backups on, the library writes {step, ae, optimizer, ..} under the same name.
+pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
+    let config = Config::read_optional(detected.config.as_deref())?;
+    let weights = Weights::read(&detected.weights, budget)?;
+    // With backups enabled, the library writes {step, ae, optimizer, ..} to the same file name.
     let wrapped = weights.has("ae.encoder.weight") || weights.has("ae.W_enc");
     let mut weights = weights.renamed(|name| match wrapped {
         true => name.strip_prefix("ae.").map(str::to_string),
@@ -96,11 +96,11 @@ pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded
     });
     let mut notes = Vec::new();
     let class = Class::of(&config, &weights, &mut notes)?;
-    let parts = read_parts(class, &mut weights, &config.section("trainer"), &mut notes).in_file(&found.weights)?;
-    if class == Class::Relu && fold::farthest_from_unit(&parts) > 1e-3 {
-        notes.push("directions are not unit vectors; codes are in the units of the file".into());
+    let parts = read_parts(class, &mut weights, &config.section("trainer"), &mut notes).in_file(&detected.weights)?;
+    if class == Class::Relu && fold::max_norm_deviation(&parts) > 1e-3 {
+        notes.push("directions do not have unit norm; codes keep the scale of the file".into());
     }
-    let mut loaded = Loaded::new("dictionary_learning", Linear::new(parts).in_file(&found.weights)?);
+    let mut loaded = Loaded::new("dictionary_learning", Linear::new(parts).in_file(&detected.weights)?);
     loaded.notes = notes;
     loaded.about = config.section("trainer").fields().clone();
     Ok(loaded)
@@ -112,11 +112,9 @@ fn read_parts(class: Class, weights: &mut Weights, trainer: &Config, notes: &mut
         true => weights.matrix("W_enc").map(|(width, latents)| (latents, width))?,
         false => weights.matrix("encoder.weight")?,
     };
-    for (key, there) in [("activation_dim", width), ("dict_size", latents)] {
-        if trainer.count(key)?.is_some_and(|count| count != there) {
-            return Err(trainer.wrong(key, "the settings do not fit the encoder", &there.to_string()).into());
-        }
-    }
+    let encoder = if matrices { "W_enc" } else { "encoder.weight" };
+    trainer.check_size("activation_dim", width, encoder)?;
+    trainer.check_size("dict_size", latents, encoder)?;
     let (encoder, decoder) = match matrices {
         true => (weights.take_transposed("W_enc", latents, width)?, weights.take("W_dec", &[latents, width])?),
         false => (
@@ -133,7 +131,7 @@ fn read_parts(class: Class, weights: &mut Weights, trainer: &Config, notes: &mut
         Class::Relu => "bias",
         Class::ReluWithoutCentring => "decoder.bias",
         Class::Gated => "decoder_bias",
-        // Older files have another name for it.
+        // The name in older files.
         Class::TopK | Class::BatchTopK if !weights.has("b_dec") && weights.has("bias") => "bias",
         _ => "b_dec",
     };
@@ -146,7 +144,7 @@ fn read_parts(class: Class, weights: &mut Weights, trainer: &Config, notes: &mut
             magnitude_scale: weights.take("r_mag", &[latents])?.iter().map(|log| log.exp()).collect(),
             magnitude_bias: weights.take("mag_bias", &[latents])?,
         },
-        Class::TopK => Activation::TopK(keep(weights, trainer)?),
+        Class::TopK => Activation::TopK(read_k(weights, trainer)?),
         Class::BatchTopK | Class::Matryoshka => {
             let threshold = match weights.has("threshold") {
                 true => weights.take_number("threshold")?,
@@ -155,8 +153,8 @@ fn read_parts(class: Class, weights: &mut Weights, trainer: &Config, notes: &mut
             if threshold >= 0.0 {
                 Activation::Threshold(vec![threshold; latents])
             } else {
-                notes.push("the threshold was never set in training: the k largest of each row are taken".into());
-                Activation::TopK(keep(weights, trainer)?)
+                notes.push("the threshold was never set in training: the k largest codes of each row are kept".into());
+                Activation::TopK(read_k(weights, trainer)?)
             }
         }
     };
@@ -165,16 +163,16 @@ fn read_parts(class: Class, weights: &mut Weights, trainer: &Config, notes: &mut
     Ok(Parts { arch, encoder, encoder_bias, decoder, bias, subtract_bias, input, activation })
 }
 
-/// How many latents a row keeps: a tensor, or in older files only a setting.
-fn keep(weights: &mut Weights, trainer: &Config) -> Result<usize> {
+/// The number of active latents per row: a tensor, or in older files a setting.
+fn read_k(weights: &mut Weights, trainer: &Config) -> Result<usize> {
     if !weights.has("k") {
-        return trainer.needed_count("k");
+        return trainer.required_count("k");
     }
     let k = weights.take_number("k")?;
     if k >= 1.0 && k.fract() == 0.0 && k < 1e9 {
         return Ok(k as usize);
     }
-    Err(InputError::new("the number of latents to keep is not a count")
+    Err(InputError::new("the number of active latents is not a positive integer")
         .expected("1, 2, ..")
         .found(k)
         .at("tensor `k`")

@@ -1,4 +1,5 @@
-//! Etalon's own format: `weights.safetensors`, and `sae.json`, which is written last and names their content.
+//! Etalon's own format: `weights.safetensors`, and `sae.json`, which is written last and contains the id of the
+//! dictionary.
 
 use std::path::Path;
 
@@ -7,9 +8,10 @@ use serde_json::{Map, Value};
 
 use super::config::Config;
 use super::weights::Weights;
-use super::{DetectedCheckpoint, Loaded, Tensors, linear, site, write_settings, write_tensors};
+use super::{DetectedCheckpoint, Loaded, insert, linear, site, write_settings, write_tensors};
 use crate::context::Budget;
 use crate::error::{Error, InFile, InputError, Result};
+use crate::input::Tensors;
 use crate::sae::activation::Activation;
 use crate::sae::baseline::RandomDictionary;
 use crate::sae::dictionary::Dictionary;
@@ -18,13 +20,13 @@ use crate::sae::matching_pursuit::MatchingPursuit;
 use crate::sae::normalise::Normalisation;
 
 const WEIGHTS: &str = "weights.safetensors";
-/// The name of the settings.
+/// The name of the settings file.
 pub(super) const SETTINGS: &str = "sae.json";
 
 const FORMAT: &str = "etalon-sae";
 const VERSION: u64 = 1;
 
-/// What `sae.json` says.
+/// The contents of `sae.json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EtalonSettings {
@@ -36,20 +38,20 @@ struct EtalonSettings {
     activation: Kind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     k: Option<usize>,
-    /// The seed of codes that are drawn.
+    /// The seed of random codes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
     normalisation: Normalisation,
     subtract_bias: bool,
-    /// The content address of the dictionary.
+    /// The content hash of the dictionary.
     id: String,
-    /// Training parameters, seed, model, or whatever else is known.
+    /// Metadata: training settings, seed, model.
     #[serde(default)]
     about: Map<String, Value>,
 }
 
 impl EtalonSettings {
-    /// What every dictionary has.
+    /// The settings that every dictionary has.
     fn new(dictionary: &dyn Dictionary, activation: Kind) -> EtalonSettings {
         let card = dictionary.card();
         EtalonSettings {
@@ -89,31 +91,31 @@ pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
     DetectedCheckpoint::pair(path, WEIGHTS, SETTINGS)
 }
 
-pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
-    let config = Config::read_if_there(found.config.as_deref())?;
+pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
+    let config = Config::read_optional(detected.config.as_deref())?;
     if config.text("format")? != Some(FORMAT) {
-        return Err(config.wrong("format", "these are not the settings of a dictionary of Etalon", FORMAT).into());
+        return Err(config.wrong("format", "these are not the settings of an Etalon dictionary", FORMAT).into());
     }
     if config.count("version")? != Some(VERSION as usize) {
         let expected = format!("version {VERSION} or older");
         return Err(config.wrong("version", "this dictionary was written by a newer program", &expected).into());
     }
     let settings: EtalonSettings = serde_json::from_value(Value::Object(config.fields().clone())).map_err(|error| {
-        let complaint = InputError::new("the settings of the dictionary are damaged").found(error);
-        complaint.file(found.config.as_deref().unwrap_or(&found.weights))
+        let damaged = InputError::new("the settings of the dictionary are damaged").found(error);
+        damaged.file(detected.config.as_deref().unwrap_or(&detected.weights))
     })?;
-    let weights = Weights::read(&found.weights, budget)?;
+    let weights = Weights::read(&detected.weights, budget)?;
     let loaded = match settings.activation {
-        Kind::Random => Loaded::new("Etalon", read_random(&settings, &config, weights).in_file(&found.weights)?),
-        _ => Loaded::new("Etalon", read_linear(&settings, &config, weights).in_file(&found.weights)?),
+        Kind::Random => Loaded::new("Etalon", read_random(&settings, &config, weights).in_file(&detected.weights)?),
+        _ => Loaded::new("Etalon", read_linear(&settings, &config, weights).in_file(&detected.weights)?),
     };
     let id = loaded.dictionary.id();
     if id != settings.id {
-        return Err(InputError::new("the weights are not those that the settings name")
+        return Err(InputError::new("the weights do not match the id in the settings")
             .expected(settings.id)
             .found(id)
             .advice("a file is damaged, or belongs to another dictionary; copy both again")
-            .file(&found.weights)
+            .file(&detected.weights)
             .into());
     }
     Ok(Loaded { about: settings.about, ..loaded })
@@ -121,7 +123,7 @@ pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded
 
 fn read_linear(settings: &EtalonSettings, config: &Config, mut weights: Weights) -> Result<Linear> {
     let (latents, width) = (settings.latents, settings.width);
-    let k = || config.needed_count("k");
+    let k = || config.required_count("k");
     let activation = match settings.activation {
         Kind::Relu => Activation::Relu,
         Kind::Signed => Activation::Signed,
@@ -151,10 +153,10 @@ fn read_linear(settings: &EtalonSettings, config: &Config, mut weights: Weights)
     Ok(dictionary.at_site(site(&settings.about)))
 }
 
-/// Only the directions count: the encoder and the biases of the file are 0.
+/// Reads only the directions: the encoder and the biases of the file are 0.
 fn read_random(settings: &EtalonSettings, config: &Config, mut weights: Weights) -> Result<RandomDictionary> {
-    let missing = || config.wrong("seed", "codes are drawn, and no seed says which", "a whole number");
-    let (k, seed) = (config.needed_count("k")?, settings.seed.ok_or_else(missing)?);
+    let missing = || config.wrong("seed", "the seed of the random codes is missing", "a whole number");
+    let (k, seed) = (config.required_count("k")?, settings.seed.ok_or_else(missing)?);
     let directions = weights.take("decoder", &[settings.latents, settings.width])?;
     RandomDictionary::new(settings.arch.clone(), directions, settings.width, k, seed)
 }
@@ -168,20 +170,19 @@ pub(super) fn write(dictionary: &dyn Dictionary, about: &Map<String, Value>, dir
     let Ok(Value::Object(settings)) = serde_json::to_value(settings) else {
         return Err(Error::Bug("the settings of a dictionary cannot be written".into()));
     };
-    write_tensors(&directory.join(WEIGHTS), tensors)?;
+    write_tensors(&directory.join(WEIGHTS), &tensors)?;
     write_settings(&directory.join(SETTINGS), &settings)
 }
 
-/// The tensors of a random dictionary, as those of a linear one.
+/// The tensors of a random dictionary, in the layout of a linear one.
 fn random_parts(dictionary: &RandomDictionary) -> (Tensors, EtalonSettings) {
     let card = dictionary.card();
     let (latents, width) = (card.latents, card.width);
-    let tensors = vec![
-        ("encoder", vec![latents, width], vec![0.0; latents * width]),
-        ("encoder_bias", vec![latents], vec![0.0; latents]),
-        ("decoder", vec![latents, width], dictionary.directions().to_vec()),
-        ("bias", vec![width], vec![0.0; width]),
-    ];
+    let mut tensors = Tensors::new();
+    insert(&mut tensors, "encoder", &[latents, width], vec![0.0; latents * width]);
+    insert(&mut tensors, "encoder_bias", &[latents], vec![0.0; latents]);
+    insert(&mut tensors, "decoder", &[latents, width], dictionary.directions().to_vec());
+    insert(&mut tensors, "bias", &[width], vec![0.0; width]);
     let settings = EtalonSettings {
         k: Some(dictionary.k()),
         seed: Some(dictionary.seed()),
@@ -193,13 +194,13 @@ fn random_parts(dictionary: &RandomDictionary) -> (Tensors, EtalonSettings) {
 fn linear_parts(dictionary: &Linear) -> (Tensors, EtalonSettings) {
     let Parts { encoder, encoder_bias, decoder, bias, subtract_bias, input, activation, .. } = dictionary.parts();
     let (latents, width) = (encoder_bias.len(), bias.len());
-    let mut tensors: Tensors = vec![
-        ("encoder", vec![latents, width], encoder),
-        ("encoder_bias", vec![latents], encoder_bias),
-        ("decoder", vec![latents, width], decoder),
-        ("bias", vec![width], bias),
-    ];
-    // The number of a nearest centre is always 1, and has never been written.
+    let mut tensors = Tensors::new();
+    insert(&mut tensors, "encoder", &[latents, width], encoder);
+    insert(&mut tensors, "encoder_bias", &[latents], encoder_bias);
+    insert(&mut tensors, "decoder", &[latents, width], decoder);
+    insert(&mut tensors, "bias", &[width], bias);
+    let mut per_latent = |name, values| insert(&mut tensors, name, &[latents], values);
+    // The k of `Nearest` is always 1 and is not stored.
     let k = activation.k().filter(|_| activation != Activation::Nearest);
     let kind = match activation {
         Activation::Relu => Kind::Relu,
@@ -208,13 +209,13 @@ fn linear_parts(dictionary: &Linear) -> (Tensors, EtalonSettings) {
         Activation::Pursuit(MatchingPursuit { signed: true, .. }) => Kind::SignedPursuit,
         Activation::Pursuit(_) => Kind::Pursuit,
         Activation::Threshold(thresholds) => {
-            tensors.push(("threshold", vec![latents], thresholds));
+            per_latent("threshold", thresholds);
             Kind::Threshold
         }
         Activation::Gated { gate_bias, magnitude_scale, magnitude_bias } => {
-            tensors.push(("gate_bias", vec![latents], gate_bias));
-            tensors.push(("magnitude_scale", vec![latents], magnitude_scale));
-            tensors.push(("magnitude_bias", vec![latents], magnitude_bias));
+            per_latent("gate_bias", gate_bias);
+            per_latent("magnitude_scale", magnitude_scale);
+            per_latent("magnitude_bias", magnitude_bias);
             Kind::Gated
         }
         Activation::Nearest => Kind::Nearest,

@@ -15,8 +15,8 @@ pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
 }
 
 /// `f = [p > θ] · ReLU(p)`, `p = x · W_enc + b_enc`.
-pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
-    let weights = Weights::read(&found.weights, budget)?;
+pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
+    let weights = Weights::read(&detected.weights, budget)?;
     // Some releases write w_enc and w_dec.
     let mut weights = weights.renamed(|name| Some(name.replacen("w_", "W_", usize::from(name.starts_with("w_")))));
     let (width, latents) = weights.matrix("W_enc")?;
@@ -30,16 +30,16 @@ pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded
         input: Normalisation::None,
         activation: Activation::Threshold(weights.take("threshold", &[latents])?),
     };
-    let mut loaded = Loaded::new("Gemma Scope", Linear::new(parts).in_file(&found.weights)?);
-    // The only place that says which model and layer it is.
-    let place: Vec<String> =
-        found.weights.iter().rev().skip(1).take(3).map(|part| part.to_string_lossy().into()).collect();
-    let place = place.into_iter().rev().collect::<Vec<_>>().join("/");
-    if place.contains("embedding") {
+    let mut loaded = Loaded::new("Gemma Scope", Linear::new(parts).in_file(&detected.weights)?);
+    // Only the path records which model and layer it is.
+    let directories: Vec<String> =
+        detected.weights.iter().rev().skip(1).take(3).map(|part| part.to_string_lossy().into()).collect();
+    let path = directories.into_iter().rev().collect::<Vec<_>>().join("/");
+    if path.contains("embedding") {
         loaded
             .notes
-            .push("embedding dictionaries of Gemma Scope read embeddings before their multiplication by √width".into());
+            .push("embedding dictionaries of Gemma Scope read embeddings before they are multiplied by √width".into());
     }
-    loaded.about.insert("place".into(), place.into());
+    loaded.about.insert("place".into(), path.into());
     Ok(loaded)
 }

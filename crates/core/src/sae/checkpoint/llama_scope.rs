@@ -28,25 +28,21 @@ pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
     (config.is_file() && weights.is_file()).then_some(DetectedCheckpoint { weights, config: Some(config) })
 }
 
-/// A JumpReLU on `x · √width / average norm`. The one threshold is in units of `x`, the weights are not.
-pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
-    let config = Config::read_if_there(found.config.as_deref())?;
+/// A JumpReLU dictionary of `x · √width / average norm`. The threshold in the settings is in units of `x`, the weights
+/// are not.
+pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
+    let config = Config::read_optional(detected.config.as_deref())?;
     if config.text("hook_point_in")? != config.text("hook_point_out")? {
-        return Err(transcoder(&found.weights).into());
+        return Err(transcoder(&detected.weights).into());
     }
-    let mut weights = Weights::read(&found.weights, budget)?;
+    let mut weights = Weights::read(&detected.weights, budget)?;
     let (latents, width) = weights.matrix("encoder.weight")?;
-    for (key, found) in [("d_model", width), ("d_sae", latents)] {
-        if config.count(key)?.is_some_and(|count| count != found) {
-            return Err(config
-                .wrong(key, "the settings do not fit the tensor `encoder.weight`", &found.to_string())
-                .into());
-        }
-    }
+    config.check_size("d_model", width, "encoder.weight")?;
+    config.check_size("d_sae", latents, "encoder.weight")?;
     let norm = config.section("dataset_average_activation_norm").positive("in")?;
     let scale = norm.map_or(1.0, |norm| (width as f64).sqrt() / norm);
     let activation = match config.text("act_fn")?.unwrap_or("jumprelu") {
-        "jumprelu" => match weights.ending("log_jumprelu_threshold") {
+        "jumprelu" => match weights.with_suffix("log_jumprelu_threshold") {
             Some(name) => Activation::Threshold(weights.take(&name, &[latents])?.iter().map(|log| log.exp()).collect()),
             None => {
                 let threshold = config.positive("jump_relu_threshold")?.ok_or_else(|| {
@@ -55,10 +51,10 @@ pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded
                 Activation::Threshold(vec![(threshold * scale) as f32; latents])
             }
         },
-        "topk" => Activation::TopK(config.needed_count("top_k")?),
+        "topk" => Activation::TopK(config.required_count("top_k")?),
         "relu" => Activation::Relu,
         _ => {
-            return Err(config.wrong("act_fn", "this activation is not known", "jumprelu, topk or relu").into());
+            return Err(config.wrong("act_fn", "unknown activation", "jumprelu, topk or relu").into());
         }
     };
     let bias = match weights.has("decoder.bias") {
@@ -76,7 +72,7 @@ pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded
         activation,
     };
     fold::input_scale(&mut parts, scale);
-    let mut loaded = Loaded::new("Llama Scope", Linear::new(parts).in_file(&found.weights)?);
+    let mut loaded = Loaded::new("Llama Scope", Linear::new(parts).in_file(&detected.weights)?);
     loaded.about = config.fields().clone();
     Ok(loaded)
 }

@@ -1,7 +1,7 @@
-//! Dictionaries on disk: Etalon's own, and those of other programs. Nothing in a checkpoint is ever executed.
+//! Checkpoint formats: Etalon's own, and those of other programs. Nothing in a checkpoint is ever executed.
 //!
-//! A format is one file here and one entry of [`FORMATS`]. Each reader turns its own names, orientations and scales into
-//! the one form that [`Linear`] has.
+//! A format is one file here and one entry of [`FORMATS`]. Each reader converts its names, orientations and scales to
+//! those of [`Linear`].
 
 mod config;
 mod dictionary_learning;
@@ -23,20 +23,22 @@ use super::dictionary::Dictionary;
 use super::linear::Linear;
 use crate::context::Budget;
 use crate::error::{Error, InputError, Result};
+use crate::input::{Tensor, Tensors};
 use crate::store::disk;
 
-/// A dictionary from a file.
+/// A dictionary read from a checkpoint.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Loaded {
     /// The dictionary.
     pub dictionary: Box<dyn Dictionary>,
-    /// What was recognised, such as "SAELens 6, jumprelu, 24 → 64".
+    /// Program, architecture and size, such as "SAELens 6, jumprelu, 24 → 64".
     pub recognised: String,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// What else the checkpoint says about itself.
+    /// Other metadata of the checkpoint.
     pub about: Map<String, Value>,
-    /// How many bytes its files have.
+    /// Size of the files in bytes.
     pub bytes: u64,
 }
 
@@ -49,7 +51,7 @@ impl Loaded {
     }
 }
 
-/// Where a checkpoint lies.
+/// The files of a checkpoint.
 #[derive(Debug)]
 struct DetectedCheckpoint {
     weights: PathBuf,
@@ -59,13 +61,13 @@ struct DetectedCheckpoint {
 impl DetectedCheckpoint {
     /// Two files of fixed names; the path may be either of them, or their directory.
     fn pair(path: &Path, weights: &str, config: &str) -> Option<DetectedCheckpoint> {
-        let named = |name: &str| path.is_file() && path.file_name().is_some_and(|there| there == name);
+        let named = |name: &str| path.is_file() && path.file_name().is_some_and(|actual| actual == name);
         let directory = if named(weights) || named(config) { path.parent()? } else { path };
         let (weights, config) = (directory.join(weights), directory.join(config));
         (weights.is_file() && config.is_file()).then_some(DetectedCheckpoint { weights, config: Some(config) })
     }
 
-    /// One file: of a fixed name in a directory, or any that is named itself and has the right ending.
+    /// One file: the first of `names` in a directory, or the path itself if it is a file whose name `fits`.
     fn file(path: &Path, names: &[&str], fits: impl Fn(&str) -> bool) -> Option<DetectedCheckpoint> {
         let weights = if path.is_file() {
             Some(path.to_path_buf()).filter(|path| path.file_name().is_some_and(|name| fits(&name.to_string_lossy())))
@@ -80,11 +82,11 @@ type Writer = fn(&dyn Dictionary, &Map<String, Value>, &Path) -> Result<()>;
 
 /// A checkpoint format.
 pub struct Format {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// Whose it is.
+    /// The program that defines it.
     pub program: &'static str,
-    /// The files that it is recognised by.
+    /// The files that identify it.
     pub files: &'static str,
     find: fn(&Path) -> Option<DetectedCheckpoint>,
     read: fn(&DetectedCheckpoint, &Budget) -> Result<Loaded>,
@@ -92,7 +94,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Can dictionaries be written in this format?
+    /// Whether dictionaries can be written in this format.
     pub fn is_written(&self) -> bool {
         self.write.is_some()
     }
@@ -150,12 +152,13 @@ pub const FORMATS: &[Format] = &[
     },
 ];
 
-/// Reads a dictionary: a directory, or the file of weights in it. It holds a reservation of the memory that it needs.
+/// Reads a dictionary from a directory, or from the file of weights in it. The dictionary holds a reservation of its
+/// memory.
 pub fn load(path: &Path, budget: &Budget) -> Result<Loaded> {
-    let found = FORMATS.iter().find_map(|format| Some((format, (format.find)(path)?)));
-    let Some((format, found)) = found else { return Err(unknown(path).into()) };
-    let mut loaded = (format.read)(&found, budget)?;
-    let files = [Some(&found.weights), found.config.as_ref()].into_iter().flatten();
+    let detected = FORMATS.iter().find_map(|format| Some((format, (format.find)(path)?)));
+    let Some((format, detected)) = detected else { return Err(unknown(path).into()) };
+    let mut loaded = (format.read)(&detected, budget)?;
+    let files = [Some(&detected.weights), detected.config.as_ref()].into_iter().flatten();
     loaded.bytes = files.filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum();
     let card = loaded.dictionary.card();
     let bytes = Linear::bytes(card.latents, card.width);
@@ -164,35 +167,35 @@ pub fn load(path: &Path, budget: &Budget) -> Result<Loaded> {
     Ok(loaded)
 }
 
-/// Does it look like a dictionary in one of the formats?
+/// Whether a path has the files of one of the formats.
 pub fn is_known(path: &Path) -> bool {
     FORMATS.iter().any(|format| (format.find)(path).is_some())
 }
 
-/// Is this a finished dictionary of Etalon's own?
+/// Whether a directory has a complete dictionary in Etalon's format.
 pub fn is_etalon(directory: &Path) -> bool {
     directory.is_dir() && etalon::find(directory).is_some()
 }
 
-/// Writes a dictionary in a format, with whatever is known about it. The directory must be new or empty, or hold this
-/// very dictionary.
+/// Writes a dictionary in a format, with its metadata. The directory must be new or empty, or contain the same
+/// dictionary.
 pub fn save(dictionary: &dyn Dictionary, about: &Map<String, Value>, format: &str, directory: &Path) -> Result<()> {
     let writer = FORMATS.iter().find(|known| known.name == format).and_then(|known| known.write);
     let Some(write) = writer else {
         let names: Vec<&str> = FORMATS.iter().filter(|format| format.is_written()).map(|format| format.name).collect();
-        return Err(InputError::new("dictionaries cannot be written in this format")
+        return Err(InputError::new("Etalon cannot write dictionaries in this format")
             .expected(names.join(" or "))
             .found(format)
             .into());
     };
     if let Some(other) = names_in(directory).into_iter().next() {
         let same = |loaded: Loaded| loaded.dictionary.id() == dictionary.id();
-        let whole = directory.join(etalon::SETTINGS).is_file();
-        if whole && format == "etalon" && load(directory, &Budget::new(u64::MAX)).is_ok_and(same) {
+        let complete = directory.join(etalon::SETTINGS).is_file();
+        if complete && format == "etalon" && load(directory, &Budget::new(u64::MAX)).is_ok_and(same) {
             return Ok(());
         }
-        // Settings come last: weights without them are the remains of a run that was stopped.
-        if whole || other != "weights.safetensors" {
+        // Settings are written last: weights without settings are left over from an interrupted run.
+        if complete || other != "weights.safetensors" {
             return Err(InputError::new("the output directory holds other files")
                 .expected("a new or empty directory")
                 .found(format!("`{other}`"))
@@ -214,25 +217,26 @@ fn names_in(directory: &Path) -> Vec<String> {
 
 fn unknown(path: &Path) -> InputError {
     let expected: Vec<String> = FORMATS.iter().map(|format| format!("{} ({})", format.program, format.files)).collect();
-    let complaint = InputError::new("this is not a dictionary that Etalon can read").expected(expected.join("; or "));
+    let error =
+        InputError::new("this is not a dictionary that Etalon can read").expected(expected.join("; or ")).file(path);
     if !path.exists() {
-        return complaint.found("nothing of this name").file(path);
+        return error.found("nothing of this name");
     }
     let names = names_in(path);
     let found = match (path.is_file(), names.is_empty()) {
-        (true, _) => "a file of another name, or without its settings beside it".into(),
+        (true, _) => "a file of another name, or without its settings in the same directory".into(),
         (_, true) => "an empty directory".into(),
         _ => names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", "),
     };
     let below = checkpoints_below(path, 4);
-    let complaint = complaint.found(found).file(path);
+    let error = error.found(found);
     match below.is_empty() {
-        true => complaint,
-        false => complaint.advice(format!("name one of the dictionaries in it: {}", below.join(", "))),
+        true => error,
+        false => error.advice(format!("pass one of the dictionaries in it: {}", below.join(", "))),
     }
 }
 
-/// Directories below that hold a checkpoint, for advice; a few are enough.
+/// Up to five directories below a path that contain a checkpoint, for advice.
 fn checkpoints_below(path: &Path, depth: usize) -> Vec<String> {
     let mut found = Vec::new();
     for name in names_in(path).into_iter().take(100) {
@@ -250,40 +254,42 @@ fn checkpoints_below(path: &Path, depth: usize) -> Vec<String> {
     found
 }
 
-/// The site of a network that a dictionary reads, from what its checkpoint says about itself.
+/// The network site that a dictionary reads, from the metadata of its checkpoint.
 fn site(about: &Map<String, Value>) -> Option<&str> {
     let inner = about.get("metadata").or(about.get("config")).and_then(Value::as_object);
     inner.and_then(|inner| inner.get("hook_name")).or(about.get("hook_name")).and_then(Value::as_str)
 }
 
-/// A dictionary as what other programs know.
+/// The dictionary as a [`Linear`], which is what other programs support.
 fn linear<'a>(dictionary: &'a dyn Dictionary, program: &str) -> Result<&'a Linear> {
     dictionary.downcast_ref().ok_or_else(|| {
-        InputError::new(format!("{program} has no dictionaries that choose latents in this way"))
+        InputError::new(format!("{program} does not support dictionaries with random codes"))
             .advice("choose another format, such as etalon")
             .into()
     })
 }
 
-/// What cannot be read yet.
+/// The error of a transcoder, which cannot be read.
 fn transcoder(file: &Path) -> InputError {
-    InputError::new("this is a transcoder: it reads one place of a network and writes another")
+    InputError::new("this is a transcoder: it reads one site of a network and writes another")
         .expected("a dictionary that reconstructs what it reads")
         .file(file)
 }
 
-/// Names, shapes and values.
-type Tensors = Vec<(&'static str, Vec<usize>, Vec<f32>)>;
-
-fn write_tensors(file: &Path, tensors: Tensors) -> Result<()> {
+/// Writes tensors as a safetensors file.
+pub(super) fn write_tensors(file: &Path, tensors: &Tensors) -> Result<()> {
     let bug = |error: safetensors::SafeTensorError| Error::Bug(format!("tensors cannot be written: {error}"));
     let mut views = Vec::new();
-    for (name, shape, values) in &tensors {
-        let bytes = bytemuck::cast_slice(values);
-        views.push((*name, TensorView::new(Dtype::F32, shape.clone(), bytes).map_err(bug)?));
+    for (name, tensor) in tensors {
+        let bytes = bytemuck::cast_slice(&tensor.values);
+        views.push((name.as_str(), TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).map_err(bug)?));
     }
-    let bytes = safetensors::serialize(views, None).map_err(bug)?;
-    disk::write(file, &bytes)
+    disk::write(file, &safetensors::serialize(views, None).map_err(bug)?)
+}
+
+/// Adds a tensor under a name.
+fn insert(tensors: &mut Tensors, name: &str, shape: &[usize], values: Vec<f32>) {
+    tensors.insert(name.into(), Tensor { shape: shape.to_vec(), values });
 }
 
 fn write_settings(file: &Path, settings: &Map<String, Value>) -> Result<()> {

@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::config::Config;
 use super::weights::{Weights, transposed};
-use super::{DetectedCheckpoint, Loaded, Tensors, fold, linear, site, transcoder, write_settings, write_tensors};
+use super::{DetectedCheckpoint, Loaded, fold, insert, linear, site, transcoder, write_settings, write_tensors};
 use crate::context::Budget;
-use crate::error::{InFile, InputError, Result};
+use crate::error::{Error, InFile, InputError, Result};
+use crate::input::Tensors;
 use crate::sae::activation::Activation;
 use crate::sae::dictionary::Dictionary;
 use crate::sae::linear::{Linear, Parts};
@@ -17,7 +18,7 @@ use crate::sae::normalise::Normalisation;
 const WEIGHTS: &str = "sae_weights.safetensors";
 const SETTINGS: &str = "cfg.json";
 
-/// The version whose files we write: the first whose settings have this shape.
+/// The version of the files that Etalon writes: the first with this layout of settings.
 const VERSION: &str = "6.0.0";
 
 const ARCHITECTURES: &str = "standard, topk, jumprelu, gated, batchtopk or matryoshka_batchtopk";
@@ -26,21 +27,18 @@ pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
     DetectedCheckpoint::pair(path, WEIGHTS, SETTINGS)
 }
 
-pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
-    let config = Config::read_if_there(found.config.as_deref())?;
+pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
+    let config = Config::read_optional(detected.config.as_deref())?;
     let metadata = config.section("metadata");
     let version = metadata.text("sae_lens_version")?.or(config.text("sae_lens_version")?);
     let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-    let mut weights = Weights::read(&found.weights, budget)?;
+    let mut weights = Weights::read(&detected.weights, budget)?;
     let (width, latents) = weights.matrix("W_enc")?;
-    for (key, there) in [("d_in", width), ("d_sae", latents)] {
-        if config.count(key)?.is_some_and(|count| count != there) {
-            return Err(config.wrong(key, "the settings do not fit the tensor `W_enc`", &there.to_string()).into());
-        }
-    }
+    config.check_size("d_in", width, "W_enc")?;
+    config.check_size("d_sae", latents, "W_enc")?;
     let (arch, k) = architecture(&config)?;
     if arch.ends_with("transcoder") {
-        return Err(transcoder(&found.weights).into());
+        return Err(transcoder(&detected.weights).into());
     }
     let mut notes = Vec::new();
     let mut parts = Parts {
@@ -53,14 +51,15 @@ pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded
         input: Normalisation::None,
         activation: Activation::Relu,
     };
-    // While training, selection sees activations times the norm of their direction; saved dictionaries say so.
+    // In training, selection uses activations times the norm of their direction; the settings record whether encoding
+    // does.
     let training = matches!(arch.as_str(), "batchtopk" | "matryoshka_batchtopk");
     if config.flag("rescale_acts_by_decoder_norm")?.unwrap_or(training) {
         fold::unit_directions(&mut parts);
     }
     parts.activation = match arch.as_str() {
         "standard" => Activation::Relu,
-        "topk" => Activation::TopK(k.map_or_else(|| config.needed_count("k"), Ok)?),
+        "topk" => Activation::TopK(k.map_or_else(|| config.required_count("k"), Ok)?),
         "batchtopk" | "matryoshka_batchtopk" if !weights.has("threshold") => {
             Activation::Threshold(vec![weights.take_number("topk_threshold")?; latents])
         }
@@ -75,27 +74,27 @@ pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded
             magnitude_scale: weights.take("r_mag", &[latents])?.iter().map(|log| log.exp()).collect(),
             magnitude_bias: weights.take("b_mag", &[latents])?,
         },
-        _ => return Err(config.wrong("architecture", "this architecture is not known", ARCHITECTURES).into()),
+        _ => return Err(config.wrong("architecture", "unknown architecture", ARCHITECTURES).into()),
     };
-    finetuning(&mut parts, &mut weights, &config)?;
-    normalisation(&mut parts, &config, found, &mut notes)?;
+    finetuning_scales(&mut parts, &mut weights, &config)?;
+    normalisation(&mut parts, &config, detected, &mut notes)?;
     let reshaped = config.text("reshape_activations")? == Some("hook_z");
     let hook = config.text("hook_name")?.or(config.text("hook_point")?).or(metadata.text("hook_name")?);
     if reshaped || hook.is_some_and(|hook| hook.contains("hook_z")) {
-        notes.push("it reads all heads of a layer, one after the other in one row".into());
+        notes.push("it reads the concatenated heads of a layer".into());
     }
     let name = match major {
         Some(major) if major >= 6 => format!("SAELens {major}"),
         _ => "SAELens (settings from before version 6)".into(),
     };
-    let dictionary = Linear::new(parts).in_file(&found.weights)?.at_site(site(config.fields()));
+    let dictionary = Linear::new(parts).in_file(&detected.weights)?.at_site(site(config.fields()));
     let mut loaded = Loaded::new(&name, dictionary);
     loaded.notes = notes;
     loaded.about = config.fields().clone();
     Ok(loaded)
 }
 
-/// The architecture, and `k` where old settings hide it.
+/// The architecture, and the `k` of old settings.
 fn architecture(config: &Config) -> Result<(String, Option<usize>)> {
     let arch = config.text("architecture")?.unwrap_or("standard");
     let function = config.text("activation_fn")?.or(config.text("activation_fn_str")?).unwrap_or("relu");
@@ -107,13 +106,13 @@ fn architecture(config: &Config) -> Result<(String, Option<usize>)> {
         (_, "relu" | "topk" | "jumprelu") => Ok((arch.into(), None)),
         _ => {
             let key = if config.get("activation_fn").is_some() { "activation_fn" } else { "activation_fn_str" };
-            Err(config.wrong(key, "this activation of SAELens is not read", "relu or topk").into())
+            Err(config.wrong(key, "unsupported activation of SAELens", "relu or topk").into())
         }
     }
 }
 
-/// Old dictionaries may have one more factor per latent, used on decoding.
-fn finetuning(parts: &mut Parts, weights: &mut Weights, config: &Config) -> Result<()> {
+/// Folds the decoder scale per latent that old dictionaries may have.
+fn finetuning_scales(parts: &mut Parts, weights: &mut Weights, config: &Config) -> Result<()> {
     if !weights.has("scaling_factor") {
         return Ok(());
     }
@@ -125,7 +124,7 @@ fn finetuning(parts: &mut Parts, weights: &mut Weights, config: &Config) -> Resu
         return Err(config
             .wrong(
                 "finetuning_scaling_factor",
-                "the dictionary has scaling factors, and its settings do not say that they are used",
+                "the dictionary has scaling factors, but its settings do not enable them",
                 "true",
             )
             .into());
@@ -137,7 +136,7 @@ fn finetuning(parts: &mut Parts, weights: &mut Weights, config: &Config) -> Resu
 fn normalisation(
     parts: &mut Parts,
     config: &Config,
-    found: &DetectedCheckpoint,
+    detected: &DetectedCheckpoint,
     notes: &mut Vec<String>,
 ) -> Result<()> {
     let key = "normalize_activations";
@@ -151,44 +150,43 @@ fn normalisation(
         "layer_norm" => parts.input = Normalisation::LayerNorm,
         "constant_norm_rescale" => parts.input = Normalisation::ConstantNorm,
         "expected_average_only_in" => {
-            let beside = found.weights.with_file_name("activation_scaler.json");
-            let beside = Config::read_if_there(beside.is_file().then_some(beside.as_path()))?;
-            let scale = match beside.positive("scaling_factor")? {
+            let scaler = detected.weights.with_file_name("activation_scaler.json");
+            let scaler = Config::read_optional(scaler.is_file().then_some(scaler.as_path()))?;
+            let scale = match scaler.positive("scaling_factor")? {
                 Some(scale) => Some(scale),
                 None => config.positive("norm_scaling_factor")?.or(config.positive("scaling_factor")?),
             };
             match scale {
                 Some(scale) => {
                     fold::input_scale(parts, scale);
-                    notes.push(format!("the scale of its inputs, {scale}, was multiplied into the weights"));
+                    notes.push(format!("the input scale {scale} was folded into the weights"));
                 }
                 None => notes.push(
-                    "it was trained on activations of the mean norm √width, and the factor is not in the checkpoint: \
-                     give it activations of that norm, or add norm_scaling_factor to cfg.json"
+                    "it was trained on activations scaled to mean norm √width, and the checkpoint does not record the \
+                     factor: scale the activations to that norm, or add norm_scaling_factor to cfg.json"
                         .into(),
                 ),
             }
         }
         _ => {
             let known = "none, layer_norm, constant_norm_rescale or expected_average_only_in";
-            return Err(config.wrong(key, "this normalisation is not known", known).into());
+            return Err(config.wrong(key, "unknown normalisation", known).into());
         }
     }
     Ok(())
 }
 
-/// Writes what SAELens 6 loads as an inference dictionary.
+/// Writes a dictionary that SAELens 6 loads for inference.
 pub(super) fn write(dictionary: &dyn Dictionary, about: &Map<String, Value>, directory: &Path) -> Result<()> {
     let Parts { encoder, encoder_bias, decoder, bias, subtract_bias, input, activation, .. } =
         linear(dictionary, "SAELens")?.parts();
     let (latents, width) = (encoder_bias.len(), bias.len());
-    let mut tensors: Tensors = vec![
-        ("W_dec", vec![latents, width], decoder),
-        ("W_enc", vec![width, latents], transposed(&encoder, width)),
-        ("b_dec", vec![width], bias),
-    ];
+    let mut tensors = Tensors::new();
+    insert(&mut tensors, "W_dec", &[latents, width], decoder);
+    insert(&mut tensors, "W_enc", &[width, latents], transposed(&encoder, width));
+    insert(&mut tensors, "b_dec", &[width], bias);
     let mut settings = Map::new();
-    let mut per_latent = |name, values| tensors.push((name, vec![latents], values));
+    let mut per_latent = |name, values| insert(&mut tensors, name, &[latents], values);
     let architecture = match activation {
         Activation::Relu => "standard",
         Activation::TopK(k) => {
@@ -202,11 +200,9 @@ pub(super) fn write(dictionary: &dyn Dictionary, about: &Map<String, Value>, dir
         }
         Activation::Gated { gate_bias, magnitude_scale, magnitude_bias } => {
             if magnitude_scale.iter().any(|&scale| scale <= 0.0) {
-                return Err(InputError::new(
-                    "SAELens keeps the logarithm of the magnitude scale, and one is not positive",
-                )
-                .advice("choose another format")
-                .into());
+                return Err(unsupported(
+                    "SAELens stores the logarithm of the magnitude scale, but one scale is not positive",
+                ));
             }
             let add = |one: &[f32], two: &[f32]| one.iter().zip(two).map(|(one, two)| one + two).collect::<Vec<f32>>();
             let scaled: Vec<f32> = encoder_bias.iter().zip(&magnitude_scale).map(|(b, scale)| b * scale).collect();
@@ -216,23 +212,17 @@ pub(super) fn write(dictionary: &dyn Dictionary, about: &Map<String, Value>, dir
             "gated"
         }
         Activation::Pursuit(_) => {
-            return Err(InputError::new("the matching pursuit of SAELens ends by another rule than after k choices")
-                .advice("choose another format, such as etalon")
-                .into());
+            return Err(unsupported("SAELens does not support matching pursuit with a fixed number of choices"));
         }
         Activation::Nearest => {
-            return Err(InputError::new("SAELens has no dictionaries that choose latents in this way")
-                .advice("choose another format, such as etalon")
-                .into());
+            return Err(unsupported("SAELens does not support one-hot codes"));
         }
         Activation::Largest(_) | Activation::Signed => {
-            return Err(InputError::new("SAELens has no dictionaries with negative codes")
-                .advice("choose another format, such as etalon")
-                .into());
+            return Err(unsupported("SAELens does not support negative codes"));
         }
     };
     if architecture != "gated" {
-        tensors.push(("b_enc", vec![latents], encoder_bias));
+        insert(&mut tensors, "b_enc", &[latents], encoder_bias);
     }
     let normalisation = match input {
         Normalisation::None => "none",
@@ -252,11 +242,15 @@ pub(super) fn write(dictionary: &dyn Dictionary, about: &Map<String, Value>, dir
     ] {
         settings.insert(key.into(), value);
     }
-    write_tensors(&directory.join(WEIGHTS), tensors)?;
+    write_tensors(&directory.join(WEIGHTS), &tensors)?;
     write_settings(&directory.join(SETTINGS), &settings)
 }
 
-/// What is known of the model that the dictionary belongs to.
+fn unsupported(what: &str) -> Error {
+    InputError::new(what).advice("choose another format, such as etalon").into()
+}
+
+/// Metadata about the model of the dictionary.
 fn metadata(about: &Map<String, Value>) -> Map<String, Value> {
     let mut metadata = Map::new();
     metadata.insert("sae_lens_version".into(), VERSION.into());

@@ -16,32 +16,33 @@ pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
 }
 
 /// The k largest of `ReLU((x − b_dec) · Wᵀ + b)`.
-pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
-    let config = Config::read_if_there(found.config.as_deref())?;
-    let mut weights = Weights::read(&found.weights, budget)?;
+pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
+    let config = Config::read_optional(detected.config.as_deref())?;
+    let mut weights = Weights::read(&detected.weights, budget)?;
     if config.flag("transcode")?.unwrap_or(false)
         || config.flag("skip_connection")?.unwrap_or(false)
         || weights.has("W_skip")
     {
-        return Err(transcoder(&found.weights).into());
+        return Err(transcoder(&detected.weights).into());
     }
     if config.text("activation")?.is_some_and(|name| name != "topk") {
-        return Err(config.wrong("activation", "this activation of sparsify is not read", "topk").into());
+        return Err(config.wrong("activation", "unsupported activation of sparsify", "topk").into());
     }
     if config.flag("signed")?.unwrap_or(false) {
-        return Err(InputError::new("old dictionaries of sparsify that choose latents by absolute value are not read")
-            .expected("false")
-            .found("true")
-            .at("key `signed`")
-            .file(&found.weights)
-            .into());
+        return Err(InputError::new(
+            "old dictionaries of sparsify that select latents by absolute value are not supported",
+        )
+        .expected("false")
+        .found("true")
+        .at("key `signed`")
+        .file(&detected.weights)
+        .into());
     }
     let (latents, width) = weights.matrix("encoder.weight")?;
-    for (key, there) in [("d_in", width), ("num_latents", latents)] {
-        if config.count(key)?.is_some_and(|count| count != there && count != 0) {
-            return Err(config
-                .wrong(key, "the settings do not fit the tensor `encoder.weight`", &there.to_string())
-                .into());
+    for (key, size) in [("d_in", width), ("num_latents", latents)] {
+        // 0 means that the size follows from other settings.
+        if config.count(key)? != Some(0) {
+            config.check_size(key, size, "encoder.weight")?;
         }
     }
     let parts = Parts {
@@ -52,9 +53,9 @@ pub(super) fn read(found: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded
         bias: weights.take("b_dec", &[width])?,
         subtract_bias: true,
         input: Normalisation::None,
-        activation: Activation::TopK(config.needed_count("k")?),
+        activation: Activation::TopK(config.required_count("k")?),
     };
-    let mut loaded = Loaded::new("sparsify", Linear::new(parts).in_file(&found.weights)?);
+    let mut loaded = Loaded::new("sparsify", Linear::new(parts).in_file(&detected.weights)?);
     loaded.about = config.fields().clone();
     Ok(loaded)
 }

@@ -1,4 +1,4 @@
-//! Rows through a [`Linear`]: prepared, selected, and checked.
+//! Encoding of rows by a [`Linear`]: prepare, select, check.
 
 use super::Linear;
 use crate::codes::CodesBuilder;
@@ -9,11 +9,11 @@ use crate::sae::selector::{Entries, Rule, Selector};
 use crate::store::Tile;
 use etalon_kernel::int8::Columns;
 
-/// Rows that are selected together, at most.
+/// Maximum rows that are selected together.
 const GROUP: usize = 1056;
 
-/// Buffers whose lists hold more entries than this are not kept.
-const KEPT_ENTRIES: usize = 1 << 18;
+/// Buffers whose lists have more entries than this are freed instead of reused.
+const MAX_REUSED_ENTRIES: usize = 1 << 18;
 
 /// Buffers of one thread.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct Scratch {
 }
 
 impl Linear {
-    /// A row as the encoder reads it.
+    /// Writes a row as the encoder reads it: normalised, and minus the bias.
     fn prepare(&self, row: &[f32], into: &mut [f32]) {
         self.input.of(row).apply(row, into);
         if self.subtract_bias {
@@ -56,15 +56,15 @@ impl Linear {
                 floors: &self.floors,
                 rounded: self.rounded(rule),
                 threads: 1,
-                // It is refused below.
+                // `push` refuses them.
                 keeps_nan: true,
             };
-            selector.select(rule, &scratch.rows, &self.memory, &mut scratch.lists[..rows]);
+            selector.select(rule, &scratch.rows, &self.warm_start, &mut scratch.lists[..rows]);
             let before = out.entries();
             self.push(rows, tile.first_row + first, &mut scratch, out)?;
             entries = (out.entries() - before).max(entries);
         }
-        if entries <= KEPT_ENTRIES
+        if entries <= MAX_REUSED_ENTRIES
             && let Ok(mut spare) = self.spare.lock()
         {
             spare.push(scratch);
@@ -72,42 +72,42 @@ impl Linear {
         Ok(())
     }
 
-    /// What is kept of the pre-activations; none where they are not selected.
+    /// The selection rule; `None` for matching pursuit, which does not select.
     fn rule(&self) -> Option<Rule<'_>> {
         match &self.activation {
             Activation::Relu | Activation::Threshold(_) => Some(Rule::Above),
             Activation::TopK(k) => Some(Rule::PerRow(*k)),
             Activation::Gated { .. } => Some(Rule::Gated(self.gates.each_ref().map(Vec::as_slice))),
             Activation::Signed => Some(Rule::NonZero),
-            Activation::Largest(k) => Some(Rule::LargestBySize(*k)),
+            Activation::Largest(k) => Some(Rule::LargestMagnitude(*k)),
             Activation::Nearest => Some(Rule::Nearest),
             Activation::Pursuit(_) => None,
         }
     }
 
-    /// Whether rounded products may propose what is kept.
-    pub(super) fn may_search(&self) -> bool {
+    /// Whether an int8 pre-filter is possible.
+    pub(super) fn can_prefilter(&self) -> bool {
         matches!(self.activation, Activation::TopK(_) | Activation::Threshold(_))
     }
 
-    /// The rounded encoder, if it should propose what the next rows keep.
+    /// The int8 encoder, if the next rows should be pre-filtered.
     pub(super) fn rounded(&self, rule: Rule<'_>) -> Option<&Columns> {
-        let wanted = self.may_search() && self.memory.wants_candidates(rule, self.card.latents);
-        // Rounded on one thread: others that wait for it must not be given parts of it.
-        (wanted && self.precision.proposes())
+        let useful = self.can_prefilter() && self.warm_start.prefilters(rule, self.card.latents);
+        // Rounded on one thread: a thread that waits for it must not take part of the work.
+        (useful && self.precision.prefilters())
             .then(|| self.rounded.get_or_init(|| Columns::new(self.encoder.values(), self.card.width)))
     }
 
-    /// Appends the rows of some lists, the first of which has a number.
+    /// Appends the codes of the first `rows` lists. `first_row` is the index of the first in the store, for messages.
     fn push(&self, rows: usize, first_row: usize, scratch: &mut Scratch, out: &mut CodesBuilder) -> Result<()> {
         let Scratch { lists, latents, values, .. } = scratch;
         for (row, list) in lists[..rows].iter().enumerate() {
             if let Some((value, latent)) = list.iter().find(|(value, _)| !value.is_finite()) {
-                return Err(InputError::new("the dictionary gives a value that is not finite")
+                return Err(InputError::new("the dictionary computes a code that is not finite")
                     .expected("finite numbers")
                     .found(value)
                     .at(format!("row {}, latent {latent}", first_row + row))
-                    .advice("look for huge values in that row and in the weights of that latent")
+                    .advice("check that row and the weights of that latent for very large values")
                     .into());
             }
             latents.clear();
@@ -124,15 +124,15 @@ impl Linear {
 
     pub(super) fn memory_of_rows(&self, rows: usize) -> u64 {
         let (rows, width, latents) = (rows as u64, self.card.width as u64, self.card.latents as u64);
-        // Prepared and packed rows; and where they are searched, rows that are rounded and packed again, and candidates.
-        let searched = if self.may_search() { latents / 2 + 5 * width } else { 0 };
+        // Prepared and packed rows; with a pre-filter also rounded and repacked rows, and candidates.
+        let prefilter = if self.can_prefilter() { latents / 2 + 5 * width } else { 0 };
         let entries = self.card.k.map_or(latents, |k| 2 * k as u64 + 128);
-        rows.saturating_mul((8 * width).saturating_add(searched).saturating_add(8 * entries))
+        rows.saturating_mul((8 * width).saturating_add(prefilter).saturating_add(8 * entries))
     }
 
-    /// Where the last rows were cut, for tests.
+    /// Sets the guess for the next rows.
     #[cfg(test)]
     pub(super) fn set_guess(&self, guess: f32) {
-        self.memory.learn_guess(guess);
+        self.warm_start.set_guess(guess);
     }
 }

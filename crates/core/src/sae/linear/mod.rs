@@ -1,4 +1,4 @@
-//! Dictionaries with one encoder matrix: everything between the product and the codes is an [`Activation`].
+//! Dictionaries with one encoder matrix and an [`Activation`].
 
 mod encode;
 #[cfg(test)]
@@ -10,7 +10,7 @@ use super::activation::Activation;
 use super::dictionary::{ContentHash, Dictionary, SaeCard};
 use super::normalise::Normalisation;
 use super::precision::Precision;
-use super::selector::Memory;
+use super::selector::WarmStart;
 use crate::codes::{CodesBuilder, CodesView, Latent};
 use crate::context::Reservation;
 use crate::error::{Error, InputError, Result};
@@ -19,7 +19,7 @@ use encode::Scratch;
 use etalon_kernel::int8::Columns;
 use etalon_kernel::packed::{PANEL, Panels};
 
-/// What a [`Linear`] is made of. All matrices have one row per latent.
+/// The weights and settings of a [`Linear`]. Matrices have one row per latent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parts {
     /// The name of the architecture.
@@ -30,25 +30,25 @@ pub struct Parts {
     pub encoder_bias: Vec<f32>,
     /// Latents × width.
     pub decoder: Vec<f32>,
-    /// One value per input: added to the reconstruction.
+    /// One value per input dimension, added to the reconstruction.
     pub bias: Vec<f32>,
-    /// Is the bias subtracted before encoding?
+    /// Whether the bias is subtracted before encoding.
     pub subtract_bias: bool,
-    /// What is done to a row before everything else.
+    /// The normalisation of rows before encoding.
     pub input: Normalisation,
-    /// What becomes of the pre-activations.
+    /// The activation function.
     pub activation: Activation,
 }
 
-/// `codes = activation((n(x) − bias) · Wᵀ + encoder_bias)`, `x̂ = n⁻¹(codes · D + bias)`, where `n` is the
-/// normalisation and `bias` is subtracted only by some architectures.
+/// A dictionary with `codes = activation((n(x) − bias) · Wᵀ + encoder_bias)` and `x̂ = n⁻¹(codes · D + bias)`, where
+/// `n` is the normalisation of rows. `bias` is subtracted only if [`Parts::subtract_bias`].
 #[derive(Debug)]
 pub struct Linear {
     card: SaeCard,
     encoder: Panels,
     /// One per latent, padded to whole panels.
     encoder_bias: Vec<f32>,
-    /// What a pre-activation must exceed, one per latent; infinite in the padding.
+    /// The floor of each latent, which pre-activations must exceed; infinite in the padding.
     floors: Vec<f32>,
     /// Bias of the gate, scale and bias of the magnitude, padded; empty without gates.
     gates: [Vec<f32>; 3],
@@ -57,22 +57,24 @@ pub struct Linear {
     subtract_bias: bool,
     input: Normalisation,
     activation: Activation,
-    /// What the last rows were like, and what saves time for the next.
-    memory: Memory,
+    warm_start: WarmStart,
+    /// The encoder in int8, made when a pre-filter first needs it.
     rounded: OnceLock<Columns>,
+    /// Buffers to reuse.
     spare: Mutex<Vec<Scratch>>,
     precision: Precision,
     _reservation: Option<Reservation>,
 }
 
 impl Linear {
-    /// Checks that the parts fit together.
+    /// Builds a dictionary; checks that the sizes of the parts agree.
     pub fn new(parts: Parts) -> Result<Linear> {
         let Parts { arch, encoder, encoder_bias, decoder, bias, subtract_bias, input, activation } = parts;
         let (latents, width) = (encoder_bias.len(), bias.len());
-        let weights = latents.checked_mul(width).ok_or_else(|| Error::Bug("a dictionary larger than memory".into()))?;
+        let weights =
+            latents.checked_mul(width).ok_or_else(|| Error::Bug("the size of a dictionary overflows".into()))?;
         if width == 0 || latents == 0 || u32::try_from(latents).is_err() {
-            return Err(InputError::new("a dictionary of this size cannot be used")
+            return Err(InputError::new("the size of the dictionary is out of range")
                 .expected(format!("a width of at least 1, and 1 to {} latents", u32::MAX))
                 .found(format!("width {width}, {latents} latents"))
                 .into());
@@ -82,10 +84,12 @@ impl Linear {
         let lists = activation.lists().into_iter().map(|(name, values)| (name, values.len(), latents));
         for (what, length, expected) in matrices.into_iter().chain(lists) {
             if length != expected {
-                return Err(InputError::new(format!("the {what} does not fit the biases of this dictionary"))
-                    .expected(format!("{expected} values, for {latents} latents and width {width}"))
-                    .found(length)
-                    .into());
+                return Err(InputError::new(format!(
+                    "the size of the {what} does not match the biases of the dictionary"
+                ))
+                .expected(format!("{expected} values, for {latents} latents and width {width}"))
+                .found(length)
+                .into());
             }
         }
         let floors = match &activation {
@@ -110,7 +114,7 @@ impl Linear {
             subtract_bias,
             input,
             activation,
-            memory: Memory::default(),
+            warm_start: WarmStart::default(),
             rounded: OnceLock::new(),
             spare: Mutex::default(),
             precision: Precision::default(),
@@ -118,26 +122,26 @@ impl Linear {
         })
     }
 
-    /// The same dictionary, which reads a site of a network.
+    /// Sets the network site that the dictionary reads.
     #[must_use]
     pub fn at_site(mut self, site: Option<&str>) -> Linear {
         self.card.site = site.map(str::to_string);
         self
     }
 
-    /// The same dictionary, which holds a reservation.
+    /// Stores a memory reservation in the dictionary.
     #[must_use]
     pub fn holding(mut self, memory: Reservation) -> Linear {
         self.hold(memory);
         self
     }
 
-    /// Bytes that a dictionary of this size has: two matrices, and the rounded encoder.
+    /// Bytes of a dictionary of this size: two matrices, and the encoder in int8.
     pub fn bytes(latents: usize, width: usize) -> u64 {
         (latents as u64).saturating_mul(width as u64).saturating_mul(9)
     }
 
-    /// What it is made of, to be changed or written.
+    /// A copy of the weights and settings.
     pub fn parts(&self) -> Parts {
         Parts {
             arch: self.card.arch.clone(),
@@ -151,20 +155,20 @@ impl Linear {
         }
     }
 
-    /// What becomes of the pre-activations.
+    /// The activation function.
     pub fn activation(&self) -> &Activation {
         &self.activation
     }
 
-    /// What is done to a row before everything else.
+    /// The normalisation of rows before encoding.
     pub fn input(&self) -> Normalisation {
         self.input
     }
 }
 
-/// Values of a whole number of panels.
-fn padded(mut values: Vec<f32>, rest: f32) -> Vec<f32> {
-    values.resize(values.len().next_multiple_of(PANEL), rest);
+/// Pads values to whole panels.
+fn padded(mut values: Vec<f32>, padding: f32) -> Vec<f32> {
+    values.resize(values.len().next_multiple_of(PANEL), padding);
     values
 }
 
@@ -202,7 +206,7 @@ impl Dictionary for Linear {
             if self.input != Normalisation::None {
                 let source = source.ok_or_else(|| {
                     InputError::new("codes of this dictionary cannot be decoded without the activations")
-                        .expected("the rows that were encoded, whose mean and scale are put back")
+                        .expected("the encoded rows, whose mean and scale the decoder restores")
                 })?;
                 self.input.of(source.row(row)).undo(into);
             }
@@ -234,7 +238,7 @@ impl Dictionary for Linear {
     }
 
     fn precision(&self) -> &'static str {
-        self.precision.used(self.may_search())
+        self.precision.used(self.can_prefilter())
     }
 
     fn hold(&mut self, memory: Reservation) {

@@ -1,4 +1,4 @@
-//! Encoding and decoding by hand, and every activation against its definition.
+//! Encoding and decoding of small examples, and every activation against its definition.
 
 use std::borrow::Cow;
 
@@ -7,9 +7,9 @@ use crate::codes::Codes;
 use crate::sae::matching_pursuit::MatchingPursuit;
 use crate::sae::selector::Rule;
 use etalon_kernel::random::{stream, unit};
-use etalon_kernel::top::largest;
+use etalon_kernel::top_k::largest;
 
-/// Two latents read the two coordinates; x − bias = (2, 1).
+/// Each of two latents reads one coordinate; x − bias = (2, 1).
 fn example(activation: Activation) -> Linear {
     Linear::new(Parts {
         arch: "test".into(),
@@ -32,7 +32,7 @@ fn encode(dictionary: &Linear, values: &[f32]) -> Codes {
 }
 
 #[test]
-fn encode_and_decode_by_hand() {
+fn a_small_example_is_encoded_and_decoded() {
     let dictionary = example(Activation::Relu);
     let codes = encode(&dictionary, &[3.0, 2.0, 0.0, 0.0]);
     let view = codes.all().unwrap();
@@ -45,7 +45,7 @@ fn encode_and_decode_by_hand() {
 }
 
 #[test]
-fn every_activation_by_hand() {
+fn activations_of_a_small_example() {
     let row = |activation| {
         let codes = encode(&example(activation), &[3.0, 2.0, -1.0, 1.0]);
         let all = codes.all().unwrap();
@@ -92,7 +92,7 @@ fn a_guess_changes_no_code() {
 }
 
 #[test]
-fn no_precision_changes_a_code() {
+fn codes_do_not_depend_on_the_precision() {
     let (rows, width, latents) = (150, 21, 500);
     let mut random = stream(4, "precision", 0);
     let mut draw = |count: usize| -> Vec<f32> { (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect() };
@@ -114,28 +114,28 @@ fn no_precision_changes_a_code() {
         let mut exact = Linear::new(parts.clone()).unwrap();
         exact.set_precision(Precision::F32);
         let expected = encode(&exact, &values).id().unwrap();
-        let mut proposed = Linear::new(parts).unwrap();
-        proposed.set_precision(Precision::Int8);
-        // The first rows say what to expect; from then on candidates are proposed.
+        let mut prefiltered = Linear::new(parts).unwrap();
+        prefiltered.set_precision(Precision::Int8);
+        // The pre-filter starts once the first rows have set a guess.
         for round in 0..3 {
-            assert_eq!(proposed.rounded(rule).is_some(), round > 0);
-            assert_eq!(encode(&proposed, &values).id().unwrap(), expected);
+            assert_eq!(prefiltered.rounded(rule).is_some(), round > 0);
+            assert_eq!(encode(&prefiltered, &values).id().unwrap(), expected);
         }
         assert!(exact.rounded(rule).is_none() && exact.precision() == "f32");
-        assert_eq!(proposed.precision(), "int8 candidates, f32 values");
-        // What overflows is refused as ever.
+        assert_eq!(prefiltered.precision(), "int8 candidates, f32 values");
+        // Overflow is refused with either precision.
         values[40 * width..][..width].fill(3e38);
         let refused = |dictionary: &Linear| {
             let tile = Tile { first_row: 0, width, values: Cow::Borrowed(&values) };
             dictionary.encode(&tile, &mut CodesBuilder::new(latents)).unwrap_err().to_string()
         };
-        assert!(refused(&proposed).contains("row 40") && refused(&exact) == refused(&proposed));
+        assert!(refused(&prefiltered).contains("row 40") && refused(&exact) == refused(&prefiltered));
         values[40 * width..][..width].fill(0.1);
     }
 }
 
 #[test]
-fn parts_must_fit() {
+fn parts_of_different_sizes_are_refused() {
     let parts = example(Activation::Relu).parts();
     let why = |change: fn(&mut Parts)| {
         let mut parts = parts.clone();
@@ -150,11 +150,11 @@ fn parts_must_fit() {
 }
 
 #[test]
-fn a_normalised_row_comes_back_to_its_own_scale() {
+fn decoding_restores_the_scale_of_a_normalised_row() {
     let mut parts = example(Activation::Signed).parts();
     parts.input = Normalisation::ConstantNorm;
     let dictionary = Linear::new(parts).unwrap();
-    // Norm 5 becomes √2, so that nothing of the first row is left but its direction.
+    // The norm 5 becomes √2.
     let codes = encode(&dictionary, &[3.0, 4.0]);
     let tile = Tile { first_row: 0, width: 2, values: Cow::Borrowed(&[3.0, 4.0][..]) };
     let mut back = vec![0.0; 2];
@@ -176,7 +176,7 @@ fn overflow_is_refused_with_its_row() {
     assert!(error.contains("row 41, latent 0"), "{error}");
 }
 
-/// The whole row at once, written down as the definition says.
+/// The dense codes of a row, by the definition.
 fn plain(parts: &Parts, row: &[f32]) -> Vec<f32> {
     let chain = |weights: &[f32]| {
         let centred = row.iter().zip(&parts.bias).map(|(value, bias)| value - bias);
@@ -200,10 +200,10 @@ fn plain(parts: &Parts, row: &[f32]) -> Vec<f32> {
             kept
         }
         Activation::Pursuit(pursuit) => {
-            let mut left: Vec<f32> = row.iter().zip(&parts.bias).map(|(value, bias)| value - bias).collect();
+            let mut residual: Vec<f32> = row.iter().zip(&parts.bias).map(|(value, bias)| value - bias).collect();
             let mut codes = vec![0.0f32; pre.len()];
             for _ in 0..pursuit.k {
-                let chain = |w: &[f32]| left.iter().zip(w).fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));
+                let chain = |w: &[f32]| residual.iter().zip(w).fold(0.0f32, |sum, (a, b)| a.mul_add(*b, sum));
                 let products: Vec<f32> = parts.encoder.chunks_exact(row.len()).map(chain).collect();
                 let size = |l: usize| if pursuit.signed { products[l] } else { products[l].abs() };
                 let best = (1..pre.len()).fold(0, |best, l| if size(l) > size(best) { l } else { best });
@@ -212,7 +212,7 @@ fn plain(parts: &Parts, row: &[f32]) -> Vec<f32> {
                 }
                 codes[best] += products[best];
                 let direction = &parts.decoder[best * row.len()..][..row.len()];
-                left.iter_mut().zip(direction).for_each(|(left, d)| *left = (-products[best]).mul_add(*d, *left));
+                residual.iter_mut().zip(direction).for_each(|(r, d)| *r = (-products[best]).mul_add(*d, *r));
             }
             codes
         }
@@ -231,10 +231,10 @@ fn plain(parts: &Parts, row: &[f32]) -> Vec<f32> {
 }
 
 #[test]
-fn codes_are_the_plain_definition_bit_for_bit() {
+fn codes_equal_the_definition_bit_for_bit() {
     for (rows, width, latents) in [(1, 5, 3), (12, 8, 32), (13, 7, 33), (100, 16, 257)] {
         let mut random = stream(rows as u64, "sieve test", 0);
-        // A few levels only, so that there are ties.
+        // Nine distinct values, so that there are ties.
         let mut draw = |count: usize| -> Vec<f32> {
             (0..count).map(|_| (unit(&mut random) * 9.0).floor() as f32 / 4.0 - 1.0).collect()
         };

@@ -1,87 +1,88 @@
-//! The largest of every row, and the largest of all rows together.
+//! The largest entries of every row, and the largest of all rows together.
 
 use rayon::prelude::*;
 
-use super::scan::{Cut, nth};
-use super::{Entries, Memory, Selector};
-use etalon_kernel::top::{keep_largest, usual_floor};
+use super::scan::{Truncate, value_of_rank};
+use super::{Entries, Selector, WarmStart};
+use etalon_kernel::top_k::{keep_largest, usual_floor};
 
-/// Rows whose lists are finished by one thread at a time.
-const FINISHED: usize = 64;
+/// Rows whose lists one thread truncates at a time.
+const CHUNK_ROWS: usize = 64;
 
 impl Selector<'_> {
-    /// The largest of every row. Rows start from a floor that nearly all of the last rows exceeded, in units of their
-    /// length, so that little is picked up in vain; the few that then have too few are done again without it.
-    pub(super) fn per_row(&self, keep: usize, rows: &[f32], memory: &Memory, lists: &mut [Entries]) {
-        let lengths = self.lengths(rows, lists.len());
-        let guess = memory.guess();
+    /// Keeps the largest entries of every row. Starts from a floor that nearly all earlier rows exceeded, in units of
+    /// the row's norm, so that few entries are collected in vain. Rows that end with too few are scanned again without
+    /// it.
+    pub(super) fn per_row(&self, keep: usize, rows: &[f32], warm_start: &WarmStart, lists: &mut [Entries]) {
+        let norms = self.norms(rows, lists.len());
+        let guess = warm_start.guess();
         if guess > 0.0 {
-            let starts: Vec<f32> = lengths.iter().map(|length| guess * length).collect();
-            if self.search(rows, Some(&starts), memory, lists).is_none() {
-                self.scan(rows, |row| starts[row], Cut::Rows(keep), lists);
+            let row_floors: Vec<f32> = norms.iter().map(|norm| guess * norm).collect();
+            if self.prefilter(rows, Some(&row_floors), warm_start, lists).is_none() {
+                self.scan(rows, |row| row_floors[row], Truncate::PerRow(keep), lists);
             }
-            let poor: Vec<usize> = (0..lists.len()).filter(|&row| lists[row].len() < keep).collect();
-            self.again(&poor, rows, |_| f32::NEG_INFINITY, Cut::Rows(keep), lists);
+            let short: Vec<usize> = (0..lists.len()).filter(|&row| lists[row].len() < keep).collect();
+            self.rescan(&short, rows, |_| f32::NEG_INFINITY, Truncate::PerRow(keep), lists);
         } else {
-            self.scan(rows, |_| f32::NEG_INFINITY, Cut::Rows(keep), lists);
+            self.scan(rows, |_| f32::NEG_INFINITY, Truncate::PerRow(keep), lists);
         }
-        let floors = self.each_chunk(lists, FINISHED, |_, lists| {
+        let floors = self.map_chunks(lists, CHUNK_ROWS, |_, lists| {
             let mut scratch = Vec::new();
             lists.iter_mut().map(|list| keep_largest(list, keep, &mut scratch)).collect::<Vec<f32>>()
         });
-        memory.learn_guess(usual_floor(floors.concat().into_iter().zip(lengths)));
+        warm_start.set_guess(usual_floor(floors.concat().into_iter().zip(norms)));
     }
 
-    /// The largest of all rows.
-    pub(super) fn per_batch(&self, keep: usize, rows: &[f32], memory: &Memory, lists: &mut [Entries]) {
-        let mut start = memory.guess();
+    /// Keeps the `keep` largest entries of all rows together.
+    pub(super) fn per_batch(&self, keep: usize, rows: &[f32], warm_start: &WarmStart, lists: &mut [Entries]) {
+        let mut floor = warm_start.guess();
         loop {
-            let starts = vec![start; lists.len()];
-            match if start > 0.0 { self.search(rows, Some(&starts), memory, lists) } else { None } {
-                Some(left) => self.again(&left, rows, |_| start, Cut::Nothing, lists),
-                None => self.scan(rows, |_| start, Cut::Group(keep), lists),
+            let row_floors = vec![floor; lists.len()];
+            match if floor > 0.0 { self.prefilter(rows, Some(&row_floors), warm_start, lists) } else { None } {
+                Some(skipped) => self.rescan(&skipped, rows, |_| floor, Truncate::Never, lists),
+                None => self.scan(rows, |_| floor, Truncate::PerGroup(keep), lists),
             }
             let total: usize = lists.iter().map(Vec::len).sum();
-            if total >= keep || start <= 0.0 {
+            if total >= keep || floor <= 0.0 {
                 break;
             }
-            start = f32::NEG_INFINITY;
+            floor = f32::NEG_INFINITY;
         }
         let total: usize = lists.iter().map(Vec::len).sum();
         let mut guess = f32::NEG_INFINITY;
         if total > keep && keep > 0 {
-            // Above the cut all stay; at the cut the first rows and latents.
-            let floor = nth(lists, keep);
-            let above: usize = lists.iter().map(|list| list.iter().filter(|entry| entry.0 > floor).count()).sum();
+            // Keep everything above the last kept value; at that value the first rows and latents.
+            let last = value_of_rank(lists, keep);
+            let above: usize = lists.iter().map(|list| list.iter().filter(|entry| entry.0 > last).count()).sum();
             let mut equal = keep - above;
             for list in lists.iter_mut() {
                 list.retain(|entry| {
-                    let at = entry.0 == floor && equal > 0;
-                    equal -= usize::from(at);
-                    at || entry.0 > floor
+                    let tied = entry.0 == last && equal > 0;
+                    equal -= usize::from(tied);
+                    tied || entry.0 > last
                 });
             }
-            guess = 0.9 * floor;
+            guess = 0.9 * last;
         } else if keep == 0 {
             lists.iter_mut().for_each(Vec::clear);
         }
-        memory.learn_guess(guess);
+        warm_start.set_guess(guess);
     }
 
-    fn lengths(&self, rows: &[f32], count: usize) -> Vec<f32> {
+    fn norms(&self, rows: &[f32], count: usize) -> Vec<f32> {
         let stride = self.panels.inner();
         if self.threads <= 1 {
-            rows.chunks_exact(stride).take(count).map(length).collect()
+            rows.chunks_exact(stride).take(count).map(norm).collect()
         } else {
-            rows.par_chunks_exact(stride).take(count).with_min_len(FINISHED).map(length).collect()
+            rows.par_chunks_exact(stride).take(count).with_min_len(CHUNK_ROWS).map(norm).collect()
         }
     }
 }
 
-/// The length of a row, near enough for a guess.
-fn length(row: &[f32]) -> f32 {
-    let (lines, rest) = row.as_chunks::<16>();
+/// The norm of a row, in f32: exact enough for a guess.
+fn norm(row: &[f32]) -> f32 {
+    let (chunks, rest) = row.as_chunks::<16>();
     let mut lanes = [0.0f32; 16];
-    lines.iter().for_each(|line| (0..16).for_each(|lane| lanes[lane] += line[lane] * line[lane]));
+    chunks.iter().for_each(|chunk| (0..16).for_each(|lane| lanes[lane] += chunk[lane] * chunk[lane]));
     (lanes.iter().sum::<f32>() + rest.iter().map(|value| value * value).sum::<f32>()).sqrt()
 }

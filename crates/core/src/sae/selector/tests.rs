@@ -1,14 +1,14 @@
-//! Every rule against sorting everything, with and without guesses and candidates.
+//! Every rule against sorting all entries, with and without guesses and the pre-filter.
 
 use super::*;
 use etalon_kernel::random::{stream, unit};
-use etalon_kernel::top::by_value;
+use etalon_kernel::top_k::by_value;
 
 fn plain<'a>(panels: &'a Panels, bias: &'a [f32], floors: &'a [f32]) -> Selector<'a> {
     Selector { panels, bias, floors, rounded: None, threads: 2, keeps_nan: false }
 }
 
-/// All products, as they are.
+/// Rows, a packed encoder, and all their products.
 fn dense(rows: usize, latents: usize, stride: usize, seed: u64) -> (Vec<f32>, Panels, Vec<f32>) {
     let mut random = stream(seed, "select test", 0);
     let mut draw = |count: usize| -> Vec<f32> { (0..count).map(|_| unit(&mut random) as f32 - 0.5).collect() };
@@ -40,13 +40,13 @@ fn selections_agree_with_sorting_everything() {
             pairs.filter(|entry| entry.0 > 0.0).collect()
         };
         let mut lists = vec![Entries::new(); rows];
-        let memory = Memory::default();
-        selector.select(Rule::Above, &x, &memory, &mut lists);
+        let warm_start = WarmStart::default();
+        selector.select(Rule::Above, &x, &warm_start, &mut lists);
         assert!((0..rows).all(|row| lists[row] == entries(row)));
-        // Once without a guess, once with that of the first time, once with one that is too high for most rows.
-        for start in [None, None, Some(0.6)] {
-            start.into_iter().for_each(|start| memory.learn_guess(start));
-            selector.select(Rule::PerRow(keep), &x, &memory, &mut lists);
+        // Without a guess, with the guess of the first time, and with one that is too high for most rows.
+        for guess in [None, None, Some(0.6)] {
+            guess.into_iter().for_each(|guess| warm_start.set_guess(guess));
+            selector.select(Rule::PerRow(keep), &x, &warm_start, &mut lists);
             for (row, lists) in lists.iter().enumerate() {
                 let mut best = entries(row);
                 best.sort_by(by_value);
@@ -55,40 +55,40 @@ fn selections_agree_with_sorting_everything() {
                 assert_eq!(*lists, best);
             }
         }
-        memory.learn_guess(f32::NEG_INFINITY);
+        warm_start.set_guess(f32::NEG_INFINITY);
         let mut best: Vec<(f32, usize, u32)> =
             (0..rows).flat_map(|row| entries(row).into_iter().map(move |entry| (entry.0, row, entry.1))).collect();
         best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
         best.truncate(keep * rows);
         best.sort_by_key(|entry| (entry.1, entry.2));
-        // Once without a guess, once with the right one, once with one that is too high.
-        for start in [Some(f32::NEG_INFINITY), None, Some(1e9)] {
-            start.into_iter().for_each(|start| memory.learn_guess(start));
-            selector.select(Rule::PerBatch(keep), &x, &memory, &mut lists);
-            let found: Vec<(f32, usize, u32)> = lists
+        // Without a guess, with the right one, and with one that is too high.
+        for guess in [Some(f32::NEG_INFINITY), None, Some(1e9)] {
+            guess.into_iter().for_each(|guess| warm_start.set_guess(guess));
+            selector.select(Rule::PerBatch(keep), &x, &warm_start, &mut lists);
+            let selected: Vec<(f32, usize, u32)> = lists
                 .iter()
                 .enumerate()
                 .flat_map(|(row, lists)| lists.iter().map(move |entry| (entry.0, row, entry.1)))
                 .collect();
-            assert_eq!(found, best);
+            assert_eq!(selected, best);
         }
     }
 }
 
 #[test]
-fn equal_values_go_to_the_first_rows_and_latents() {
+fn ties_keep_the_first_rows_and_latents() {
     let panels = Panels::pack(&[1.0; 3 * 16], 16);
     let floors: Vec<f32> = (0..PANEL).map(|latent| if latent < 3 { 0.0 } else { f32::INFINITY }).collect();
     let rows = vec![1.0; TILE_ROWS * 16];
     let selector = plain(&panels, &[0.0; PANEL], &floors);
     let mut lists = vec![Entries::new(); 2];
-    selector.select(Rule::PerRow(2), &rows, &Memory::default(), &mut lists);
+    selector.select(Rule::PerRow(2), &rows, &WarmStart::default(), &mut lists);
     assert_eq!(lists, vec![vec![(16.0, 0), (16.0, 1)]; 2]);
-    selector.select(Rule::PerBatch(2), &rows, &Memory::default(), &mut lists);
+    selector.select(Rule::PerBatch(2), &rows, &WarmStart::default(), &mut lists);
     assert_eq!(lists, [vec![(16.0, 0), (16.0, 1), (16.0, 2)], vec![(16.0, 0)]]);
 }
 
-/// Rows of three kinds: even, with heavy tails, and unequal in their directions with a mean that all share.
+/// Rows of three distributions: bell-shaped, heavy-tailed, and anisotropic with a common mean.
 fn data(kind: usize, rows: usize, stride: usize) -> Vec<f32> {
     let mut random = stream(kind as u64, "rows to select from", 0);
     let mut x: Vec<f32> = (0..rows * stride)
@@ -106,7 +106,7 @@ fn data(kind: usize, rows: usize, stride: usize) -> Vec<f32> {
 }
 
 #[test]
-fn candidates_change_nothing() {
+fn the_prefilter_changes_no_result() {
     let (rows, latents, stride) = (100, 700, 32);
     let (_, mut panels, _) = dense(1, latents, stride, 5);
     // Latents that are equal make ties.
@@ -123,21 +123,21 @@ fn candidates_change_nothing() {
         x[8 * stride..9 * stride].fill(0.0);
         x.copy_within(0..stride, 9 * stride);
         let plain = plain(&panels, &bias, &floors);
-        for (rule, starts) in [
+        for (rule, guesses) in [
             (Rule::PerRow(9), &[0.05, 0.3, 0.5, 30.0][..]),
             (Rule::PerBatch(9), &[0.1, 0.4, 1e6]),
             (Rule::Above, &[0.0]),
         ] {
             let mut expected = vec![Entries::new(); rows];
-            plain.select(rule, &x, &Memory::default(), &mut expected);
-            for (&guess, threads) in starts.iter().cycle().zip([1, 2, 7, 2]) {
+            plain.select(rule, &x, &WarmStart::default(), &mut expected);
+            for (&guess, threads) in guesses.iter().cycle().zip([1, 2, 7, 2]) {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                let (mut lists, memory) = (vec![Entries::new(); rows], Memory::default());
-                memory.learn_guess(guess);
-                let searching = Selector { rounded: Some(&rounded), threads, ..plain };
-                pool.install(|| searching.select(rule, &x, &memory, &mut lists));
+                let (mut lists, warm_start) = (vec![Entries::new(); rows], WarmStart::default());
+                warm_start.set_guess(guess);
+                let prefiltering = Selector { rounded: Some(&rounded), threads, ..plain };
+                pool.install(|| prefiltering.select(rule, &x, &warm_start, &mut lists));
                 assert_eq!(lists, expected, "kind {kind}, {rule:?} from {guess}");
-                assert!(memory.has_searched());
+                assert!(warm_start.has_prefiltered());
             }
         }
     }

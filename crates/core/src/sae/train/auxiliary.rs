@@ -1,73 +1,74 @@
-//! Dead latents learn to reconstruct what the others leave over.
+//! The auxiliary loss: dead latents learn to reconstruct the residual.
 
 use rayon::prelude::*;
 
 use super::columns::Columns;
 use super::weights::Weights;
-use crate::sae::selector::{Entries, Memory, Rule, Selector};
+use crate::sae::selector::{Entries, Rule, Selector, WarmStart};
 use etalon_kernel::packed::{PANEL, Panels};
 use etalon_kernel::vector::{RowView, difference, gather};
 
-/// What the dead latents of a batch would do.
+/// The auxiliary loss of a batch, and its derivatives.
 #[derive(Debug, Default)]
 pub(super) struct Auxiliary {
-    /// Their kept pre-activations, by latent.
+    /// The kept pre-activations of dead latents, by latent.
     pub columns: Columns,
-    /// The derivative of the weighted loss by what they decode: rows × stride.
+    /// The derivative of the weighted loss by the reconstruction from dead latents: rows × stride.
     pub slopes: Vec<f32>,
-    /// The loss, relative to the variance of the error or to a given unit.
+    /// The unweighted loss, divided by the variance of the residual or by a given unit.
     pub loss: f64,
 }
 
-/// A batch after its forward pass.
-pub(super) struct Left<'a> {
+/// The residual of a batch after its forward pass.
+pub(super) struct Residual<'a> {
     pub weights: &'a Weights,
     /// The input of the encoder, padded to whole tiles.
     pub input: &'a [f32],
-    /// Reconstruction minus row, times any factor: rows with some pitch.
+    /// Reconstruction minus row, times `factor`.
     pub errors: RowView<'a>,
-    /// That factor.
+    /// The factor of `errors`.
     pub factor: f32,
     pub rows: usize,
-    /// What the loss weighs.
+    /// The weight of the loss.
     pub weight: f64,
-    /// What it is divided by; none for the variance of the errors.
+    /// The divisor of the loss; `None` for the variance of the residual.
     pub unit: Option<f64>,
-    /// Dead latents used per row.
+    /// Number of dead latents used per row.
     pub keep: usize,
 }
 
-impl Left<'_> {
-    /// The loss of some dead latents, ascending, and its derivatives.
+impl Residual<'_> {
+    /// Computes the auxiliary loss of dead latents, given in ascending order.
     pub fn run(&self, dead: &[u32]) -> Auxiliary {
         let size = self.weights.size;
-        let mut picks = vec![Entries::new(); self.rows];
-        self.pick(dead, &mut picks);
+        let mut active = vec![Entries::new(); self.rows];
+        self.select(dead, &mut active);
         let mut slopes = vec![0.0; self.rows * size.stride];
         let mut squares = vec![0.0f64; self.rows];
         let decode = |(row, (slopes, square)): (usize, (&mut [f32], &mut f64))| {
-            let ids: Vec<u32> = picks[row].iter().map(|entry| entry.1).collect();
-            let codes: Vec<f32> = picks[row].iter().map(|entry| entry.0).collect();
+            let ids: Vec<u32> = active[row].iter().map(|entry| entry.1).collect();
+            let codes: Vec<f32> = active[row].iter().map(|entry| entry.0).collect();
             let mut decoded = vec![0.0; size.stride];
             gather(RowView::new(&self.weights.decoder, size.stride), &ids, &codes, &mut decoded);
-            // What is left over is the row minus its reconstruction: the error with the other sign.
-            let left: Vec<f32> = self.errors.row(row, size.stride).iter().map(|error| -error / self.factor).collect();
-            *square = f64::from(difference(&decoded, &left, 1.0, slopes));
+            // The residual is the row minus its reconstruction: the negative error.
+            let residual: Vec<f32> =
+                self.errors.row(row, size.stride).iter().map(|error| -error / self.factor).collect();
+            *square = f64::from(difference(&decoded, &residual, 1.0, slopes));
         };
         slopes.par_chunks_mut(size.stride).zip(&mut squares).enumerate().for_each(decode);
         let variance = self.unit.unwrap_or_else(|| self.variance());
         let loss = squares.iter().sum::<f64>() / self.rows as f64 / variance;
         let mut columns = Columns::default();
-        columns.fill(&picks, size.latents);
-        // An error without variance gives no direction.
+        columns.fill(&active, size.latents);
+        // Without variance the loss is undefined: no gradient.
         let (loss, scale) =
             if loss.is_finite() { (loss, 2.0 * self.weight / variance / self.rows as f64) } else { (0.0, 0.0) };
         slopes.iter_mut().for_each(|slope| *slope *= scale as f32);
         Auxiliary { columns, slopes, loss }
     }
 
-    /// Selects among the dead latents only, packed by themselves.
-    fn pick(&self, dead: &[u32], picks: &mut [Entries]) {
+    /// Selects among the dead latents only, whose encoder rows are packed separately.
+    fn select(&self, dead: &[u32], active: &mut [Entries]) {
         let size = self.weights.size;
         let mut panels = Panels::new(dead.len(), size.stride);
         let padded = dead.len().next_multiple_of(PANEL);
@@ -87,11 +88,11 @@ impl Left<'_> {
             keeps_nan: false,
         };
         let rule = Rule::PerRow(self.keep.min(dead.len()));
-        selector.select(rule, self.input, &Memory::default(), picks);
-        picks.par_iter_mut().flatten().for_each(|entry| entry.1 = dead[entry.1 as usize]);
+        selector.select(rule, self.input, &WarmStart::default(), active);
+        active.par_iter_mut().flatten().for_each(|entry| entry.1 = dead[entry.1 as usize]);
     }
 
-    /// The mean squared distance of the errors from their mean.
+    /// The variance of the residual: the mean squared distance from its mean.
     fn variance(&self) -> f64 {
         let (stride, rows) = (self.weights.size.stride, self.rows as f64);
         let value = |error: f32| f64::from(error / self.factor);

@@ -1,5 +1,5 @@
-//! The backward pass, latent by latent: gradients of a panel of 32 latents are formed in cache from the rows that kept
-//! them, Adam uses them at once, and they never reach memory, unless their global length has to be known first.
+//! The backward pass, latent by latent. The gradients of a panel of 32 latents are computed in cache from the rows that
+//! kept them, and Adam uses them at once. They are stored only if their global norm is needed first.
 
 use std::mem::take;
 
@@ -9,38 +9,38 @@ use super::auxiliary::Auxiliary;
 use super::columns::Columns;
 use super::objective::{LatentBackward, Objective};
 use super::settings::{Constraint, TrainingSettings};
-use super::weights::{Shaped, Size, Weights};
+use super::weights::{Size, WeightBuffers, Weights};
 use etalon_kernel::aligned::Aligned;
 use etalon_kernel::packed::{PANEL, fill_panel, panel_times};
 use etalon_kernel::vector::{Adam, LANES, RowView, add_scaled, dot, gather, gather_and_dot, scale};
 
-/// Everything the gradients of a batch depend on, beside the weights.
+/// The inputs of the backward pass, besides the weights.
 pub(super) struct Backward<'a> {
     pub size: Size,
     pub settings: &'a TrainingSettings,
     pub objective: &'a dyn Objective,
     pub columns: &'a Columns,
-    /// Derivatives by the shares of groups in the reconstruction: rows × groups × stride.
+    /// Derivatives by the contributions of groups to the reconstruction: rows × groups × stride.
     pub slopes: &'a [f32],
-    /// Derivatives by the decoded gates, or nothing.
+    /// Derivatives by the decoded gates; empty without gates.
     pub gate_slopes: &'a [f32],
     /// The input of the encoder.
     pub input: &'a [f32],
     pub batch: usize,
     pub auxiliary: Option<&'a Auxiliary>,
-    /// What latents that no row kept learn: the gradient of their encoder and of their bias.
-    pub lift: Option<(&'a [f32], f32)>,
+    /// The gradient of the reanimation term by the encoder row and the bias of a latent that no row kept.
+    pub reanimation: Option<(&'a [f32], f32)>,
 }
 
-/// Takes the part along a direction from its gradient, if directions are to keep their length.
+/// Projects a gradient orthogonally to its direction, if directions have unit norm.
 pub(super) fn project(constraint: Constraint, direction: &[f32], norm: f32, gradient: &mut [f32]) {
     if let Constraint::Unit { gradient_guard, .. } = constraint
         && norm > 0.0
     {
-        let length = norm + gradient_guard;
-        let along = dot(gradient, direction) / length;
+        let guarded = norm + gradient_guard;
+        let along = dot(gradient, direction) / guarded;
         if along != 0.0 {
-            add_scaled(-along / length, direction, gradient);
+            add_scaled(-along / guarded, direction, gradient);
         }
     }
 }
@@ -52,7 +52,7 @@ struct PanelWeights<'a> {
     scalars: &'a [f32],
 }
 
-/// The gradient of one panel, and its share in the gradient of the decoder's bias.
+/// The gradient of one panel of latents, and its contribution to the gradient of the decoder bias.
 struct PanelGradient<'a> {
     encoder: &'a mut [f32],
     decoder: &'a mut [f32],
@@ -60,11 +60,11 @@ struct PanelGradient<'a> {
     bias: &'a mut [f32],
 }
 
-/// What is used again for every panel.
+/// Buffers that are reused for every panel.
 struct Scratch {
     /// Encoder gradients, one row per latent.
     rows: Aligned,
-    /// A gradient of a panel, where it is not kept.
+    /// The gradient of a panel, if gradients are not stored.
     encoder: Aligned,
     decoder: Aligned,
     scalars: Vec<f32>,
@@ -76,11 +76,11 @@ struct Scratch {
 
 impl Scratch {
     fn new(size: Size, keep: bool) -> Scratch {
-        let own = if keep { 0 } else { size.panel() };
+        let panel = if keep { 0 } else { size.panel() };
         Scratch {
             rows: Aligned::zeros(size.panel()),
-            encoder: Aligned::zeros(own),
-            decoder: Aligned::zeros(own),
+            encoder: Aligned::zeros(panel),
+            decoder: Aligned::zeros(panel),
             scalars: vec![0.0; if keep { 0 } else { PANEL * size.scalars }],
             codes: Vec::new(),
             slopes: Vec::new(),
@@ -91,9 +91,9 @@ impl Scratch {
 }
 
 impl Backward<'_> {
-    /// Gradients of everything but the decoder's bias, kept; `bias` gets the shares of the panels in the latter. Returns
-    /// their squared length, formed while they are in cache.
-    pub fn gradients(&self, weights: &Weights, into: &mut Shaped, bias: &mut [f32]) -> f64 {
+    /// Computes and stores the gradients of all weights except the decoder bias; `bias` receives the contributions of
+    /// the panels to the latter. Returns the squared norm of the stored gradients, computed while they are in cache.
+    pub fn gradients(&self, weights: &Weights, into: &mut WeightBuffers, bias: &mut [f32]) -> f64 {
         let (size, panel) = (self.size, self.size.panel());
         let squares: Vec<f64> = (
             weights.encoder.values().par_chunks(panel),
@@ -108,10 +108,10 @@ impl Backward<'_> {
             .enumerate()
             .map_init(
                 || Scratch::new(size, true),
-                |scratch, (which, (encoder, decoder, scalars, g_encoder, g_decoder, g_scalars, bias))| {
+                |scratch, (index, (encoder, decoder, scalars, g_encoder, g_decoder, g_scalars, bias))| {
                     let weights = PanelWeights { encoder, decoder, scalars };
                     let (encoder, decoder, scalars) = (&mut *g_encoder, &mut *g_decoder, &mut *g_scalars);
-                    self.gradient(which, weights, PanelGradient { encoder, decoder, scalars, bias }, scratch);
+                    self.gradient(index, weights, PanelGradient { encoder, decoder, scalars, bias }, scratch);
                     square(g_encoder) + square(g_decoder) + square(g_scalars)
                 },
             )
@@ -119,8 +119,14 @@ impl Backward<'_> {
         squares.iter().sum()
     }
 
-    /// Adam with kept gradients.
-    pub fn update(&self, weights: &mut Weights, moments: &mut [Shaped; 2], gradient: &Shaped, adam: Adam) {
+    /// Adam with stored gradients.
+    pub fn update(
+        &self,
+        weights: &mut Weights,
+        moments: &mut [WeightBuffers; 2],
+        gradient: &WeightBuffers,
+        adam: Adam,
+    ) {
         let (size, panel) = (self.size, self.size.panel());
         let [first, second] = moments;
         (
@@ -151,8 +157,15 @@ impl Backward<'_> {
             });
     }
 
-    /// Gradients and Adam in one go; `bias` gets the shares of the panels in the gradient of the decoder's bias.
-    pub fn gradients_and_update(&self, weights: &mut Weights, moments: &mut [Shaped; 2], adam: Adam, bias: &mut [f32]) {
+    /// Gradients and Adam in one pass; `bias` receives the contributions of the panels to the gradient of the decoder
+    /// bias.
+    pub fn gradients_and_update(
+        &self,
+        weights: &mut Weights,
+        moments: &mut [WeightBuffers; 2],
+        adam: Adam,
+        bias: &mut [f32],
+    ) {
         let (size, panel) = (self.size, self.size.panel());
         let [first, second] = moments;
         (
@@ -177,21 +190,29 @@ impl Backward<'_> {
             .enumerate()
             .for_each_init(
                 || Scratch::new(size, false),
-                |scratch, (which, (encoder, decoder, scalars, bias))| {
-                    let mut kept = (take(&mut scratch.encoder), take(&mut scratch.decoder), take(&mut scratch.scalars));
+                |scratch, (index, (encoder, decoder, scalars, bias))| {
+                    let mut gradient =
+                        (take(&mut scratch.encoder), take(&mut scratch.decoder), take(&mut scratch.scalars));
                     let weights = PanelWeights { encoder: encoder.0, decoder: decoder.0, scalars: scalars.0 };
-                    let into = PanelGradient { encoder: &mut kept.0, decoder: &mut kept.1, scalars: &mut kept.2, bias };
-                    self.gradient(which, weights, into, scratch);
-                    adam.step(encoder.0, encoder.1, encoder.2, &kept.0);
-                    self.step_directions(adam, decoder.0, decoder.1, decoder.2, &kept.1);
-                    adam.step(scalars.0, scalars.1, scalars.2, &kept.2);
-                    (scratch.encoder, scratch.decoder, scratch.scalars) = kept;
+                    let (g_encoder, g_decoder, g_scalars) = (&mut gradient.0, &mut gradient.1, &mut gradient.2);
+                    let into = PanelGradient { encoder: g_encoder, decoder: g_decoder, scalars: g_scalars, bias };
+                    self.gradient(index, weights, into, scratch);
+                    adam.step(encoder.0, encoder.1, encoder.2, &gradient.0);
+                    self.step_directions(adam, decoder.0, decoder.1, decoder.2, &gradient.1);
+                    adam.step(scalars.0, scalars.1, scalars.2, &gradient.2);
+                    (scratch.encoder, scratch.decoder, scratch.scalars) = gradient;
                 },
             );
     }
 
-    /// Adam on the directions alone, with kept gradients.
-    pub fn update_directions(&self, weights: &mut Weights, moments: &mut [Shaped; 2], gradient: &Shaped, adam: Adam) {
+    /// Adam on the directions only, with stored gradients.
+    pub fn update_directions(
+        &self,
+        weights: &mut Weights,
+        moments: &mut [WeightBuffers; 2],
+        gradient: &WeightBuffers,
+        adam: Adam,
+    ) {
         let (panel, [first, second]) = (self.size.panel(), moments);
         (
             weights.decoder.par_chunks_mut(panel),
@@ -205,7 +226,7 @@ impl Backward<'_> {
             });
     }
 
-    /// Adam on decoder directions, which are then brought back to unit length if they have to be.
+    /// Adam on decoder directions, and normalisation to unit norm if the constraint requires it.
     fn step_directions(
         &self,
         adam: Adam,
@@ -219,23 +240,23 @@ impl Backward<'_> {
         let moments = first.chunks_exact_mut(stride).zip(second.chunks_exact_mut(stride));
         for ((row, gradient), (first, second)) in rows.zip(moments) {
             if let Constraint::Unit { length_guard, before: true, .. } = self.settings.constraint {
-                let length = dot(row, row).sqrt();
-                if length > 0.0 {
-                    scale(row, 1.0 / (length + length_guard));
+                let norm = dot(row, row).sqrt();
+                if norm > 0.0 {
+                    scale(row, 1.0 / (norm + length_guard));
                 }
             }
-            let length = adam.step(row, first, second, gradient).sqrt();
+            let norm = adam.step(row, first, second, gradient).sqrt();
             if let Constraint::Unit { length_guard, before: false, .. } = self.settings.constraint
-                && length > 0.0
+                && norm > 0.0
             {
-                scale(row, 1.0 / (length + length_guard));
+                scale(row, 1.0 / (norm + length_guard));
             }
         }
     }
 
     /// The gradient of one panel.
-    fn gradient(&self, which: usize, weights: PanelWeights<'_>, into: PanelGradient<'_>, scratch: &mut Scratch) {
-        let (size, first) = (self.size, which * PANEL);
+    fn gradient(&self, panel: usize, weights: PanelWeights<'_>, into: PanelGradient<'_>, scratch: &mut Scratch) {
+        let (size, first) = (self.size, panel * PANEL);
         into.scalars.fill(0.0);
         into.decoder.fill(0.0);
         scratch.rows.fill(0.0);
@@ -247,8 +268,8 @@ impl Backward<'_> {
             let scalars = lane * size.scalars..(lane + 1) * size.scalars;
             let direction = &weights.decoder[row.clone()];
             let (encoder, decoder) = (&mut rows[row.clone()], &mut into.decoder[row]);
-            let own = (&weights.scalars[scalars.clone()], &mut into.scalars[scalars]);
-            *sum = self.latent(first + lane, direction, own, encoder, decoder, scratch);
+            let scalars = (&weights.scalars[scalars.clone()], &mut into.scalars[scalars]);
+            *sum = self.latent(first + lane, direction, scalars, encoder, decoder, scratch);
             any |= *sum != 0.0;
         }
         fill_panel(into.encoder, &rows, size.stride);
@@ -260,7 +281,7 @@ impl Backward<'_> {
         }
     }
 
-    /// The gradient of one latent; returns the sum of its slopes.
+    /// The gradient of one latent. Returns the sum of its slopes.
     fn latent(
         &self,
         latent: usize,
@@ -279,8 +300,8 @@ impl Backward<'_> {
         scratch.codes.clear();
         scratch.codes.extend(values.iter().map(|&value| self.objective.code(scalars, value)));
         scratch.slopes.clear();
-        let measured = matches!(self.settings.constraint, Constraint::Unit { .. }) || self.objective.wants_norms();
-        let norm = if measured { dot(direction, direction).sqrt() } else { 0.0 };
+        let needs_norm = matches!(self.settings.constraint, Constraint::Unit { .. }) || self.objective.needs_norms();
+        let norm = if needs_norm { dot(direction, direction).sqrt() } else { 0.0 };
         if !ids.is_empty() {
             gather_and_dot(slopes, ids, &scratch.codes, decoder, direction, &mut scratch.slopes, &mut scratch.lanes);
         }
@@ -302,13 +323,13 @@ impl Backward<'_> {
             norm_gradient: 0.0,
         };
         self.objective.backward(&mut column);
-        let pull = column.norm_gradient;
+        let norm_gradient = column.norm_gradient;
         let mut sum: f64 = scratch.slopes.iter().map(|&slope| f64::from(slope)).sum();
         if !ids.is_empty() {
             gather(input, ids, &scratch.slopes, encoder);
         }
-        if pull != 0.0 && norm > 0.0 {
-            add_scaled(pull / norm, direction, decoder);
+        if norm_gradient != 0.0 && norm > 0.0 {
+            add_scaled(norm_gradient / norm, direction, decoder);
         }
         if let Some(auxiliary) = self.auxiliary {
             let (ids, values) = auxiliary.columns.of(latent);
@@ -317,13 +338,13 @@ impl Backward<'_> {
                 let (dots, lanes) = (&mut scratch.slopes, &mut scratch.lanes);
                 gather_and_dot(errors, ids, values, decoder, direction, dots, lanes);
                 gather(input, ids, dots, encoder);
-                let more: f64 = dots.iter().map(|&slope| f64::from(slope)).sum();
-                g_scalars[0] += more as f32;
-                sum += more;
+                let auxiliary_sum: f64 = dots.iter().map(|&slope| f64::from(slope)).sum();
+                g_scalars[0] += auxiliary_sum as f32;
+                sum += auxiliary_sum;
             }
         }
-        if let Some((lift, bias)) = self.lift.filter(|_| ids.is_empty()) {
-            add_scaled(1.0, lift, encoder);
+        if let Some((encoder_gradient, bias)) = self.reanimation.filter(|_| ids.is_empty()) {
+            add_scaled(1.0, encoder_gradient, encoder);
             g_scalars[0] += bias;
             sum += f64::from(bias);
         }
@@ -335,7 +356,7 @@ impl Backward<'_> {
     }
 }
 
-/// The squared length of a part of a gradient.
+/// The squared norm of a part of a gradient.
 pub(super) fn square(part: &[f32]) -> f64 {
     f64::from(dot(part, part))
 }

@@ -2,7 +2,7 @@
 
 use crate::sae::selector::Entries;
 
-/// For every latent the rows that kept it, ascending, with their pre-activations.
+/// Kept pre-activations in column order: for each latent its rows, ascending, and their pre-activations.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     starts: Vec<usize>,
@@ -11,11 +11,11 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Turns rows to columns by counting. Memory of the last time is used again.
-    pub fn fill(&mut self, picks: &[Entries], latents: usize) {
+    /// Transposes rows to columns by a counting sort. Reuses the buffers.
+    pub fn fill(&mut self, active: &[Entries], latents: usize) {
         self.starts.clear();
         self.starts.resize(latents + 1, 0);
-        picks.iter().flatten().for_each(|entry| self.starts[entry.1 as usize + 1] += 1);
+        active.iter().flatten().for_each(|entry| self.starts[entry.1 as usize + 1] += 1);
         let mut total = 0;
         for start in &mut self.starts {
             total += *start;
@@ -23,8 +23,8 @@ impl Columns {
         }
         self.rows.resize(total, 0);
         self.values.resize(total, 0.0);
-        for (row, picks) in picks.iter().enumerate() {
-            for &(value, latent) in picks {
+        for (row, active) in active.iter().enumerate() {
+            for &(value, latent) in active {
                 // Until the end, `starts[latent]` is where the next entry of that latent goes.
                 let position = self.starts[latent as usize];
                 (self.rows[position], self.values[position]) = (row as u32, value);
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn columns_of_a_small_example() {
         let mut columns = Columns::default();
         for _ in 0..2 {
             columns.fill(&[vec![(0.5, 0), (1.5, 2)], vec![], vec![(2.5, 2)]], 4);

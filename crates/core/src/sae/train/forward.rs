@@ -1,4 +1,4 @@
-//! Reconstructions from kept pre-activations, their errors, and the derivatives of the loss by the reconstructions.
+//! The forward pass after selection: sparse reconstructions, their errors, and the derivatives of the loss by them.
 
 use rayon::prelude::*;
 
@@ -8,44 +8,46 @@ use crate::sae::selector::Entries;
 use etalon_kernel::aligned::Aligned;
 use etalon_kernel::vector::{RowView, add_scaled, difference, gather};
 
-/// Rows whose sums are formed together: fixed, so that sums do not depend on threads.
+/// Rows per partial sum: fixed, so that sums do not depend on the number of threads.
 const CHUNK: usize = 32;
 
-/// What a forward pass leaves for the backward pass.
+/// The errors of a batch, and what the backward pass needs.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
-    /// The derivative by the share of each group in the reconstruction: rows × groups × stride.
+    /// The derivative of the loss by the contribution of each group to the reconstruction: rows × groups × stride.
     pub slopes: Aligned,
-    /// The derivative by the decoded gates: rows × stride, or nothing.
+    /// The derivative of the loss by the decoded gates: rows × stride; empty without gates.
     pub gate_slopes: Vec<f32>,
-    /// What the objective measured of each row.
+    /// The results of [`Objective::measure`], by row.
     pub measured: Vec<[f64; 2]>,
     /// Squared errors, rows × groups.
     squares: Vec<f64>,
-    /// Squared errors of the decoded gates.
+    /// Squared errors of the decoded gates, by row.
     gate_squares: Vec<f64>,
-    /// Codes per row that are not 0.
+    /// Nonzero codes, by row.
     counts: Vec<u32>,
-    /// Sums of the derivatives by the whole reconstruction, per chunk of rows.
+    /// Sums over chunks of rows of the derivative by the whole reconstruction.
     sums: Vec<f32>,
 }
 
-/// One batch and the factors of its errors.
+/// One batch after selection.
 pub(super) struct Forward<'a> {
     pub weights: &'a Weights,
     pub objective: &'a dyn Objective,
     /// The rows to reconstruct, padded.
     pub rows: &'a [f32],
-    pub picks: &'a [Entries],
+    /// The kept pre-activations of each row.
+    pub active: &'a [Entries],
+    /// The norms of decoder directions, if the objective needs them.
     pub norms: &'a [f32],
     /// The derivative of the mean squared error by an error, without the group's weight.
     pub scale: f32,
 }
 
 impl Forward<'_> {
-    /// Decodes every row.
+    /// Decodes every row and computes its errors.
     pub fn run(&self, out: &mut Errors) {
-        let (stride, count) = (self.weights.size.stride, self.picks.len());
+        let (stride, count) = (self.weights.size.stride, self.active.len());
         let rules = self.objective.rules();
         let groups = rules.groups.len();
         if out.slopes.len() != count * groups * stride {
@@ -58,7 +60,7 @@ impl Forward<'_> {
         out.counts.resize(count, 0);
         out.sums.clear();
         out.sums.resize(count.div_ceil(CHUNK) * stride, 0.0);
-        // An empty list of gates still has to have one part per chunk.
+        // Without gates, every chunk gets an empty slice.
         let gates: Vec<&mut [f32]> = if rules.gates {
             out.gate_slopes.chunks_mut(CHUNK * stride).collect()
         } else {
@@ -83,7 +85,7 @@ impl Forward<'_> {
                     let squares = &mut squares[index * groups..][..groups];
                     counts[index] = self.decode(row, slopes, squares, &mut scratch);
                     measured[index] = self.objective.measure(Row {
-                        entries: &self.picks[row],
+                        entries: &self.active[row],
                         scalars: &self.weights.scalars,
                         norms: self.norms,
                     });
@@ -96,18 +98,18 @@ impl Forward<'_> {
             });
     }
 
-    /// The nested reconstructions of a row: their errors, and the derivative by the share of each group, which takes part in
-    /// its own reconstruction and in all later ones.
+    /// Computes the nested reconstructions of a row, their errors, and the derivative by the contribution of each
+    /// group, which is part of its own reconstruction and of all later ones. Returns the number of nonzero codes.
     fn decode(&self, row: usize, slopes: &mut [f32], squares: &mut [f64], scratch: &mut Scratch) -> u32 {
         let (size, rules) = (self.weights.size, self.objective.rules());
         let target = &self.rows[row * size.stride..][..size.stride];
         scratch.decoded.copy_from_slice(&self.weights.bias);
-        let (mut entries, mut count) = (&self.picks[row][..], 0);
+        let (mut entries, mut count) = (&self.active[row][..], 0);
         for (group, &end) in rules.groups.iter().enumerate() {
-            let own = entries.partition_point(|entry| (entry.1 as usize) < end);
+            let group_entries = entries.partition_point(|entry| (entry.1 as usize) < end);
             scratch.ids.clear();
             scratch.codes.clear();
-            for &(value, latent) in &entries[..own] {
+            for &(value, latent) in &entries[..group_entries] {
                 let scalars = &self.weights.scalars[latent as usize * size.scalars..][..size.scalars];
                 let code = self.objective.code(scalars, value);
                 if code != 0.0 {
@@ -115,7 +117,7 @@ impl Forward<'_> {
                     scratch.codes.push(code);
                 }
             }
-            entries = &entries[own..];
+            entries = &entries[group_entries..];
             count += scratch.ids.len() as u32;
             let decoder = RowView::new(&self.weights.decoder, size.stride);
             gather(decoder, &scratch.ids, &scratch.codes, &mut scratch.decoded);
@@ -130,13 +132,14 @@ impl Forward<'_> {
         count
     }
 
+    /// Decodes the gates of a row; returns the squared error.
     fn decode_gates(&self, row: usize, slopes: &mut [f32], scratch: &mut Scratch) -> f64 {
         let stride = self.weights.size.stride;
         scratch.decoded.copy_from_slice(&self.weights.bias);
         scratch.ids.clear();
         scratch.codes.clear();
-        scratch.ids.extend(self.picks[row].iter().map(|entry| entry.1));
-        scratch.codes.extend(self.picks[row].iter().map(|entry| entry.0));
+        scratch.ids.extend(self.active[row].iter().map(|entry| entry.1));
+        scratch.codes.extend(self.active[row].iter().map(|entry| entry.0));
         gather(RowView::new(&self.weights.decoder, stride), &scratch.ids, &scratch.codes, &mut scratch.decoded);
         let target = &self.rows[row * stride..][..stride];
         f64::from(difference(&scratch.decoded, target, self.scale, slopes))
@@ -156,7 +159,7 @@ impl Errors {
         (0..groups).map(|group| self.squares.iter().skip(group).step_by(groups).sum::<f64>() / rows).collect()
     }
 
-    /// Adds derivatives by the whole reconstruction, rows × stride: every group and the bias have a part in it.
+    /// Adds derivatives by the whole reconstruction, rows × stride, to those of every group and of the bias.
     pub fn add_to_slopes(&mut self, more: &[f32], stride: usize) {
         let groups = self.slopes.len() / more.len().max(1);
         for (row, more) in more.chunks_exact(stride).enumerate() {
@@ -167,13 +170,13 @@ impl Errors {
         }
     }
 
-    /// The squared error of a row's last reconstruction.
+    /// The squared error of the last reconstruction of a row.
     pub fn of_row(&self, row: usize, groups: usize) -> f64 {
         self.squares[row * groups + groups - 1]
     }
 
-    /// The mean length of the errors of the last reconstruction.
-    pub fn mean_length(&self, groups: usize) -> f64 {
+    /// The mean norm of the errors of the last reconstruction.
+    pub fn mean_norm(&self, groups: usize) -> f64 {
         let rows = self.measured.len();
         (0..rows).map(|row| self.of_row(row, groups).sqrt()).sum::<f64>() / rows.max(1) as f64
     }

@@ -1,4 +1,4 @@
-//! What is trained, on what, and what comes out.
+//! The inputs and results of [`train`](super::train).
 
 use std::path::PathBuf;
 
@@ -17,45 +17,45 @@ use crate::store::ActivationStore;
 /// One dictionary to train.
 #[derive(Debug)]
 pub struct TrainJob {
-    /// How.
+    /// Settings.
     pub settings: TrainingSettings,
-    /// Weights to start from.
+    /// Initial weights.
     pub initial: Option<Tensors>,
-    /// The directory of the finished dictionary.
+    /// Output directory.
     pub out: PathBuf,
 }
 
-/// When to stop before the last step.
+/// Early stopping by the error on held-out rows.
 #[derive(Debug)]
 pub struct Early<'a> {
-    /// Rows that are not trained on.
+    /// Held-out rows.
     pub held_out: &'a ActivationStore,
-    /// Steps between two looks.
+    /// Steps between evaluations.
     pub every: u64,
-    /// Looks in a row without a smaller error after which training stops; the best weights are kept.
+    /// Consecutive evaluations without a smaller error after which training stops; the best weights are kept.
     pub patience: u32,
 }
 
-/// What all dictionaries of one pass share.
+/// Options that all dictionaries of one pass share.
 #[derive(Debug)]
 pub struct TrainOptions<'a> {
     /// The order of rows.
     pub order: Order,
-    /// Rows that are shuffled together.
+    /// Rows per shuffle window.
     pub window: usize,
-    /// The seed of the order.
+    /// Seed of the order.
     pub seed: u64,
-    /// Steps between two states on disk; 0 for none but the last.
+    /// Steps between saved states; 0 saves only the last.
     pub save_every: u64,
-    /// Steps between two lines of the log.
+    /// Steps between log lines.
     pub log_every: u64,
-    /// Steps after which a copy of the dictionary is kept, for the dynamics of training.
+    /// Steps after which a copy of each dictionary is written, to study training dynamics.
     pub snapshots: Vec<u64>,
-    /// When to stop before the last step.
+    /// Early stopping.
     pub early: Option<Early<'a>>,
-    /// Stop after so many steps; schedules still refer to the last.
+    /// Stop after this many steps; schedules still depend on the total number.
     pub stop_after: Option<u64>,
-    /// How the encoder product is searched: no result depends on it, so that it is no part of the recipe.
+    /// Arithmetic of the encoder product. No result depends on it, so it is not part of the recipe.
     pub precision: Precision,
 }
 
@@ -78,19 +78,19 @@ impl Default for TrainOptions<'_> {
 /// A finished training.
 #[derive(Debug)]
 pub struct Trained {
-    /// The dictionary, as it was written.
+    /// The dictionary, as written to disk.
     pub dictionary: Box<dyn Dictionary>,
-    /// What inputs were divided by during training.
+    /// The divisor of inputs during training.
     pub unit: f32,
-    /// The step whose weights they are.
+    /// The step of the weights.
     pub steps: u64,
-    /// How the encoder product was searched, in words.
+    /// Arithmetic of the encoder product, as text.
     pub precision: String,
-    /// An earlier run had finished it.
+    /// Whether an earlier run finished it.
     pub kept: bool,
 }
 
-/// The steps of a number of epochs.
+/// The number of steps of a number of epochs, rounded up.
 pub fn steps_of_epochs(rows: usize, batch: usize, epochs: f64) -> u64 {
     (rows as f64 * epochs / batch.max(1) as f64).ceil() as u64
 }
@@ -103,7 +103,7 @@ pub(super) fn check(store: &ActivationStore, jobs: &[TrainJob]) -> Result<()> {
     for job in jobs {
         if job.settings.width != store.width() || job.settings.batch != jobs[0].settings.batch {
             return Err(InputError::new(
-                "dictionaries that are trained together must fit the activations and each other",
+                "dictionaries trained together must have the width of the activations and the same batch size",
             )
             .expected(format!("width {} and batch {}", store.width(), jobs[0].settings.batch))
             .found(format!("width {} and batch {}", job.settings.width, job.settings.batch))
@@ -113,7 +113,7 @@ pub(super) fn check(store: &ActivationStore, jobs: &[TrainJob]) -> Result<()> {
     Ok(())
 }
 
-/// The name of what is trained on what.
+/// The hash of settings, options and data.
 pub(super) fn recipe(store: &ActivationStore, jobs: &[TrainJob], options: &TrainOptions<'_>) -> Result<String> {
     let mut hash = blake3::Hasher::new_derive_key("etalon training v1");
     for job in jobs {
@@ -140,7 +140,7 @@ pub(super) fn finished(jobs: &[TrainJob], recipe: &str, budget: &Budget) -> Resu
     for job in jobs {
         let loaded = checkpoint::load(&job.out, budget)?;
         if loaded.about.get("recipe").and_then(Value::as_str) != Some(recipe) {
-            return Err(InputError::new("the output directory holds another dictionary")
+            return Err(InputError::new("the output directory contains another dictionary")
                 .expected("a new directory, or the result of the same training")
                 .advice(format!("choose another {}", Key("out")))
                 .file(&job.out)

@@ -1,4 +1,4 @@
-//! How a training goes, a line at a time.
+//! The training log.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -10,39 +10,39 @@ use crate::error::Result;
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// Which dictionary.
+    /// Index of the dictionary.
     pub job: usize,
-    /// Steps before this one.
+    /// The step, from 0.
     pub step: u64,
-    /// Parts of the loss by name.
+    /// Terms of the loss by name.
     pub terms: Map<String, Value>,
-    /// The share of the batch's variance that is reconstructed; none if the batch has no variance.
+    /// Explained variance of the batch; none if the batch has no variance.
     pub explained_variance: Option<f64>,
     /// Active latents per row.
     pub l0: f64,
-    /// The share of latents that have been silent for too long.
+    /// Share of dead latents.
     pub dead: f64,
-    /// The learning rate.
+    /// Learning rate.
     pub rate: f64,
-    /// Rows per second since the last line; the only number here that differs from run to run.
+    /// Rows per second since the last line; the only number that differs from run to run.
     pub rows_per_second: f64,
 }
 
-/// Told how a training goes.
+/// Receives the log of a training.
 pub trait Log {
-    /// The training starts or resumes before this step: lines from there on will come again.
+    /// The training starts or resumes at this step. Lines from this step on will be repeated.
     fn begin(&mut self, step: u64) -> Result<()>;
-    /// A step was done.
+    /// A logged step.
     fn line(&mut self, line: &Line) -> Result<()>;
 }
 
 impl Line {
-    /// A step of a dictionary on some rows.
+    /// The log line of a step on a batch of rows.
     pub(super) fn new(
         job: usize,
         step: u64,
         settings: &TrainingSettings,
-        done: &Step,
+        report: &Step,
         rows: &[f32],
         speed: f64,
     ) -> Line {
@@ -58,10 +58,10 @@ impl Line {
         Line {
             job,
             step,
-            terms: done.terms.iter().map(|&(name, value)| (name.to_string(), json!(value))).collect(),
-            explained_variance: (variance > 0.0).then(|| 1.0 - done.squared_error / variance),
-            l0: done.l0,
-            dead: done.dead as f64 / settings.latents as f64,
+            terms: report.terms.iter().map(|&(name, value)| (name.to_string(), json!(value))).collect(),
+            explained_variance: (variance > 0.0).then(|| 1.0 - report.squared_error / variance),
+            l0: report.l0,
+            dead: report.dead as f64 / settings.latents as f64,
             rate: settings.rate_at(step),
             rows_per_second: speed,
         }

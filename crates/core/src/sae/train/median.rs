@@ -1,6 +1,6 @@
-//! The geometric median: the point whose distances to all rows have the smallest sum.
+//! The geometric median: the point with the smallest sum of distances to all rows.
 
-/// Weiszfeld's iteration from the mean, at most 100 times, until it moves by less than 0.00001.
+/// Weiszfeld's algorithm, started at the mean: at most 100 iterations, until the change is below 0.00001.
 pub(super) fn geometric_median(rows: &[f32], width: usize) -> Vec<f32> {
     let count = (rows.len() / width.max(1)).max(1) as f64;
     let mut guess = vec![0.0f64; width];
@@ -8,18 +8,18 @@ pub(super) fn geometric_median(rows: &[f32], width: usize) -> Vec<f32> {
         guess.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value) / count);
     }
     for _ in 0..100 {
-        let (mut next, mut whole) = (vec![0.0f64; width], 0.0);
+        let (mut next, mut total) = (vec![0.0f64; width], 0.0);
         for row in rows.chunks_exact(width) {
             let square: f64 = row.iter().zip(&guess).map(|(&value, guess)| (f64::from(value) - guess).powi(2)).sum();
-            // A row at the guess itself would take all the weight.
+            // A row at the guess itself would have infinite weight.
             let weight = 1.0 / square.sqrt().max(1e-12);
-            whole += weight;
+            total += weight;
             next.iter_mut().zip(row).for_each(|(sum, &value)| *sum += weight * f64::from(value));
         }
-        if whole == 0.0 {
+        if total == 0.0 {
             break;
         }
-        next.iter_mut().for_each(|value| *value /= whole);
+        next.iter_mut().for_each(|value| *value /= total);
         let moved: f64 = next.iter().zip(&guess).map(|(a, b)| (a - b).powi(2)).sum();
         guess = next;
         if moved.sqrt() < 1e-5 {
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outlier_hardly_counts() {
+    fn an_outlier_hardly_changes_the_median() {
         // On a line the geometric median is the median.
         let median = geometric_median(&[0.0, 1.0, 2.0, 3.0, 1000.0], 1);
         assert!((median[0] - 2.0).abs() < 0.01, "{median:?}");

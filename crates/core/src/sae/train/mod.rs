@@ -1,5 +1,5 @@
-//! Training: [`Trainer`] does steps on batches, [`train`] trains several dictionaries in one pass over a store, with a log,
-//! and resumes where it was interrupted.
+//! Training. [`Trainer`] takes optimisation steps on batches; [`train`] trains several dictionaries in one pass over a
+//! store, writes a log, and resumes if interrupted.
 
 mod archetypes;
 mod auxiliary;

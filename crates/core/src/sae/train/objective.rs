@@ -1,57 +1,58 @@
-//! What an architecture says about a training. The engine does everything that costs time: the encoder product, the sparse
-//! reconstruction, the gradients per latent, Adam. An [`Objective`] only says what happens to single numbers, so that
-//! every architecture is as sparse and as fast as the engine.
+//! The interface between an architecture and the training engine. The engine does all expensive work: encoder product,
+//! sparse reconstruction, gradients per latent, Adam. An [`Objective`] only maps single numbers, so every architecture
+//! is as sparse and as fast as the engine.
 
 use serde::{Deserialize, Serialize};
 
 use crate::sae::activation::Activation;
 use crate::sae::matching_pursuit::MatchingPursuit;
 
-/// A number that every latent has beside its two directions. The first one is always added to the pre-activation.
+/// A trained number per latent, besides its encoder and decoder rows. The first one is always added to the
+/// pre-activation.
 #[derive(Clone, Copy, Debug)]
 pub struct Scalar {
-    /// Its name in a file of tensors.
+    /// The name of its tensor.
     pub name: &'static str,
-    /// What it is before training.
+    /// The initial value.
     pub initial: f32,
 }
 
-/// What the directions of a dictionary are made of.
+/// How decoder directions are parameterised.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
-    /// Every direction and every row of the encoder is learnt by itself.
+    /// Encoder and decoder are free matrices.
     Free,
-    /// Directions are convex mixtures of candidate points, and a little beside them; the encoder is free.
+    /// Directions are convex combinations of candidate points plus a small relaxation; the encoder is free.
     Archetypal(Mixtures),
-    /// The directions are the encoder too.
+    /// The encoder equals the decoder.
     Tied,
 }
 
-/// How archetypal directions are made.
+/// The parameters of archetypal directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mixtures {
-    /// Candidate points; 0 for one per latent.
+    /// Number of candidate points; 0 for one per latent.
     pub candidates: usize,
-    /// Candidates that one direction may mix: those nearest to where it starts.
+    /// Number of candidates that a direction combines: those nearest to its initial candidate.
     pub neighbours: usize,
-    /// How far directions may leave the hull of their candidates.
+    /// Maximum distance of directions from the convex hull of their candidates.
     pub radius: Radius,
-    /// All directions are multiplied by one number that is learnt.
+    /// Whether all directions are multiplied by one learned number.
     pub multiplier: bool,
 }
 
-/// How far archetypal directions may leave the hull of their candidates.
+/// Maximum distance of archetypal directions from the convex hull of their candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Radius {
-    /// In units of the mean length of the candidates, so that it means the same for data of any scale.
+    /// In units of the mean norm of the candidates, which makes it independent of the scale of the data.
     Relative(f64),
-    /// In the units of the data, as overcomplete has it.
+    /// In units of the data, as in overcomplete.
     Absolute(f64),
 }
 
 impl Radius {
-    /// The number, whatever its unit.
+    /// The number without its unit.
     pub fn number(self) -> f64 {
         match self {
             Radius::Relative(number) | Radius::Absolute(number) => number,
@@ -59,29 +60,29 @@ impl Radius {
     }
 }
 
-/// What does not change during a training.
+/// Properties of an architecture that are constant during training.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// What the directions are made of.
+    /// How decoder directions are parameterised.
     pub form: Form,
-    /// Whether the decoder's bias is learnt; else it stays 0.
+    /// Whether the decoder bias is trained; else it is 0.
     pub biased: bool,
-    /// Whether the decoder's bias is taken from the input.
+    /// Whether the decoder bias is subtracted from the input.
     pub centred: bool,
-    /// The numbers per latent.
+    /// The trained numbers per latent.
     pub scalars: Vec<Scalar>,
-    /// Where each group of latents ends: one group unless reconstructions are nested.
+    /// The end of each group of latents: one group unless reconstructions are nested.
     pub groups: Vec<usize>,
-    /// What the error of each nested reconstruction weighs.
+    /// The weight of the error of each nested reconstruction.
     pub group_weights: Vec<f32>,
-    /// Whether the gates are decoded too, by a decoder that does not learn from it.
+    /// Whether the gates are decoded too; the decoder receives no gradient from that.
     pub gates: bool,
     /// Whether dead latents are trained to reconstruct the error.
     pub auxiliary: bool,
 }
 
 impl Rules {
-    /// One group, a bias per latent, input centred.
+    /// Free directions, one group, a bias per latent, centred input.
     pub fn plain(latents: usize) -> Rules {
         Rules {
             form: Form::Free,
@@ -101,11 +102,11 @@ impl Rules {
 pub enum Selection {
     /// All above the floor of their latent.
     Above,
-    /// The `k` largest of every row, if they are above the floor.
+    /// The `k` largest of every row, if they are above the floor of their latent.
     PerRow(usize),
-    /// The `k` largest per row on average, over the batch, if they are above the floor.
+    /// The largest of the batch, `k` per row on average, if they are above the floor of their latent.
     PerBatch(usize),
-    /// One after the other: the largest product with what the ones before left over.
+    /// Matching pursuit: one at a time, by the largest product with the residual.
     Pursuit(MatchingPursuit),
 }
 
@@ -114,18 +115,18 @@ pub enum Selection {
 pub struct Row<'a> {
     /// Pre-activation and latent.
     pub entries: &'a [(f32, u32)],
-    /// The numbers per latent, one latent after the other.
+    /// The scalars of all latents, latent by latent.
     pub scalars: &'a [f32],
-    /// The length of every latent's decoder direction; empty unless [`Objective::wants_norms`].
+    /// The norm of each decoder direction; empty unless [`Objective::needs_norms`].
     pub norms: &'a [f32],
 }
 
-/// What a forward pass found.
+/// The results of a forward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// The step, from 0.
     pub step: u64,
-    /// What [`Objective::measure`] said of each row.
+    /// The results of [`Objective::measure`], by row.
     pub rows: &'a [[f64; 2]],
     /// The mean squared error of each nested reconstruction, unweighted.
     pub squared_errors: &'a [f64],
@@ -137,34 +138,35 @@ pub struct Batch<'a> {
 
 impl Batch<'_> {
     /// The mean of a measurement over the rows.
-    pub fn mean(&self, which: usize) -> f64 {
-        self.rows.iter().map(|row| row[which]).sum::<f64>() / self.rows.len().max(1) as f64
+    pub fn mean(&self, index: usize) -> f64 {
+        self.rows.iter().map(|row| row[index]).sum::<f64>() / self.rows.len().max(1) as f64
     }
 }
 
-/// Named parts of a loss; the whole one is called `loss`.
+/// Named terms of a loss; the total is called `loss`.
 pub type Terms = Vec<(&'static str, f64)>;
 
-/// One latent's share of the backward pass.
+/// The backward pass of one latent.
 #[derive(Debug)]
 pub struct LatentBackward<'a> {
-    /// Rows of the batch.
+    /// Number of rows of the batch.
     pub batch: usize,
     /// The rows in which the latent was kept.
     pub rows: &'a [u32],
-    /// Its pre-activations there.
+    /// The kept pre-activations.
     pub values: &'a [f32],
-    /// In: the derivative of the error by the code. Out: of the whole loss by the product of encoder and input.
+    /// In: the derivative of the error by each code. Out: the derivative of the loss by each product of encoder and
+    /// input.
     pub slopes: &'a mut [f32],
-    /// The derivative of the gates' error by the gate; empty unless gates are decoded.
+    /// The derivative of the error of the decoded gates by each gate; empty unless gates are decoded.
     pub gate_slopes: &'a [f32],
-    /// The latent's numbers.
+    /// The scalars of the latent.
     pub scalars: &'a [f32],
-    /// Their gradient, to be written; zero before.
+    /// Out: the gradient of the scalars; initially 0.
     pub gradient: &'a mut [f32],
-    /// The length of the decoder direction.
+    /// The norm of the decoder direction.
     pub norm: f32,
-    /// The derivative of the loss by that length, to be written; zero before.
+    /// Out: the derivative of the loss by that norm; initially 0.
     pub norm_gradient: f32,
 }
 
@@ -175,13 +177,13 @@ impl LatentBackward<'_> {
     }
 }
 
-/// The live part of one training.
+/// The loss and the schedules of one training.
 pub trait Objective: Send + Sync {
-    /// What does not change.
+    /// Constant properties of the architecture.
     fn rules(&self) -> &Rules;
     /// Which pre-activations are kept at a step.
     fn selection(&self, step: u64) -> Selection;
-    /// A pre-activation must exceed this to matter.
+    /// The floor of a latent: lower pre-activations affect neither codes nor gradients.
     fn floor(&self, _scalars: &[f32]) -> f32 {
         0.0
     }
@@ -189,24 +191,24 @@ pub trait Objective: Send + Sync {
     fn code(&self, _scalars: &[f32], value: f32) -> f32 {
         value
     }
-    /// Whether lengths of decoder directions are needed.
-    fn wants_norms(&self) -> bool {
+    /// Whether the norms of decoder directions are needed.
+    fn needs_norms(&self) -> bool {
         false
     }
-    /// What the loss needs to know of a row.
+    /// Measurements of a row that the loss needs.
     fn measure(&self, _row: Row<'_>) -> [f64; 2] {
         [0.0; 2]
     }
-    /// The terms of the loss; also the place to prepare the backward pass and to move schedules on.
-    fn settle(&mut self, batch: &Batch<'_>) -> Terms;
-    /// Turns the slopes of one latent from codes to pre-activations and adds what the penalty asks for.
+    /// The terms of the loss. Also prepares the backward pass and advances schedules.
+    fn loss(&mut self, batch: &Batch<'_>) -> Terms;
+    /// Converts the slopes of one latent from codes to pre-activations, and adds the gradient of the penalty.
     fn backward(&self, column: &mut LatentBackward<'_>);
-    /// The numbers that a resumed training needs.
+    /// The state that a resumed training needs.
     fn save(&self) -> Vec<f64> {
         Vec::new()
     }
-    /// Takes them back.
+    /// Restores the state of [`Objective::save`].
     fn load(&mut self, _saved: &[f64]) {}
-    /// The encoder's biases and the activation of the finished dictionary, when inputs were divided by `unit`.
+    /// The encoder biases and the activation of the finished dictionary, whose training inputs were divided by `unit`.
     fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation);
 }

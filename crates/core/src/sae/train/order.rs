@@ -1,6 +1,7 @@
-//! In which order rows come: as they lie, or shuffled within windows, so that disks and caches are read nearly in order.
+//! The order of training rows: as stored, or shuffled within windows, so that disks and caches are read almost
+//! sequentially.
 //!
-//! The row at any position follows from the seed alone, so that a training can resume in the middle.
+//! The row at any position depends only on the seed, so training can resume at any step.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,34 +13,34 @@ use etalon_kernel::random::{permutation, stream};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// As they lie, again and again.
+    /// As stored, repeated every epoch.
     Sequential,
-    /// Anew in every epoch: runs of rows in random order, and all rows of a window of such runs in random order.
+    /// Reshuffled every epoch: runs of rows in random order, and the rows of each window of runs in random order.
     #[default]
     Shuffle,
 }
 
-/// Rows that stay together when runs are shuffled.
+/// Consecutive rows that form a run.
 const RUN: usize = 1024;
 
 /// Draws batches from a store.
 pub(super) struct RowOrder<'a> {
     store: &'a ActivationStore,
     order: Order,
-    /// Rows of a window: a whole number of runs.
+    /// Rows per window, a multiple of `RUN`.
     window: usize,
     seed: u64,
-    /// The epoch and window that `rows` belongs to.
-    at: Option<(u64, usize)>,
+    /// The epoch and window of `rows`.
+    current: Option<(u64, usize)>,
     rows: Vec<usize>,
 }
 
 impl<'a> RowOrder<'a> {
     pub fn new(store: &'a ActivationStore, order: Order, window: usize, seed: u64) -> RowOrder<'a> {
-        RowOrder { store, order, window: window.next_multiple_of(RUN).max(RUN), seed, at: None, rows: Vec::new() }
+        RowOrder { store, order, window: window.next_multiple_of(RUN).max(RUN), seed, current: None, rows: Vec::new() }
     }
 
-    /// The rows of a step, each batch following the one before; the store begins again when it ends.
+    /// Reads the rows of a step. Batches are consecutive; a new epoch begins when the store ends.
     pub fn batch(&mut self, step: u64, batch: usize, out: &mut Vec<f32>) -> Result<()> {
         let (count, width) = (self.store.rows(), self.store.width());
         out.clear();
@@ -63,21 +64,21 @@ impl<'a> RowOrder<'a> {
 
     /// The row at a position of an epoch.
     fn shuffled(&mut self, epoch: u64, position: usize) -> usize {
-        let (count, which) = (self.store.rows(), position / self.window);
-        if self.at != Some((epoch, which)) {
+        let (count, window) = (self.store.rows(), position / self.window);
+        if self.current != Some((epoch, window)) {
             let runs = permutation(count.div_ceil(RUN), &mut stream(self.seed, "order of runs", epoch));
-            // The last run may be short; put at the end, it leaves all windows but the last full.
+            // The last run may be short: at the end, it leaves all windows except the last full.
             let short = count.div_ceil(RUN) - 1;
             let ordered = runs.iter().copied().filter(|&run| run != short).chain([short]);
-            let per = self.window / RUN;
-            let rows: Vec<usize> =
-                ordered.skip(which * per).take(per).flat_map(|run| run * RUN..((run + 1) * RUN).min(count)).collect();
-            let block = epoch << 20 | which as u64;
+            let runs_per_window = self.window / RUN;
+            let in_window = ordered.skip(window * runs_per_window).take(runs_per_window);
+            let rows: Vec<usize> = in_window.flat_map(|run| run * RUN..((run + 1) * RUN).min(count)).collect();
+            let block = epoch << 20 | window as u64;
             let order = permutation(rows.len(), &mut stream(self.seed, "order of rows", block));
             self.rows = order.into_iter().map(|index| rows[index]).collect();
-            self.at = Some((epoch, which));
+            self.current = Some((epoch, window));
         }
-        self.rows[position - which * self.window]
+        self.rows[position - window * self.window]
     }
 }
 
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(sorted(&all[..count]), whole);
         assert_eq!(sorted(&all[count..2 * count]), whole);
         assert_ne!(all[..count], all[count..2 * count]);
-        // Starting in the middle gives the same rows.
+        // Starting at a later step gives the same rows.
         assert_eq!(draw(Order::Shuffle, 100..110), all[3000..3300]);
         let plain = draw(Order::Sequential, 0..200);
         assert_eq!(plain[..count], whole[..]);

@@ -1,65 +1,66 @@
-//! Training through a matching pursuit: the choices of a batch, and the gradient that goes back through all of them.
+//! Training of matching pursuit: the choices of a batch, and backpropagation through all of them.
 //!
 //! With `r_0 = x − b`, `z_t = D_i·r_t`, `r_{t+1} = r_t − z_t D_i` and `g_t` the derivative of the loss by `r_t`:
-//! `g_t = g_{t+1} − (g_{t+1}·D_i) D_i`, and `D_i` gets `−z_t g_{t+1} − (g_{t+1}·D_i) r_t`.
+//! `g_t = g_{t+1} − (g_{t+1}·D_i) D_i`, and the gradient of `D_i` gains `−z_t g_{t+1} − (g_{t+1}·D_i) r_t`.
 
 use rayon::prelude::*;
 
 use super::backward::project;
 use super::settings::TrainingSettings;
-use super::weights::{Shaped, Weights};
+use super::weights::{WeightBuffers, Weights};
 use crate::sae::matching_pursuit::{GROUP, MatchingPursuit};
 use crate::sae::selector::Entries;
 use etalon_kernel::matching_pursuit::sum_choices;
 use etalon_kernel::packed::PANEL;
 use etalon_kernel::vector::{RowView, add_scaled, dot, gather};
 
-/// Rows whose remainders of all choices are in memory together: fixed, so that sums do not depend on threads.
+/// Rows whose residuals are in memory together: fixed, so that sums do not depend on the number of threads.
 const BLOCK: usize = 128;
 
-/// Bytes beside the matrices of latents × width.
+/// Bytes besides the matrices of latents × width.
 pub(super) fn memory(settings: &TrainingSettings) -> u64 {
     let (rows, row) = (BLOCK.min(settings.batch) as u64, (settings.width as u64 + 16).saturating_mul(4));
     let choices = (settings.batch as u64).saturating_mul(settings.k as u64).saturating_mul(16);
     rows.saturating_mul(settings.k as u64).saturating_mul(2).saturating_mul(row).saturating_add(choices)
 }
 
-/// The choices of every row, in their order and summed by latent.
+/// Computes the choices of every row: in order (`choices`), and summed by latent (`active`).
 pub(super) fn choose(
     rule: MatchingPursuit,
     weights: &Weights,
     input: &[f32],
     choices: &mut Vec<Entries>,
-    picks: &mut [Entries],
+    active: &mut [Entries],
 ) {
     let stride = weights.size.stride;
-    choices.resize(picks.len(), Entries::new());
-    (choices.par_chunks_mut(GROUP), picks.par_chunks_mut(GROUP), input.par_chunks(GROUP * stride))
+    choices.resize(active.len(), Entries::new());
+    (choices.par_chunks_mut(GROUP), active.par_chunks_mut(GROUP), input.par_chunks(GROUP * stride))
         .into_par_iter()
-        .for_each(|(choices, picks, input)| {
-            let mut left = input.to_vec();
+        .for_each(|(choices, active, input)| {
+            let mut residual = input.to_vec();
             rule.run(
                 weights.size.latents,
                 &weights.encoder,
                 RowView::new(&weights.decoder, stride),
-                &mut left,
+                &mut residual,
                 choices,
             );
-            for (picks, choices) in picks.iter_mut().zip(choices) {
-                picks.clone_from(choices);
-                sum_choices(picks);
+            for (active, choices) in active.iter_mut().zip(choices) {
+                active.clone_from(choices);
+                sum_choices(active);
             }
         });
 }
 
-/// The gradient of the directions; returns that of the bias. `slopes` are the derivatives by the reconstructions.
+/// Computes the gradient of the directions and returns that of the bias. `slopes` are the derivatives by the
+/// reconstructions.
 pub(super) fn gradient(
     settings: &TrainingSettings,
     weights: &Weights,
     input: &[f32],
     choices: &[Entries],
     slopes: &[f32],
-    into: &mut Shaped,
+    into: &mut WeightBuffers,
 ) -> Vec<f32> {
     let (size, k) = (weights.size, choices.iter().map(Vec::len).max().unwrap_or(0).max(1));
     let stride = size.stride;
@@ -67,9 +68,10 @@ pub(super) fn gradient(
     let mut bias = vec![0.0; stride];
     into.decoder.fill(0.0);
     into.scalars.fill(0.0);
-    // What was left before a choice, the derivative by what was left after it, and its part along the direction.
     let rows = BLOCK.min(choices.len());
-    let mut left = vec![0.0; rows * k * stride];
+    // For every choice: the residual before it, the derivative by the residual after it, and the component of that
+    // derivative along the direction. For every row: the derivative by its first residual.
+    let mut before = vec![0.0; rows * k * stride];
     let mut after = vec![0.0; rows * k * stride];
     let mut along = vec![0.0; rows * k];
     let mut first = vec![0.0; rows * stride];
@@ -78,20 +80,20 @@ pub(super) fn gradient(
         let from = block * BLOCK;
         (
             choices.par_iter(),
-            left.par_chunks_mut(k * stride),
+            before.par_chunks_mut(k * stride),
             after.par_chunks_mut(k * stride),
             along.par_chunks_mut(k),
             first.par_chunks_mut(stride),
         )
             .into_par_iter()
             .enumerate()
-            .for_each(|(row, (choices, left, after, along, first))| {
-                let mut remains = input[(from + row) * stride..][..stride].to_vec();
-                for (&(value, latent), left) in choices.iter().zip(left.chunks_exact_mut(stride)) {
-                    left.copy_from_slice(&remains);
-                    gather(directions, &[latent], &[-value], &mut remains);
+            .for_each(|(row, (choices, before, after, along, first))| {
+                let mut residual = input[(from + row) * stride..][..stride].to_vec();
+                for (&(value, latent), before) in choices.iter().zip(before.chunks_exact_mut(stride)) {
+                    before.copy_from_slice(&residual);
+                    gather(directions, &[latent], &[-value], &mut residual);
                 }
-                // What remains is the row minus its reconstruction: its derivative has the other sign.
+                // The residual is the row minus its reconstruction, so its derivative has the opposite sign.
                 first
                     .iter_mut()
                     .zip(&slopes[(from + row) * stride..][..stride])
@@ -109,13 +111,14 @@ pub(super) fn gradient(
             order.extend(entries.map(|(choice, &(value, latent))| (latent, (row * k + choice) as u32, value)));
         }
         order.sort_unstable_by_key(|entry| (entry.0, entry.1));
-        let (left, after, along, order) = (RowView::new(&left, stride), RowView::new(&after, stride), &along, &order);
+        let (before, after) = (RowView::new(&before, stride), RowView::new(&after, stride));
+        let (along, order) = (&along, &order);
         into.decoder.par_chunks_mut(PANEL * stride).enumerate().for_each(|(panel, rows)| {
             let position = |latent: usize| order.partition_point(|entry| (entry.0 as usize) < latent);
             for &(latent, slot, value) in &order[position(panel * PANEL)..position((panel + 1) * PANEL)] {
                 let row = &mut rows[(latent as usize - panel * PANEL) * stride..][..stride];
                 gather(after, &[slot], &[-value], row);
-                gather(left, &[slot], &[-along[slot as usize]], row);
+                gather(before, &[slot], &[-along[slot as usize]], row);
             }
         });
     }

@@ -1,61 +1,61 @@
-//! What every training is told: sizes, schedules, optimiser. A preset fills all of it, options change single numbers. What
-//! only some architectures have is in their parameters.
+//! The settings of a training: sizes, schedules, optimiser. A preset sets all of them, options change single ones.
+//! Settings of single architectures are in [`Params`].
 
 use serde::{Deserialize, Serialize};
 
 use super::objective::Objective;
-use crate::error::{InputError, Result};
+use crate::error::{InputError, Key, Result};
 use crate::sae::normalise::Normalisation;
 use crate::sae::param::{Param, ParamValue, Params};
 use crate::sae::preset::Preset;
 
-/// What is kept true of decoder directions.
+/// The constraint on decoder directions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Constraint {
-    /// Nothing.
+    /// No constraint.
     Free,
-    /// Unit length: the gradient loses its part along the direction, and after the step the direction is divided by its
-    /// length. The guards are added to the length, as various programs do.
+    /// Unit norm: the gradient is projected orthogonally to the direction, and the direction is divided by its norm
+    /// after the step. The guards are added to the norm, as in the program that a preset follows.
     Unit {
-        /// Added to the length when the gradient is projected.
+        /// Added to the norm when the gradient is projected.
         gradient_guard: f32,
-        /// Added to the length when the direction is divided by it.
+        /// Added to the norm when the direction is divided by it.
         length_guard: f32,
-        /// Directions are divided before the step instead of after it, so that they are one step off unit length.
+        /// Divide directions before the step instead of after it, which leaves them one step away from unit norm.
         before: bool,
     },
 }
 
-/// What the error that is left over is compared with when dead latents learn to reconstruct it.
+/// The form of the auxiliary loss, by which dead latents learn to reconstruct the residual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuxiliaryRule {
-    /// With its variance; the reconstruction does not learn from it.
+    /// Divided by the variance of the residual; the reconstruction receives no gradient.
     Relative,
-    /// With nothing; the reconstruction does not learn from it.
+    /// A plain mean square; the reconstruction receives no gradient.
     Plain,
-    /// With nothing, and the reconstruction learns from it too.
+    /// A plain mean square; the reconstruction receives its gradient too.
     Attached,
 }
 
-/// Makes the live part of one training; refuses settings that do not fit together.
+/// Creates the objective of a training; refuses settings that contradict each other.
 pub type NewObjective = fn(&TrainingSettings) -> Result<Box<dyn Objective>>;
 
-/// Everything a training is told.
+/// All settings of a training.
 #[derive(Clone, Debug)]
 pub struct TrainingSettings {
     /// The architecture.
     pub arch: String,
-    /// Makes the live part of a training of that architecture.
+    /// Creates the objective of that architecture.
     pub new_objective: NewObjective,
     /// Width of the activations.
     pub width: usize,
-    /// Latents of the dictionary.
+    /// Number of latents.
     pub latents: usize,
-    /// Latents kept per row, where that is fixed.
+    /// Active latents per row, for architectures where that is fixed.
     pub k: usize,
-    /// Steps in all; schedules refer to it.
+    /// Total number of steps; schedules depend on it.
     pub steps: u64,
     /// Rows per step.
     pub batch: usize,
@@ -63,58 +63,59 @@ pub struct TrainingSettings {
     pub rate: f64,
     /// Steps over which the learning rate rises from 0.
     pub warmup: u64,
-    /// The same as a share of all steps; counts where `warmup` is 0.
+    /// The warm-up as a share of all steps; used if `warmup` is 0.
     pub warmup_share: f64,
-    /// Step from which the learning rate falls to 0.
+    /// Step from which the learning rate decreases linearly to 0.
     pub decay_start: Option<u64>,
-    /// What the learning rate falls to, as a cosine, from the warm-up to the last step.
+    /// Final learning rate of a cosine schedule from the warm-up to the last step.
     pub final_rate: Option<f64>,
-    /// Decays of Adam's two moments.
+    /// Decay rates of Adam's moments, β₁ and β₂.
     pub betas: (f32, f32),
-    /// Keeps Adam's division finite.
+    /// Added to Adam's denominator.
     pub epsilon: f32,
-    /// Share of every weight that is taken away in each step, times the learning rate (AdamW).
+    /// Decoupled weight decay (AdamW).
     pub weight_decay: f64,
-    /// The global length to which gradients are cut.
+    /// Maximum global gradient norm.
     pub clip: Option<f64>,
-    /// What is kept true of decoder directions.
+    /// The constraint on decoder directions.
     pub constraint: Constraint,
-    /// The length of decoder directions before training; the encoder starts as their copy.
+    /// Initial norm of decoder directions; the encoder starts as a copy of them.
     pub initial_norm: f32,
-    /// Encoder weights start uniform within this, and directions as their copies; else random directions come first.
+    /// Bound of uniform initial encoder weights, whose copies are the initial directions; else directions are drawn
+    /// first.
     pub uniform_encoder: Option<f32>,
-    /// Whether encoder biases learn.
+    /// Whether encoder biases are trained.
     pub encoder_bias: bool,
-    /// Encoder biases start uniform within this instead of 0.
+    /// Bound of uniform initial encoder biases.
     pub initial_bias: f32,
-    /// Start the decoder's bias at the geometric median of the first batch.
+    /// Initialise the decoder bias at the geometric median of the first batch.
     pub median: bool,
-    /// Errors are averaged over the features too.
+    /// Average errors over features too.
     pub per_feature: bool,
     /// Weight of the auxiliary loss.
     pub auxiliary: f64,
-    /// What the auxiliary loss is relative to.
+    /// Form of the auxiliary loss.
     pub auxiliary_rule: AuxiliaryRule,
-    /// Dead latents used per row by the auxiliary loss; half the width unless given.
+    /// Dead latents per row in the auxiliary loss; half the width by default.
     pub auxiliary_k: usize,
-    /// Rows without firing after which a latent is dead.
+    /// Number of rows without firing after which a latent is dead.
     pub dead_after: u64,
-    /// Weight of what lifts the pre-activations of latents that no row of a batch keeps.
+    /// Weight of the reanimation term, which raises the pre-activations of latents that no row of a batch keeps.
     pub reanimation: f64,
-    /// Steps between resamplings of latents that have been silent for half of them.
+    /// Steps between resamplings of latents that have not fired for half of them.
     pub resample: Option<u64>,
-    /// What is done to every row by its own values; the dictionary does the same.
+    /// Normalisation of each row, in training and in the dictionary.
     pub input: Normalisation,
-    /// Divide inputs by the root of their mean squared length; folded into the dictionary at the end.
+    /// Divide inputs by their root mean squared norm, which is folded into the dictionary at the end.
     pub normalise: bool,
-    /// The seed of everything random.
+    /// Random seed.
     pub seed: u64,
-    /// What the architecture has beside that.
+    /// Parameters of the architecture.
     pub params: Params,
 }
 
 impl TrainingSettings {
-    /// What all architectures share; a preset starts from here.
+    /// Defaults of all architectures, before a preset is applied.
     pub fn new(arch: &str, new_objective: NewObjective, width: usize, latents: usize) -> TrainingSettings {
         TrainingSettings {
             arch: arch.into(),
@@ -153,7 +154,7 @@ impl TrainingSettings {
         }
     }
 
-    /// What the top-k family of dictionary_learning has in common.
+    /// Defaults of the top-k family of dictionary_learning.
     pub(in crate::sae) fn top_family(
         arch: &str,
         new_objective: NewObjective,
@@ -169,7 +170,7 @@ impl TrainingSettings {
         }
     }
 
-    /// Changes that the named programs make to everything they train.
+    /// Applies the changes of a preset that do not depend on the architecture.
     pub(in crate::sae) fn follow(mut self, preset: Preset) -> TrainingSettings {
         match preset {
             Preset::Etalon | Preset::DictionaryLearning => {}
@@ -198,32 +199,36 @@ impl TrainingSettings {
         self
     }
 
-    /// Refuses what no training can do.
+    /// Refuses settings that are out of range.
     pub fn check(&self) -> Result<()> {
         let wrong = |what: &str, expected: &str, found: String| -> Result<()> {
             Err(InputError::new(what).expected(expected).found(found).into())
         };
         if self.latents == 0 || self.width == 0 || self.batch == 0 {
             return wrong(
-                "a training needs latents, a width and a batch",
+                "a size of the training is 0",
                 "numbers from 1",
                 format!("{} latents, width {}, batch {}", self.latents, self.width, self.batch),
             );
         }
         if u32::try_from(self.latents).is_err() || u32::try_from(self.batch).is_err() {
-            return wrong("a training is too large", "less than 2^32 latents and rows", self.latents.to_string());
+            return wrong(
+                "a size of the training is out of range",
+                "less than 2^32 latents and rows",
+                self.latents.to_string(),
+            );
         }
         let numbers = [
             ("learning rate", self.rate),
             ("final learning rate", self.final_rate.unwrap_or(0.0)),
-            ("share of the warm-up", self.warmup_share),
+            ("warm-up share", self.warmup_share),
             ("weight decay", self.weight_decay),
-            ("weight of the reanimation", self.reanimation),
+            ("reanimation weight", self.reanimation),
         ];
         if self.normalise && self.input != Normalisation::None {
             return wrong(
                 "rows cannot be normalised twice",
-                "`normalise`, or a preset that standardises rows",
+                &format!("{}, or a preset that standardises rows", Key("normalise")),
                 "both".into(),
             );
         }
@@ -240,26 +245,27 @@ impl TrainingSettings {
         self.params.get(param)
     }
 
-    /// The same settings with another value of a parameter; it changes nothing where the architecture has none of it.
+    /// Sets a parameter; ignores parameters that the architecture does not have.
     #[must_use]
     pub fn with<T: ParamValue>(mut self, param: &Param<T>, value: T) -> TrainingSettings {
         self.params.set(param, value);
         self
     }
 
-    /// The live part of a training.
+    /// Creates the objective of the training.
     pub fn objective(&self) -> Result<Box<dyn Objective>> {
         (self.new_objective)(self)
     }
 
-    /// Whether a step needs the whole gradient before it can change a weight.
+    /// Whether a step needs the complete gradient before it updates a weight.
     pub(super) fn keeps_gradient(&self) -> bool {
         self.clip.is_some() || self.weight_decay > 0.0
     }
 
     /// The learning rate of a step.
     pub fn rate_at(&self, step: u64) -> f64 {
-        let rising = match self.resample {
+        // Resampling restarts the warm-up.
+        let warmup_step = match self.resample {
             Some(every) => step % every.max(1),
             None => step,
         };
@@ -267,18 +273,18 @@ impl TrainingSettings {
             0 => (self.warmup_share * self.steps as f64).round() as u64,
             steps => steps,
         };
-        if let Some(last) = self.final_rate.filter(|_| rising >= warmup && self.steps > warmup) {
-            let part = (step - warmup).min(self.steps - warmup) as f64 / (self.steps - warmup) as f64;
-            return last + (self.rate - last) * 0.5 * (1.0 + (std::f64::consts::PI * part).cos());
+        if let Some(last) = self.final_rate.filter(|_| warmup_step >= warmup && self.steps > warmup) {
+            let progress = (step - warmup).min(self.steps - warmup) as f64 / (self.steps - warmup) as f64;
+            return last + (self.rate - last) * 0.5 * (1.0 + (std::f64::consts::PI * progress).cos());
         }
-        let part = match self.decay_start {
-            _ if rising < warmup => rising as f64 / warmup as f64,
+        let factor = match self.decay_start {
+            _ if warmup_step < warmup => warmup_step as f64 / warmup as f64,
             Some(start) if step >= start && self.steps > start => {
                 self.steps.saturating_sub(step) as f64 / (self.steps - start) as f64
             }
             _ => 1.0,
         };
-        self.rate * part
+        self.rate * factor
     }
 }
 
@@ -288,7 +294,7 @@ mod tests {
     use crate::error::Error;
 
     #[test]
-    fn schedules_by_hand() {
+    fn learning_rates_of_known_schedules() {
         let settings = TrainingSettings {
             rate: 2.0,
             warmup: 4,
@@ -297,7 +303,7 @@ mod tests {
             ..TrainingSettings::new("none", |_| Err(Error::Bug("no objective".into())), 8, 16)
         };
         assert_eq!([0, 1, 4, 9, 10, 15].map(|step| settings.rate_at(step)), [0.0, 0.5, 2.0, 2.0, 2.0, 1.0]);
-        // A fifth of 20 steps of warm-up, then half a cosine from 2 to 1: halfway, at step 12, it has 1.5.
+        // 4 steps of warm-up, then half a cosine from 2 to 1: halfway, at step 12, the rate is 1.5.
         let cosine = TrainingSettings { warmup: 0, warmup_share: 0.2, final_rate: Some(1.0), ..settings.clone() };
         let rates = [0, 1, 4, 12, 20, 30].map(|step| cosine.rate_at(step));
         assert!(rates.iter().zip([0.0, 0.5, 2.0, 1.5, 1.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-12), "{rates:?}");

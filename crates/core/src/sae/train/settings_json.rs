@@ -1,4 +1,4 @@
-//! Settings as they are stored: one flat object.
+//! Serialisation of training settings as one flat object.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::settings::TrainingSettings;
 
-/// The order in which version 0.1.0 stored settings. Recipes hash them, so a finished training is recognised only if they
-/// come in this order. Parameters that are newer follow by name.
+/// The order in which version 0.1.0 stored settings. Recipes hash them, so a finished training is recognised only in
+/// this order. Newer parameters follow, sorted by name.
 const ORDER: [&str; 52] = [
     "arch",
     "width",
@@ -107,8 +107,8 @@ impl Serialize for TrainingSettings {
         let (common, params) = (self.common(), self.params.values());
         let mut map = serializer.serialize_map(None)?;
         for name in ORDER {
-            let of_all = common.iter().find(|(other, _)| *other == name).map(|(_, value)| value);
-            if let Some(value) = of_all.or_else(|| params.get(name)) {
+            let value = common.iter().find(|(other, _)| *other == name).map(|(_, value)| value);
+            if let Some(value) = value.or_else(|| params.get(name)) {
                 map.serialize_entry(name, value)?;
             }
         }

@@ -1,7 +1,7 @@
-//! What a training changes: the weights, and Adam's two moments of each.
+//! The weights of a training, and buffers of their shape for gradients and Adam moments.
 //!
-//! The encoder lives packed, as the product wants it; Adam does not mind the order. Rows are padded with zeros to a
-//! multiple of the vector length, latents to whole panels, and the padding stays zero.
+//! The encoder is stored packed, in the layout of the product; Adam works in any layout. Rows are padded with zeros to
+//! a multiple of the vector length, latents to whole panels, and the padding remains zero.
 
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
@@ -15,22 +15,22 @@ use etalon_kernel::packed::{PANEL, Panels, fill_panel};
 use etalon_kernel::random::{stream, unit};
 use etalon_kernel::vector::{LANES, dot, scale};
 
-/// Numbers in the shape of the weights: the weights themselves, a moment, or a gradient.
+/// Buffers in the shape of the weights: a gradient, or an Adam moment.
 #[derive(Clone, Debug)]
-pub(super) struct Shaped {
-    /// Panel by panel, inner index first; nothing, where the directions are the encoder too.
+pub(super) struct WeightBuffers {
+    /// Packed panels; empty if the encoder is tied to the decoder.
     pub encoder: Aligned,
     /// One row per latent.
     pub decoder: Aligned,
-    /// All numbers of a latent, then those of the next.
+    /// The scalars of all latents, latent by latent.
     pub scalars: Vec<f32>,
-    /// The decoder's bias.
+    /// The decoder bias.
     pub bias: Vec<f32>,
 }
 
-impl Shaped {
-    pub fn zeros(size: Size) -> Shaped {
-        Shaped {
+impl WeightBuffers {
+    pub fn zeros(size: Size) -> WeightBuffers {
+        WeightBuffers {
             encoder: Aligned::zeros(if size.tied { 0 } else { size.padded * size.stride }),
             decoder: Aligned::zeros(size.padded * size.stride),
             scalars: vec![0.0; size.padded * size.scalars],
@@ -39,17 +39,18 @@ impl Shaped {
     }
 }
 
-/// How large everything is.
+/// The sizes of the weights.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub width: usize,
     pub latents: usize,
+    /// Scalars per latent.
     pub scalars: usize,
-    /// Whether the directions are the encoder too.
+    /// Whether the encoder is tied to the decoder.
     pub tied: bool,
-    /// The width, padded.
+    /// The padded width.
     pub stride: usize,
-    /// The latents, padded.
+    /// The padded number of latents.
     pub padded: usize,
 }
 
@@ -60,13 +61,13 @@ impl Size {
         Size { width, latents, scalars: rules.scalars.len(), tied: rules.form == Form::Tied, stride, padded }
     }
 
-    /// Numbers in one panel of a matrix.
+    /// Values in one panel of a matrix.
     pub fn panel(&self) -> usize {
         PANEL * self.stride
     }
 }
 
-/// The weights.
+/// The weights of a dictionary in training; see [`WeightBuffers`] for the layout.
 #[derive(Clone, Debug)]
 pub(super) struct Weights {
     pub size: Size,
@@ -77,7 +78,7 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// Random directions, the encoder their copy.
+    /// Random initial weights.
     pub fn initial(settings: &TrainingSettings, rules: &Rules) -> Weights {
         let size = Size::new(settings, rules);
         let mut decoder = Aligned::zeros(size.padded * size.stride);
@@ -97,52 +98,52 @@ impl Weights {
             let scale = f64::from(settings.initial_norm) / norm;
             row.iter_mut().zip(draws).for_each(|(into, draw)| *into = (draw * scale) as f32);
         }
-        let mut numbers = vec![0.0; size.padded * size.scalars];
-        for latent in numbers.chunks_exact_mut(size.scalars).take(size.latents) {
+        let mut scalars = vec![0.0; size.padded * size.scalars];
+        for latent in scalars.chunks_exact_mut(size.scalars).take(size.latents) {
             latent.iter_mut().zip(&rules.scalars).for_each(|(into, scalar)| *into = scalar.initial);
             latent[0] += settings.initial_bias * (2.0 * unit(&mut random) as f32 - 1.0);
         }
         uniform.resize(if uniform.is_empty() || size.tied { 0 } else { decoder.len() }, 0.0);
-        let encoder = packed(if uniform.is_empty() { &decoder } else { &uniform }, size);
-        Weights { size, encoder, decoder, scalars: numbers, bias: vec![0.0; size.stride] }
+        let encoder = Panels::pack(if uniform.is_empty() { &decoder } else { &uniform }, size.stride);
+        Weights { size, encoder, decoder, scalars, bias: vec![0.0; size.stride] }
     }
 
-    /// The weights in our names, one row per latent.
+    /// The weights under Etalon's names, one row per latent.
     pub fn tensors(&self, names: &[Scalar]) -> Tensors {
-        let shaped = Shaped {
+        let copy = WeightBuffers {
             encoder: self.encoder.values().into(),
             decoder: self.decoder.clone(),
             scalars: self.scalars.clone(),
             bias: self.bias.clone(),
         };
-        shaped_tensors(&shaped, self.size, names, "")
+        buffers_to_tensors(&copy, self.size, names, "")
     }
 
-    /// Takes weights that were written by [`Weights::tensors`] or by dictionary_learning.
-    pub fn take(&mut self, tensors: &Tensors, names: &[Scalar]) -> Result<()> {
-        let mut shaped = Shaped::zeros(self.size);
-        read_shaped(&mut shaped, self.size, names, "", tensors)?;
-        (self.decoder, self.scalars, self.bias) = (shaped.decoder, shaped.scalars, shaped.bias);
+    /// Reads weights under Etalon's names or those of dictionary_learning.
+    pub fn read(&mut self, tensors: &Tensors, names: &[Scalar]) -> Result<()> {
+        let mut buffers = WeightBuffers::zeros(self.size);
+        read_buffers(&mut buffers, self.size, names, "", tensors)?;
+        (self.decoder, self.scalars, self.bias) = (buffers.decoder, buffers.scalars, buffers.bias);
         if self.size.tied {
             self.tie();
         } else {
-            self.encoder.values_mut().copy_from_slice(&shaped.encoder);
+            self.encoder.values_mut().copy_from_slice(&buffers.encoder);
         }
         Ok(())
     }
 
-    /// Multiplies everything by a number.
-    pub fn decay(&mut self, by: f64) {
-        if by != 1.0 {
-            let (by, panel) = (by as f32, self.size.panel());
-            self.encoder.values_mut().par_chunks_mut(panel).for_each(|part| scale(part, by));
-            self.decoder.par_chunks_mut(panel).for_each(|part| scale(part, by));
-            scale(&mut self.scalars, by);
-            scale(&mut self.bias, by);
+    /// Multiplies all weights by a factor.
+    pub fn decay(&mut self, factor: f64) {
+        if factor != 1.0 {
+            let (factor, panel) = (factor as f32, self.size.panel());
+            self.encoder.values_mut().par_chunks_mut(panel).for_each(|part| scale(part, factor));
+            self.decoder.par_chunks_mut(panel).for_each(|part| scale(part, factor));
+            scale(&mut self.scalars, factor);
+            scale(&mut self.bias, factor);
         }
     }
 
-    /// Encoder rows such that every direction has a code of 1 by itself.
+    /// Sets the encoder so that every direction has the code 1.
     pub fn encode_directions(&mut self) {
         let size = self.size;
         let mut rows = self.decoder.clone();
@@ -152,10 +153,10 @@ impl Weights {
                 scale(row, 1.0 / square);
             }
         });
-        self.encoder = packed(&rows, size);
+        self.encoder = Panels::pack(&rows, size.stride);
     }
 
-    /// Makes the encoder a copy of the directions.
+    /// Copies the directions to the encoder.
     pub fn tie(&mut self) {
         let (size, decoder) = (self.size, &self.decoder);
         let panels: Vec<&mut [f32]> = self.encoder.panels_mut().collect();
@@ -171,13 +172,15 @@ fn padded(draws: &[f64], stride: usize) -> impl Iterator<Item = f32> {
     draws.iter().map(|&draw| draw as f32).chain(std::iter::repeat(0.0)).take(stride)
 }
 
-/// Packs padded rows.
-fn packed(rows: &[f32], size: Size) -> Panels {
-    Panels::pack(rows, size.stride)
+/// Copies rows of a width to padded rows.
+pub(super) fn copy_rows(values: &[f32], width: usize, into: &mut [f32], stride: usize) {
+    for (from, to) in values.chunks_exact(width).zip(into.chunks_exact_mut(stride)) {
+        to[..width].copy_from_slice(from);
+    }
 }
 
-/// Numbers in the shape of the weights, under names with a prefix.
-pub(super) fn shaped_tensors(shaped: &Shaped, size: Size, names: &[Scalar], prefix: &str) -> Tensors {
+/// Buffers as tensors, under Etalon's names with a prefix.
+pub(super) fn buffers_to_tensors(buffers: &WeightBuffers, size: Size, names: &[Scalar], prefix: &str) -> Tensors {
     let rows = |padded: &[f32]| -> Tensor {
         let rows = padded.chunks_exact(size.stride).take(size.latents);
         let values = rows.flat_map(|row| row[..size.width].iter().copied()).collect();
@@ -185,21 +188,21 @@ pub(super) fn shaped_tensors(shaped: &Shaped, size: Size, names: &[Scalar], pref
     };
     let list = |values: Vec<f32>| Tensor { shape: vec![values.len()], values };
     let mut tensors = Tensors::new();
-    if !shaped.encoder.is_empty() {
+    if !buffers.encoder.is_empty() {
         let mut panels = Panels::new(size.padded, size.stride);
-        panels.values_mut().copy_from_slice(&shaped.encoder);
+        panels.values_mut().copy_from_slice(&buffers.encoder);
         tensors.insert(format!("{prefix}encoder"), rows(&panels.unpack()));
     }
-    tensors.insert(format!("{prefix}decoder"), rows(&shaped.decoder));
-    tensors.insert(format!("{prefix}bias"), list(shaped.bias[..size.width].to_vec()));
-    for (which, scalar) in names.iter().enumerate() {
-        let values = shaped.scalars.iter().skip(which).step_by(size.scalars).take(size.latents).copied().collect();
+    tensors.insert(format!("{prefix}decoder"), rows(&buffers.decoder));
+    tensors.insert(format!("{prefix}bias"), list(buffers.bias[..size.width].to_vec()));
+    for (index, scalar) in names.iter().enumerate() {
+        let values = buffers.scalars.iter().skip(index).step_by(size.scalars).take(size.latents).copied().collect();
         tensors.insert(format!("{prefix}{}", scalar.name), list(values));
     }
     tensors
 }
 
-/// The names that other programs use: ours, theirs, and whether theirs has one column per latent.
+/// Etalon's name of a tensor, the name in other programs, and whether that tensor has one column per latent.
 const FOREIGN: [(&str, &str, bool); 14] = [
     ("encoder", "encoder.weight", false),
     ("encoder", "W_enc", true),
@@ -217,7 +220,7 @@ const FOREIGN: [(&str, &str, bool); 14] = [
     ("threshold", "thresholds", false),
 ];
 
-/// Finds a tensor under our name or another program's, and turns it to one row per latent.
+/// Finds a tensor under Etalon's name or that of another program, and transposes it to one row per latent if necessary.
 pub(super) fn find(tensors: &Tensors, prefix: &str, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
     let own = tensors.get(&format!("{prefix}{name}")).map(|tensor| (tensor, false));
     let foreign = || {
@@ -226,17 +229,17 @@ pub(super) fn find(tensors: &Tensors, prefix: &str, name: &str, shape: &[usize])
     };
     let Some((tensor, columns)) = own.or_else(foreign) else {
         let names: Vec<&str> = tensors.keys().map(String::as_str).collect();
-        return Err(InputError::new(format!("the file has no tensor `{prefix}{name}`"))
+        return Err(InputError::new(format!("the tensor `{prefix}{name}` is missing"))
             .expected("weights of this architecture, as Etalon or dictionary_learning name them")
             .found(names.join(", "))
             .into());
     };
-    let wanted: Vec<usize> = if columns { shape.iter().rev().copied().collect() } else { shape.to_vec() };
-    if tensor.shape != wanted {
-        return Err(InputError::new(format!("the tensor `{name}` has another shape"))
-            .expected(format!("{wanted:?}"))
+    let expected: Vec<usize> = if columns { shape.iter().rev().copied().collect() } else { shape.to_vec() };
+    if tensor.shape != expected {
+        return Err(InputError::new(format!("the tensor `{name}` has the wrong shape"))
+            .expected(format!("{expected:?}"))
             .found(format!("{:?}", tensor.shape))
-            .advice(format!("{} and the width of {} must be those of the file", Key("latents"), Key("store")))
+            .advice(format!("{} and the width of {} must match the file", Key("latents"), Key("store")))
             .into());
     }
     if !columns {
@@ -246,9 +249,9 @@ pub(super) fn find(tensors: &Tensors, prefix: &str, name: &str, shape: &[usize])
     Ok((0..rows * width).map(|index| tensor.values[index % width * rows + index / width]).collect())
 }
 
-/// Reads what [`shaped_tensors`] wrote.
-pub(super) fn read_shaped(
-    into: &mut Shaped,
+/// Reads the tensors of [`buffers_to_tensors`].
+pub(super) fn read_buffers(
+    into: &mut WeightBuffers,
     size: Size,
     names: &[Scalar],
     prefix: &str,
@@ -256,20 +259,15 @@ pub(super) fn read_shaped(
 ) -> Result<()> {
     let matrix = [size.latents, size.width];
     let mut rows = vec![0.0; size.padded * size.stride];
-    let spread = |values: &[f32], rows: &mut [f32]| {
-        for (from, to) in values.chunks_exact(size.width).zip(rows.chunks_exact_mut(size.stride)) {
-            to[..size.width].copy_from_slice(from);
-        }
-    };
     if !size.tied {
-        spread(&find(tensors, prefix, "encoder", &matrix)?, &mut rows);
-        into.encoder.copy_from_slice(packed(&rows, size).values());
+        copy_rows(&find(tensors, prefix, "encoder", &matrix)?, size.width, &mut rows, size.stride);
+        into.encoder.copy_from_slice(Panels::pack(&rows, size.stride).values());
     }
-    spread(&find(tensors, prefix, "decoder", &matrix)?, &mut into.decoder);
+    copy_rows(&find(tensors, prefix, "decoder", &matrix)?, size.width, &mut into.decoder, size.stride);
     into.bias[..size.width].copy_from_slice(&find(tensors, prefix, "bias", &[size.width])?);
-    for (which, scalar) in names.iter().enumerate() {
+    for (index, scalar) in names.iter().enumerate() {
         let values = find(tensors, prefix, scalar.name, &[size.latents])?;
-        into.scalars.iter_mut().skip(which).step_by(size.scalars).zip(values).for_each(|(into, value)| *into = value);
+        into.scalars.iter_mut().skip(index).step_by(size.scalars).zip(values).for_each(|(into, value)| *into = value);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Whole trainings: several dictionaries in one pass over a store, with a log, and with states on disk to resume from.
+//! Trains several dictionaries in one pass over a store, with a log, and with saved states to resume from.
 
 #[cfg(test)]
 mod tests;
@@ -22,8 +22,8 @@ use crate::sae::linear::Linear;
 use crate::sae::normalise::Normalisation;
 use crate::store::ActivationStore;
 
-/// Trains dictionaries together, on the threads of the caller's pool. Run again after an interruption, it
-/// resumes and ends with the same bytes.
+/// Trains dictionaries together, on the threads of the caller's pool. Called again after an interruption, it resumes
+/// and writes the same bytes.
 pub fn train(
     store: &ActivationStore,
     jobs: &[TrainJob],
@@ -38,32 +38,32 @@ pub fn train(
         return Ok(finished);
     }
     let files = Files::open(&first.out)?;
-    let mut pass = Pass::start(store, jobs, options, (&files, &recipe), context)?;
-    log.begin(pass.index.step)?;
+    let mut run = TrainingRun::start(store, jobs, options, (&files, &recipe), context)?;
+    log.begin(run.index.step)?;
     let last = jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0).min(options.stop_after.unwrap_or(u64::MAX));
     context.start("training", last, "steps");
-    context.advance(pass.index.step);
-    while pass.index.step < last && !pass.index.stops.iter().all(|stop| stop.stopped) {
+    context.advance(run.index.step);
+    while run.index.step < last && !run.index.stops.iter().all(|stop| stop.stopped) {
         if context.is_cancelled() {
-            pass.save(&files)?;
+            run.save(&files)?;
             return Err(Error::Cancelled);
         }
-        pass.step(log)?;
-        pass.snapshots()?;
-        pass.look(&files)?;
-        if options.save_every > 0 && pass.index.step.is_multiple_of(options.save_every) && pass.index.step < last {
-            pass.save(&files)?;
+        run.step(log)?;
+        run.snapshots()?;
+        run.check_early_stopping(&files)?;
+        if options.save_every > 0 && run.index.step.is_multiple_of(options.save_every) && run.index.step < last {
+            run.save(&files)?;
         }
         context.advance(1);
     }
     context.finish();
-    let trained = pass.finish(&files, &recipe)?;
+    let trained = run.finish(&files, &recipe)?;
     files.finish()?;
     Ok(trained)
 }
 
-/// A training under way.
-struct Pass<'a> {
+/// A training in progress.
+struct TrainingRun<'a> {
     jobs: &'a [TrainJob],
     options: &'a TrainOptions<'a>,
     rows: RowOrder<'a>,
@@ -71,41 +71,42 @@ struct Pass<'a> {
     index: Index,
     batch: Vec<f32>,
     scaled: Vec<f32>,
-    since: (Instant, u64),
+    /// Time and step of the last log line.
+    last_logged: (Instant, u64),
     budget: &'a Budget,
-    /// What batches and their order need.
+    /// The memory of batches and their order.
     _memory: Reservation,
 }
 
-/// Bytes that batches and their order need.
+/// Bytes of batches and their order.
 fn batch_memory(store: &ActivationStore, jobs: &[TrainJob], options: &TrainOptions<'_>) -> u64 {
     let batch = (jobs[0].settings.batch as u64).saturating_mul(store.width() as u64).saturating_mul(8);
-    // Rows of a window in order and shuffled.
+    // The row indices of a window, in order and shuffled.
     batch.saturating_add(16 * options.window.min(store.rows()) as u64)
 }
 
-/// Memory of a state or a dictionary on its way to disk, at most: weights and moments as tensors and as a file.
-fn writing(jobs: &[TrainJob], budget: &Budget) -> Result<Reservation> {
+/// Reserves the memory to write the largest state or dictionary: weights and moments as tensors and as a file.
+fn reserve_write(jobs: &[TrainJob], budget: &Budget) -> Result<Reservation> {
     let matrix = |job: &TrainJob| (job.settings.latents as u64).saturating_mul(job.settings.width as u64);
     let bytes = jobs.iter().map(matrix).max().unwrap_or(0).saturating_mul(4 * 12);
-    budget.reserve(bytes, "a training on its way to disk")
+    budget.reserve(bytes, "writing the state of a training")
 }
 
-impl<'a> Pass<'a> {
+impl<'a> TrainingRun<'a> {
     fn start(
         store: &'a ActivationStore,
         jobs: &'a [TrainJob],
         options: &'a TrainOptions<'a>,
         (files, recipe): (&Files, &str),
         context: &'a Context,
-    ) -> Result<Pass<'a>> {
+    ) -> Result<TrainingRun<'a>> {
         let budget = context.budget();
         let memory = budget.reserve(batch_memory(store, jobs, options), "batches of activations")?;
         let mut rows = RowOrder::new(store, options.order, options.window, options.seed);
         let mut trainers =
             jobs.iter().map(|job| Trainer::within(job.settings.clone(), budget)).collect::<Result<Vec<_>>>()?;
-        // What cannot be written in the end should not be begun.
-        drop(writing(jobs, budget)?);
+        // Fails now rather than at the end if there is too little memory to write the result.
+        drop(reserve_write(jobs, budget)?);
         trainers.iter_mut().for_each(|trainer| trainer.set_precision(options.precision));
         let index = match files.index(recipe)? {
             Some(index) => {
@@ -129,8 +130,8 @@ impl<'a> Pass<'a> {
                 Index { recipe: recipe.into(), step: 0, units, stops, records }
             }
         };
-        let since = (Instant::now(), index.step);
-        Ok(Pass {
+        let last_logged = (Instant::now(), index.step);
+        Ok(TrainingRun {
             jobs,
             options,
             rows,
@@ -138,13 +139,14 @@ impl<'a> Pass<'a> {
             index,
             batch: Vec::new(),
             scaled: Vec::new(),
-            since,
+            last_logged,
             budget,
             _memory: memory,
         })
     }
 
-    fn runs(&self, job: usize) -> bool {
+    /// Whether a dictionary is still in training.
+    fn is_running(&self, job: usize) -> bool {
         !self.index.stops[job].stopped && self.index.step < self.jobs[job].settings.steps
     }
 
@@ -154,9 +156,10 @@ impl<'a> Pass<'a> {
         self.rows.batch(step, size, &mut self.batch)?;
         let every = self.options.log_every.max(1);
         let logged = step.is_multiple_of(every);
-        let speed = (step - self.since.1) as f64 * size as f64 / self.since.0.elapsed().as_secs_f64().max(1e-9);
+        let speed =
+            (step - self.last_logged.1) as f64 * size as f64 / self.last_logged.0.elapsed().as_secs_f64().max(1e-9);
         for job in 0..self.jobs.len() {
-            if !self.runs(job) {
+            if !self.is_running(job) {
                 continue;
             }
             let unit = self.index.units[job];
@@ -166,14 +169,14 @@ impl<'a> Pass<'a> {
                 prepare(&self.batch, &self.jobs[job].settings, unit, &mut self.scaled);
                 &self.scaled
             };
-            let done = self.trainers[job].step(rows)?;
-            if !done.term("loss").is_some_and(f64::is_finite) {
+            let report = self.trainers[job].step(rows)?;
+            if !report.term("loss").is_some_and(f64::is_finite) {
                 return Err(diverged(job, step).into());
             }
             let steps = self.jobs[job].settings.steps;
-            let (logged, recorded) = (logged || step + 1 == steps, Record::wants(step, steps));
+            let (logged, recorded) = (logged || step + 1 == steps, Record::includes(step, steps));
             if logged || recorded {
-                let line = Line::new(job, step, &self.jobs[job].settings, &done, rows, speed);
+                let line = Line::new(job, step, &self.jobs[job].settings, &report, rows, speed);
                 if recorded {
                     self.index.records[job].push(&line);
                 }
@@ -183,13 +186,13 @@ impl<'a> Pass<'a> {
             }
         }
         if logged {
-            self.since = (Instant::now(), step + 1);
+            self.last_logged = (Instant::now(), step + 1);
         }
         self.index.step += 1;
         Ok(())
     }
 
-    /// Copies for the dynamics of training.
+    /// Writes copies of the dictionaries, if the options list this step.
     fn snapshots(&self) -> Result<()> {
         let step = self.index.step;
         if !self.options.snapshots.contains(&step) {
@@ -203,8 +206,8 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Looks at held-out rows, if it is time.
-    fn look(&mut self, files: &Files) -> Result<()> {
+    /// Evaluates the held-out error at the steps of early stopping, and stops dictionaries that no longer improve.
+    fn check_early_stopping(&mut self, files: &Files) -> Result<()> {
         let Some(early) = &self.options.early else { return Ok(()) };
         if !self.index.step.is_multiple_of(early.every.max(1)) {
             return Ok(());
@@ -217,7 +220,7 @@ impl<'a> Pass<'a> {
             let stop = &mut self.index.stops[job];
             if stop.best.is_none_or(|(best, _)| error < best) {
                 (stop.best, stop.misses) = (Some((error, self.index.step)), 0);
-                let _memory = writing(self.jobs, self.budget)?;
+                let _memory = reserve_write(self.jobs, self.budget)?;
                 files.save(job, self.index.step, true, &self.trainers[job].to_tensors())?;
             } else {
                 stop.misses += 1;
@@ -239,14 +242,14 @@ impl<'a> Pass<'a> {
     }
 
     fn save(&self, files: &Files) -> Result<()> {
-        let _memory = writing(self.jobs, self.budget)?;
+        let _memory = reserve_write(self.jobs, self.budget)?;
         for (job, trainer) in self.trainers.iter().enumerate() {
             files.save(job, self.index.step, false, &trainer.to_tensors())?;
         }
         files.commit(&self.index)
     }
 
-    /// Writes a dictionary; a finished one says by which recipe it was made, and how that went.
+    /// Writes a dictionary; the metadata of a finished one includes its recipe and its record.
     fn write(
         &self,
         trainer: &Trainer,
@@ -255,7 +258,7 @@ impl<'a> Pass<'a> {
         out: &Path,
         finished: Option<(&str, &Record)>,
     ) -> Result<Linear> {
-        let _memory = writing(self.jobs, self.budget)?;
+        let _memory = reserve_write(self.jobs, self.budget)?;
         let dictionary = trainer.finish(unit)?;
         let mut about = Map::new();
         about.insert("training".into(), json!(trainer.settings()));
@@ -265,15 +268,15 @@ impl<'a> Pass<'a> {
         about.insert("precision".into(), trainer.precision().into());
         if let Some((recipe, record)) = finished {
             about.insert("recipe".into(), recipe.into());
-            record.keep(&mut about);
+            record.insert_into(&mut about);
         }
         checkpoint::save(&dictionary, &about, "etalon", out)?;
         Ok(dictionary)
     }
 
-    /// Writes every dictionary: the best weights where training looked for them, else the last.
+    /// Writes every dictionary: the best weights with early stopping, else the last.
     fn finish(mut self, files: &Files, recipe: &str) -> Result<Vec<Trained>> {
-        // An interruption while the outputs are written must find the last state.
+        // If the run is interrupted while it writes the outputs, it resumes from the last state.
         self.save(files)?;
         let mut trained = Vec::new();
         for (job, mut trainer) in std::mem::take(&mut self.trainers).into_iter().enumerate() {
@@ -296,7 +299,7 @@ impl<'a> Pass<'a> {
 }
 
 fn diverged(job: usize, step: u64) -> InputError {
-    InputError::new("the training diverged: its loss is not a finite number")
+    InputError::new("the training diverged: the loss is not finite")
         .at(format!("step {step} of dictionary {job}"))
         .advice(format!("use a smaller {}, a longer {} or {} 1", Key("lr"), Key("warmup"), Key("clip")))
 }

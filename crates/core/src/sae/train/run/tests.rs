@@ -1,4 +1,4 @@
-//! Whole trainings: interrupted, standardised, stopped early, refused.
+//! Training runs: interruption, standardised rows, early stopping, refused settings.
 
 use super::*;
 use crate::sae::arch;
@@ -41,7 +41,7 @@ fn options<'a>() -> TrainOptions<'a> {
     TrainOptions { save_every: 7, log_every: 5, snapshots: vec![10], ..TrainOptions::default() }
 }
 
-fn go(
+fn run_training(
     store: &ActivationStore,
     directory: &Path,
     options: &TrainOptions<'_>,
@@ -52,18 +52,18 @@ fn go(
 }
 
 #[test]
-fn a_killed_training_ends_with_the_same_bytes() {
+fn an_interrupted_training_ends_with_the_same_bytes() {
     let (store, whole, parts) = (world(300), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut log = Lines(Vec::new(), None);
-    let trained = go(&store, whole.path(), &options(), &mut log).unwrap();
+    let trained = run_training(&store, whole.path(), &options(), &mut log).unwrap();
     assert_eq!(trained.iter().map(|one| one.steps).collect::<Vec<_>>(), [40, 25, 40, 40, 20]);
     assert!(trained[0].unit > 1.0 && !trained[0].kept);
     let mut again = Lines(Vec::new(), Some(15));
-    assert!(go(&store, parts.path(), &options(), &mut again).is_err());
+    assert!(run_training(&store, parts.path(), &options(), &mut again).is_err());
     again.1 = Some(30);
-    assert!(go(&store, parts.path(), &options(), &mut again).is_err());
+    assert!(run_training(&store, parts.path(), &options(), &mut again).is_err());
     again.1 = None;
-    go(&store, parts.path(), &options(), &mut again).unwrap();
+    run_training(&store, parts.path(), &options(), &mut again).unwrap();
     assert_eq!(log.0, again.0);
     for name in ["topk", "batch_topk", "relu", "ra_topk", "mp", "topk-step-10", "ra_topk-step-10"] {
         for file in ["weights.safetensors", "sae.json"] {
@@ -72,14 +72,16 @@ fn a_killed_training_ends_with_the_same_bytes() {
         }
     }
     assert!(!parts.path().join("topk.training").exists());
-    // Run again, it is done; with other options it is another training.
-    assert!(go(&store, parts.path(), &options(), &mut again).unwrap()[0].kept);
+    // A second call finds the finished result; other options are another training.
+    assert!(run_training(&store, parts.path(), &options(), &mut again).unwrap()[0].kept);
     let other = TrainOptions { seed: 1, ..options() };
-    assert!(go(&store, parts.path(), &other, &mut again).unwrap_err().to_string().contains("another dictionary"));
+    assert!(
+        run_training(&store, parts.path(), &other, &mut again).unwrap_err().to_string().contains("another dictionary")
+    );
 }
 
 #[test]
-fn rows_are_standardised_where_the_preset_says_so() {
+fn presets_standardise_rows() {
     use crate::codes::CodesBuilder;
 
     let (store, directory) = (world(200), tempfile::tempdir().unwrap());
@@ -103,7 +105,7 @@ fn rows_are_standardised_where_the_preset_says_so() {
         dictionary.decode(&codes.finish().all().unwrap(), Some(&tile), &mut back).unwrap();
         let squares = |f: &dyn Fn(usize) -> f32| (0..back.len()).map(|i| f64::from(f(i)).powi(2)).sum::<f64>();
         let error = squares(&|i| back[i] - tile.values[i]);
-        // Every row had the deviation of uniform numbers, √(1/12); all but its mean has to be reconstructed.
+        // Rows are uniform with standard deviation √(1/12); decoding restores the mean of each row.
         assert!(error < 0.8 * squares(&|i| tile.values[i] - 0.5), "{}: {error}", job.settings.arch);
     }
     let twice = TrainJob { settings: TrainingSettings { normalise: true, ..job("topk").settings }, ..job("topk") };
@@ -118,7 +120,7 @@ fn early_stopping_keeps_the_best_weights() {
     let options = TrainOptions { early, ..options() };
     let mut log = Lines(Vec::new(), None);
     let mut wild = jobs(directory.path(), false).remove(0);
-    // So large a rate that errors soon grow.
+    // The rate is so large that errors soon grow.
     wild.settings = TrainingSettings { rate: 2.0, steps: 400, ..wild.settings };
     let context = Context::silent(2, 1 << 30).unwrap();
     let trained = train(&store, &[wild], &options, &mut log, &context).unwrap();
@@ -127,12 +129,12 @@ fn early_stopping_keeps_the_best_weights() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_stores_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let mut log = Lines(Vec::new(), None);
     let narrow = ActivationStore::from_rows(vec![0.0; 30], 3).unwrap();
-    assert!(go(&narrow, directory.path(), &options(), &mut log).is_err());
+    assert!(run_training(&narrow, directory.path(), &options(), &mut log).is_err());
     let none = ActivationStore::from_rows(Vec::new(), 12).unwrap();
-    assert!(go(&none, directory.path(), &options(), &mut log).is_err());
+    assert!(run_training(&none, directory.path(), &options(), &mut log).is_err());
     assert_eq!(steps_of_epochs(100, 30, 1.5), 5);
 }

@@ -1,4 +1,5 @@
-//! Every architecture: gradients against differences, the same bits on any number of threads and after a restart.
+//! All architectures: gradients against finite differences, and the same bits on any number of threads and after
+//! resuming.
 
 use super::*;
 use crate::sae::arch::params::{
@@ -43,23 +44,23 @@ fn small_as(arch: &dyn arch::Arch, preset: Preset, width: usize, latents: usize)
     .with(&EXPONENTS, (1.0, 0.5))
 }
 
-/// A training that has its candidates, if it wants any: points among some rows.
+/// A trainer with its candidates, if the architecture has any: k-means centres of `rows`.
 fn begin(settings: TrainingSettings, rows: &[f32]) -> Trainer {
     let width = settings.width;
     let mut trainer = Trainer::new(settings).unwrap();
-    if let Some(count) = trainer.wants_candidates() {
+    if let Some(count) = trainer.missing_candidates() {
         assert!(trainer.step(rows).is_err());
         let search = KmeansParams { centres: count, iterations: 3, seed: 1 };
-        let found = kmeans(rows, width, &search, &Silent).unwrap();
-        trainer.give_candidates(&found).unwrap();
+        let centres = kmeans(rows, width, &search, &Silent).unwrap();
+        trainer.give_candidates(&centres).unwrap();
     }
     trainer
 }
 
-/// The gradient of the loss by finite differences. Where a term deliberately does not teach a weight, the difference is
-/// that of the other terms; thresholds have a formula of their own.
+/// Compares gradients with finite differences of the loss. If a weight receives no gradient from a term, the difference
+/// is that of the other terms. Thresholds are tested separately.
 #[test]
-fn gradients_agree_with_differences() {
+fn gradients_agree_with_finite_differences() {
     for preset in [Preset::Etalon, Preset::Blindspots, Preset::Saelens, Preset::SaeConceptEval] {
         ARCHS.iter().for_each(|arch| check_gradients(*arch, preset));
     }
@@ -72,16 +73,16 @@ fn check_gradients(arch: &dyn arch::Arch, preset: Preset) {
         clip: Some(1e9),
         constraint: Constraint::Free,
         reanimation: if preset == Preset::Blindspots && name != "mp" { 0.3 } else { 0.0 },
-        // Where the reconstruction learns from the auxiliary loss too, that loss has a derivative: latents that did not
-        // fire are dead at once.
+        // With `AuxiliaryRule::Attached` the auxiliary loss is differentiable: latents that did not fire are dead at
+        // once.
         dead_after: if preset == Preset::SaeConceptEval { 1 } else { u64::MAX },
-        // Without a step nothing has decayed, and nothing is put back.
+        // With rate 0 there is no weight decay and no projection.
         rate: 0.0,
         ..small_as(arch, preset, width, latents)
     };
     let batch = rows(count, width, 3);
     let mut trainer = begin(settings.clone(), &batch);
-    // Away from the start, where mixtures are single points.
+    // Move away from the initial mixtures, which are single points.
     if let Some(archetypes) = &mut trainer.archetypes {
         archetypes.scatter(4);
         archetypes.build(&mut trainer.weights.decoder);
@@ -91,22 +92,22 @@ fn check_gradients(arch: &dyn arch::Arch, preset: Preset) {
     let scalars = trainer.objective.rules().scalars.clone();
     trainer.step(&batch).unwrap();
     let gradient = trainer.buffers.gradient.take().unwrap();
-    let mut gradient = weights::shaped_tensors(&gradient, shape, &scalars, "");
+    let mut gradient = weights::buffers_to_tensors(&gradient, shape, &scalars, "");
     if let Some(archetypes) = &trainer.archetypes {
         let relaxation = gradient.remove("decoder").unwrap();
         gradient.insert("relaxation".into(), relaxation);
         gradient.append(&mut archetypes.gradients());
     }
-    let look = |tensors: &Tensors| {
+    let loss_at = |tensors: &Tensors| {
         let mut trainer = Trainer::new(settings.clone()).unwrap();
         trainer.start_from(tensors).unwrap();
-        trainer.look(&batch)
+        trainer.loss_on(&batch)
     };
     for (part, tensor) in &gradient {
-        let untaught =
+        let untrained =
             (part == "bias" && !trainer.objective.rules().biased) || (part == "encoder_bias" && !settings.encoder_bias);
-        if untaught || part.ends_with("threshold") {
-            assert!(!untaught || tensor.values.iter().all(|&value| value == 0.0));
+        if untrained || part.ends_with("threshold") {
+            assert!(!untrained || tensor.values.iter().all(|&value| value == 0.0));
             continue;
         }
         if part == "multiplier" && !settings.get(&MULTIPLIER).unwrap() {
@@ -114,18 +115,18 @@ fn check_gradients(arch: &dyn arch::Arch, preset: Preset) {
             continue;
         }
         let term = if name == "gated" && part == "decoder" { "squared_error" } else { "loss" };
-        let scale = tensor.values.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+        let scale = tensor.values.iter().fold(0.0f32, |max, value| max.max(value.abs()));
         let (mut checked, mut agreed) = (0, 0);
         for index in (0..tensor.values.len()).step_by(5) {
-            let by = 1e-3f32;
+            let step = 1e-3f32;
             let moved = |by: f32| {
                 let mut tensors = start.clone();
                 tensors.get_mut(part).unwrap().values[index] += by;
-                look(&tensors).term(term).unwrap()
+                loss_at(&tensors).term(term).unwrap()
             };
-            let mut difference = (moved(by) - moved(-by)) / f64::from(2.0 * by);
+            let mut difference = (moved(step) - moved(-step)) / f64::from(2.0 * step);
             if name == "gated" && part == "bias" {
-                // The bias that is added to the decoded gates does not learn from their error.
+                // The bias receives no gradient from the error of the decoded gates.
                 let gates = trainer.buffers.errors.gate_slopes.chunks_exact(shape.stride);
                 difference -= gates.map(|row| f64::from(row[index])).sum::<f64>();
             }
@@ -133,16 +134,16 @@ fn check_gradients(arch: &dyn arch::Arch, preset: Preset) {
             checked += 1;
             agreed += usize::from(error < 1e-2 * f64::from(scale) + 1e-4);
         }
-        // Where a small move changes what is selected, the difference is that of a jump.
+        // A small move may change the selection, where the loss is discontinuous.
         assert!(agreed as f64 >= 0.85 * checked as f64, "{name} {part}, {preset:?}: {agreed} of {checked}");
     }
 }
 
-/// The thresholds of JumpReLU have no derivative. Their formula, row by row and latent by latent:
+/// The thresholds of JumpReLU have pseudo-derivatives. By row and latent:
 /// `−(θ/ε) [|p − θ| < ε/2] ∂L/∂f − (∂L/∂L0 / rows / ε) [|f − θ| < ε/2]`, where `f` is the code after the jump, or the
-/// pre-activation itself in SAELens. A logarithm learns by the same numbers.
+/// pre-activation in SAELens. The logarithm of a threshold is trained with the same numbers.
 #[test]
-fn thresholds_follow_their_formula() {
+fn gradients_of_thresholds_are_the_pseudo_derivatives() {
     let (width, latents, count) = (7, 37, 20);
     let all = [
         ("jumprelu", Preset::Etalon),
@@ -156,15 +157,15 @@ fn thresholds_follow_their_formula() {
             TrainingSettings { clip: Some(1e9), ..small_as(arch, preset, width, latents) }.with(&BANDWIDTH, 0.4);
         let jump = settings.get(&JUMP).unwrap();
         let (logarithm, target) = (jump == Jump::Logarithm, jump == Jump::Target);
-        let (learnt, per) = if logarithm { ("log_threshold", width as f64) } else { ("threshold", 1.0) };
+        let (learned, features) = if logarithm { ("log_threshold", width as f64) } else { ("threshold", 1.0) };
         let batch = rows(count, width, 3);
         let mut start = begin(settings.clone(), &batch).weights();
-        start.get_mut(learnt).unwrap().values.fill(if logarithm { 0.15f32.ln() } else { 0.15 });
+        start.get_mut(learned).unwrap().values.fill(if logarithm { 0.15f32.ln() } else { 0.15 });
         let mut trainer = Trainer::new(settings.clone()).unwrap();
         trainer.start_from(&start).unwrap();
         trainer.step(&batch).unwrap();
         let size = trainer.weights.size;
-        let found: Vec<f32> =
+        let gradients: Vec<f32> =
             trainer.buffers.gradient.as_ref().unwrap().scalars.chunks_exact(2).map(|pair| pair[1]).collect();
         let part = |name: &str| start[name].values.clone();
         let (encoder, decoder, biases, bias) = (part("encoder"), part("decoder"), part("encoder_bias"), part("bias"));
@@ -184,7 +185,7 @@ fn thresholds_follow_their_formula() {
                 })
                 .collect();
             for l in 0..latents {
-                let slope = 2.0 / count as f64 / per * product(&decoder[l * width..][..width], &error);
+                let slope = 2.0 / count as f64 / features * product(&decoder[l * width..][..width], &error);
                 expected[l] -= if near(pre[l], 0.15) { 0.15 / 0.4 * slope } else { 0.0 };
                 let seen = if jump == Jump::Step { pre[l] } else { codes[l] };
                 jumps[l] += f64::from(u8::from(near(seen, 0.15)));
@@ -192,11 +193,11 @@ fn thresholds_follow_their_formula() {
         }
         let goal = settings.get(&TARGET_L0).unwrap();
         let miss = 2.0 * (fired / goal - 1.0) / goal;
-        let pull = settings.get(&PENALTY).unwrap() * if target { miss } else { 1.0 } / count as f64;
+        let penalty_slope = settings.get(&PENALTY).unwrap() * if target { miss } else { 1.0 } / count as f64;
         assert!(size.latents == latents && jumps.iter().any(|&count| count > 0.0));
         for l in 0..latents {
-            let expected = expected[l] - pull / 0.4 * jumps[l];
-            assert!((f64::from(found[l]) - expected).abs() < 1e-3 * (1.0 + expected.abs()), "{name} {l}");
+            let expected = expected[l] - penalty_slope / 0.4 * jumps[l];
+            assert!((f64::from(gradients[l]) - expected).abs() < 1e-3 * (1.0 + expected.abs()), "{name} {l}");
         }
     }
 }
@@ -261,7 +262,7 @@ fn training_reduces_the_loss_and_dead_latents_learn() {
             assert!(last.terms.iter().all(|(_, value)| value.is_finite()));
         }
         assert!(last.squared_error < 0.8 * first.squared_error, "{}: {first:?} {last:?}", arch.card().name);
-        assert!(used || !["topk", "matryoshka"].contains(&arch.card().name), "no dead latent learnt");
+        assert!(used || !["topk", "matryoshka"].contains(&arch.card().name), "no dead latent learned");
     }
 }
 
@@ -278,8 +279,8 @@ fn a_finished_dictionary_reconstructs_as_the_training_does() {
         let batch = rows(40, width, 2);
         let mut trainer = begin(TrainingSettings { rate: 0.0, ..small(*arch, width, latents) }, &batch);
         trainer.step(&batch).unwrap();
-        let step = trainer.look(&batch);
-        // Rows in another unit: the dictionary is folded, so errors grow with the square of the unit.
+        let step = trainer.loss_on(&batch);
+        // The unit is folded into the dictionary, so squared errors scale with its square.
         let unit = 3.0f32;
         let dictionary = trainer.finish(unit).unwrap();
         let scaled: Vec<f32> = batch.iter().map(|value| value * unit).collect();
@@ -289,7 +290,7 @@ fn a_finished_dictionary_reconstructs_as_the_training_does() {
         let (codes, mut back) = (out.finish(), vec![0.0; scaled.len()]);
         dictionary.decode(&codes.all().unwrap(), Some(&tile), &mut back).unwrap();
         let error = back.iter().zip(&scaled).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>() / 40.0 / 9.0;
-        // A learnt threshold keeps one or two entries fewer than the batch did.
+        // A tracked threshold keeps slightly fewer entries than the batch did.
         let near = if name_is_batch(arch.card().name) { 0.02 } else { 1e-4 };
         assert!((error - step.squared_error).abs() < near * error, "{}: {error} {step:?}", arch.card().name);
     }
@@ -300,7 +301,7 @@ fn name_is_batch(name: &str) -> bool {
 }
 
 #[test]
-fn bad_requests_are_refused() {
+fn invalid_settings_and_batches_are_refused() {
     let arch = arch::find("topk").unwrap();
     let settings = small(arch, 8, 16);
     assert!(Trainer::new(TrainingSettings { k: 0, ..settings.clone() }).is_err());
@@ -322,12 +323,12 @@ fn bad_requests_are_refused() {
     assert!(trainer.step(&[0.0; 80]).unwrap().term("loss").unwrap().is_finite());
 }
 
-/// AdamW: every weight first loses its share, times the learning rate.
+/// AdamW: every weight is first multiplied by 1 − rate · decay.
 #[test]
 fn weights_decay() {
     let settings = TrainingSettings { weight_decay: 0.5, rate: 0.1, ..small(arch::find("topk").unwrap(), 8, 16) };
     let mut trainer = Trainer::new(TrainingSettings { constraint: Constraint::Free, ..settings }).unwrap();
-    // Rows that nothing keeps and that are the bias: no gradient, so that only the decay moves weights.
+    // No latent fires and the rows equal the bias: the gradient is 0, so only the decay changes weights.
     let mut start = trainer.weights();
     start.get_mut("encoder_bias").unwrap().values.fill(-100.0);
     trainer.start_from(&start).unwrap();
@@ -355,7 +356,7 @@ fn every_preset_trains_every_architecture() {
 }
 
 #[test]
-fn no_precision_changes_a_bit_of_a_training() {
+fn training_does_not_depend_on_the_precision() {
     let (width, latents, count) = (24, 320, 60);
     for name in ["topk", "batch_topk", "matryoshka", "jumprelu"] {
         let settings = TrainingSettings { batch: count, ..small(arch::find(name).unwrap(), width, latents) };

@@ -1,0 +1,280 @@
+//! `mdl`: the bits that describe the codes of a row, with values rounded as coarsely as reconstructions allow.
+
+mod bins;
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Better, Card, Kind, Metric, Output, Param};
+use crate::codes::CodesView;
+use crate::error::{Error, Result};
+use crate::results::{Profile, Scores, Table, percentile_interval};
+use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, Lazy, Max, Min, Over, RowBatch, Sum, Work};
+use crate::state;
+use bins::{BLOCKS, Bins, draws};
+
+/// The metric.
+pub(super) struct Mdl;
+
+const POSITIVE: (f64, f64) = (0.0, f64::INFINITY);
+
+static CARD: Card = Card {
+    name: "mdl",
+    title: "Description length",
+    summary: "Bits that describe the codes of one row, with values rounded as coarsely as reconstructions allow.",
+    version: 1,
+    measures: "A dictionary explains activations well if its codes have a short description. Sparse codes need few bits to \
+        state which latents fire; values that can be rounded coarsely need few bits to state how strongly. Both count, so a very \
+        wide dictionary does not win by sparsity alone.",
+    definition: "Values of a latent are assigned to n equal bins from its lowest to its highest value (profile `reference`: from \
+        0 to the larger of 100 and the highest value of all latents) and rounded to the middle of their bin. The rounding error is \
+        the mean over rows of ‖Σ_j (q_j − f_j) d_j‖², divided by the mean of ‖x − mean x‖². The first n of `bins` with an error of \
+        at most `tolerance` is used (the largest if there is none, with a note).\n\
+        With p_j the share of rows in which latent j fires and h_j the shares of its bins among these rows: \
+        bits = Σ_j [H(p_j) + p_j H(h_j)], H the entropy in bits. A latent that never fires costs nothing. Everything is undefined \
+        without rows.",
+    cost: "Two passes; the second adds the directions of the active latents of every row, for each number of bins. Then one visit \
+        of the entries of every latent for each number of bins, and 1000 × 50 × bins steps for the interval. Memory: the codes by \
+        latent, and 200 · bins bytes per thread.",
+    source: "SAEBench's extra `mdl` (paper 4's repository), after Ayonrinde et al., Interpretability as Compression. There the \
+        error of the whole reconstruction must be below 0.01 · width, which depends on the unit of the data; here only the rounding \
+        counts, relative to the variance. The bins of `reference` reach to 100 whatever the codes are: with codes below 1 all \
+        values are in one bin.",
+    interval: "Bootstrap over 50 blocks of rows, 1000 resamples, of the bits at the selected number of bins.",
+    needs: &[&CODES, &EMBEDDINGS, &DIRECTIONS],
+    uses: &[],
+    headline: &[
+        Output::new("mdl_bits", "Bits per row.", POSITIVE, Better::Lower),
+        Output::new("mdl_bins", "Selected number of bins.", (1.0, f64::INFINITY), Better::Neither),
+        Output::new("mdl_rounding_error", "Rounding error, as a share of the variance.", POSITIVE, Better::Neither),
+    ],
+    params: &[
+        Param::new("bins", "Numbers of bins to try, in this order.", Kind::Whole(1, 65_536), "4,6,8,12,16,32")
+            .several(),
+        Param::new("tolerance", "Largest rounding error, as a share of the variance.", Kind::Number(0.0, 1e9), "0.01"),
+    ],
+};
+
+/// Latents per block.
+const GROUP: usize = 16;
+
+impl Metric for Mdl {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let (codes, width) = (job.get(&CODES)?, job.get(&EMBEDDINGS)?.width());
+        let (rows, latents) = (codes.rows(), codes.latents());
+        let mut scores = Scores::default();
+        if rows == 0 {
+            scores.note("the description length is undefined: there are no rows");
+            for output in CARD.headline {
+                scores.headline(output.key, None, None, 0);
+            }
+            scores.tables.push(Table::new("strategy").words("name", [""; 0]).numbers("mdl_bits", []));
+            return Ok(scores);
+        }
+        let moments = work.pass("moments", Over::ROWS, || Moments::new(latents, width), Moments::add)?;
+        let ranges = moments.ranges(job.profile);
+        let counts = job.several("bins")?;
+        let tried: Vec<Bins> =
+            counts.iter().filter_map(|count| Some(Bins::new(&ranges, count.as_u64()? as usize))).collect();
+
+        let directions = job.get(&DIRECTIONS)?.tile(0..latents)?;
+        let copied = if matches!(directions.values, Cow::Owned(_)) { size_of_val(&*directions.values) } else { 0 };
+        let memory = job.budget().reserve(copied as u64, "a copy of the directions")?;
+        let empty = || Errors { squares: Sum::new(tried.len()) };
+        let errors = work.pass("rounding errors", Over::ROWS, empty, |errors, rows| {
+            errors.add(rows.get(&CODES)?, &tried, &directions.values, width);
+            Ok(())
+        })?;
+        drop((directions, memory));
+        let (variance, tolerance) = (moments.variance(rows), job.number("tolerance")?);
+        let error = |index: usize| (variance > 0.0).then(|| errors.squares[index] / rows as f64 / variance);
+        let selected = (0..tried.len())
+            .find(|&index| error(index).is_none_or(|error| error <= tolerance))
+            .or_else(|| (0..tried.len()).max_by_key(|&index| tried[index].count))
+            .ok_or_else(|| Error::Bug("no number of bins".into()))?;
+
+        let draws = draws(rows, job.seed);
+        let columns = Lazy::new(|| codes.columns());
+        let empty = || BitSums { all: Sum::new(tried.len()), resampled: Sum::new(draws.len()) };
+        let most = tried.iter().map(|bins| bins.count).max().unwrap_or(0);
+        let bits =
+            work.fold_with(&columns, "groups of latents", latents.div_ceil(GROUP), empty, |columns, bits, group| {
+                let _memory = job.budget().reserve((4 * BLOCKS + 8) as u64 * most as u64, "the bins of a latent")?;
+                (group * GROUP..latents.min((group + 1) * GROUP)).try_for_each(|latent| {
+                    job.check()?;
+                    for (index, bins) in tried.iter().enumerate() {
+                        let Some(counts) = bins.counts(columns, rows, latent) else { return Ok(()) };
+                        bits.all[index] += counts.bits(&[1.0; BLOCKS], rows as f64);
+                        if index == selected {
+                            for (sum, draw) in bits.resampled.iter_mut().zip(&draws) {
+                                job.check()?;
+                                *sum += counts.bits(&draw.weights, draw.rows);
+                            }
+                        }
+                    }
+                    Ok(())
+                })
+            })?;
+
+        if variance == 0.0 {
+            scores.note(
+                "the rounding error is undefined: the activations have no variance; the first number of bins is used",
+            );
+        }
+        if error(selected).is_some_and(|error| error > tolerance) {
+            scores.note(format!("no number of bins has a rounding error of at most {tolerance}: the largest is used"));
+        }
+        scores.headline("mdl_bits", Some(bits.all[selected]), percentile_interval(bits.resampled.to_vec()), rows);
+        scores.headline("mdl_bins", Some(tried[selected].count as f64), None, 1);
+        scores.headline("mdl_rounding_error", error(selected), None, rows);
+        scores.tables.push(
+            Table::new("strategy")
+                .words("name", tried.iter().map(|bins| format!("{} bins", bins.count)))
+                .numbers("mdl_bits", bits.all.iter().map(|&bits| Some(bits)))
+                .numbers("mdl_rounding_error", (0..tried.len()).map(error)),
+        );
+        Ok(scores)
+    }
+}
+
+/// Statistics of the values before rounding.
+#[derive(Serialize, Deserialize)]
+struct Moments {
+    /// By column of the activations.
+    sums: Sum,
+    /// Of all values.
+    squares: Sum,
+    /// By latent, over its nonzero values.
+    lowest: Min,
+    highest: Max,
+}
+
+state!(Moments { sums, squares, lowest, highest });
+
+impl Moments {
+    fn new(latents: usize, width: usize) -> Moments {
+        Moments { sums: Sum::new(width), squares: Sum::new(1), lowest: Min::new(latents), highest: Max::new(latents) }
+    }
+
+    fn add(&mut self, rows: &RowBatch<'_>) -> Result<()> {
+        let (codes, tile) = (rows.get(&CODES)?, rows.get(&EMBEDDINGS)?);
+        for row in tile.values.chunks_exact(tile.width) {
+            self.sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
+            self.squares[0] += row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>();
+        }
+        for (&latent, &value) in codes.latents().iter().zip(codes.values()) {
+            self.lowest.add(latent as usize, Some(value));
+            self.highest.add(latent as usize, Some(value));
+        }
+        Ok(())
+    }
+
+    /// The range of every latent's bins; (0, 0) for a latent that never fires.
+    fn ranges(&self, profile: Profile) -> Vec<(f64, f64)> {
+        let highest = self.highest.iter().flatten().copied().map(f64::from).fold(100.0, f64::max);
+        let range = |(low, high): (&Option<f32>, &Option<f32>)| {
+            let (low, high) = low.zip(*high).map_or((0.0, 0.0), |(low, high)| (f64::from(low), f64::from(high)));
+            if profile == Profile::Reference { (low.min(0.0), highest) } else { (low, high) }
+        };
+        self.lowest.iter().zip(self.highest.iter()).map(range).collect()
+    }
+
+    /// The mean squared distance of rows to their mean.
+    fn variance(&self, rows: usize) -> f64 {
+        let rows = rows as f64;
+        let mean = self.sums.iter().map(|sum| (sum / rows) * (sum / rows)).sum::<f64>();
+        let square = self.squares[0] / rows;
+        // For equal rows only rounding errors remain.
+        if square - mean <= 1e-12 * square { 0.0 } else { square - mean }
+    }
+}
+
+/// The sum over rows of the squared rounding error.
+#[derive(Serialize, Deserialize)]
+struct Errors {
+    /// By number of bins.
+    squares: Sum,
+}
+
+state!(Errors { squares });
+
+impl Errors {
+    fn add(&mut self, codes: CodesView<'_>, tried: &[Bins], directions: &[f32], width: usize) {
+        let mut error = vec![0.0f64; width];
+        for (sum, bins) in self.squares.iter_mut().zip(tried) {
+            for row in 0..codes.rows() {
+                error.fill(0.0);
+                let (latents, values) = codes.row(row);
+                for (&latent, &value) in latents.iter().zip(values) {
+                    let by = bins.middle(latent as usize, value) - f64::from(value);
+                    let direction = &directions[latent as usize * width..][..width];
+                    error.iter_mut().zip(direction).for_each(|(error, &part)| *error += by * f64::from(part));
+                }
+                *sum += error.iter().map(|error| error * error).sum::<f64>();
+            }
+        }
+    }
+}
+
+/// Bits per row, summed over latents.
+#[derive(Serialize, Deserialize)]
+struct BitSums {
+    /// By number of bins, over all rows.
+    all: Sum,
+    /// By resample, at the selected number of bins.
+    resampled: Sum,
+}
+
+state!(BitSums { all, resampled });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::Codes;
+    use crate::metrics::testing;
+    use crate::run::Inputs;
+    use crate::store::ActivationStore;
+
+    fn run(codes: &[f32], rows: &[f32], given: &[(&str, &str)], profile: Profile) -> Scores {
+        let store = |values: &[f32]| ActivationStore::from_rows(values.to_vec(), 2).unwrap();
+        let inputs = Inputs::default()
+            .with(&CODES, Codes::from_dense(codes, 2).unwrap())
+            .with(&EMBEDDINGS, store(rows))
+            .with(&DIRECTIONS, store(&[1.0, 0.0, 0.0, 1.0]));
+        testing::scores(&Mdl, &inputs, given, profile, 2).unwrap()
+    }
+
+    #[test]
+    fn bits_match_the_worked_example() {
+        // Latent 0 fires in 2 of 4 rows, with values 1 and 3; latent 1 in 1 of 4, with value 2.
+        let codes = [1.0, 0.0, 3.0, 0.0, 0.0, 2.0, 0.0, 0.0];
+        let scores = run(&codes, &codes, &[("bins", "2"), ("tolerance", "9")], Profile::Paper);
+        // H(1/2) = 1 and ½ · H(½, ½) = ½; H(1/4) = 0.8112781 and one bin costs nothing.
+        let quarter = 0.25 * 2.0 + 0.75 * libm::log2(4.0 / 3.0);
+        assert!((scores.headline[0].value.unwrap() - (1.5 + quarter)).abs() < 1e-12);
+        // Bins of latent 0 are [1, 2] and [2, 3]: 1 becomes 1.5 and 3 becomes 2.5, so 2 · 0.25 over 4 rows. Variance: the
+        // columns 1, 3, 0, 0 and 0, 0, 2, 0 have 1.5 and 0.75.
+        assert!((scores.headline[2].value.unwrap() - 0.125 / 2.25).abs() < 1e-12);
+        // With bins up to 100 both values share a bin.
+        let scores = run(&codes, &codes, &[("bins", "2"), ("tolerance", "1e6")], Profile::Reference);
+        assert!((scores.headline[0].value.unwrap() - (1.0 + quarter)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_first_sufficient_number_of_bins_is_used() {
+        let codes: Vec<f32> = (0..400).flat_map(|row| [row as f32, 1.0]).collect();
+        let coarse = run(&codes, &codes, &[("tolerance", "0.05")], Profile::Paper);
+        let fine = run(&codes, &codes, &[("tolerance", "0.0005")], Profile::Paper);
+        assert!(coarse.headline[1].value < fine.headline[1].value && coarse.headline[0].value < fine.headline[0].value);
+        let interval = fine.headline[0].interval.unwrap();
+        assert!(interval.low <= interval.high);
+        let none = run(&codes, &codes, &[("tolerance", "0")], Profile::Paper);
+        assert_eq!(none.headline[1].value, Some(32.0));
+        assert!(none.notes[0].contains("largest"));
+    }
+}

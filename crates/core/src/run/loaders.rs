@@ -1,0 +1,197 @@
+//! One loader per role: reads the text that a user wrote, usually a path, into an input. An array may be an array file
+//! or a directory that Etalon wrote.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::artefact::{Checkpoint, Generated, Samples, Truth, WorldDirectory};
+use super::role::Loading;
+use super::units::Units;
+use crate::codes::{Codes, CodesBuilder, Pool};
+use crate::context::{Budget, Reserved};
+use crate::error::{InFile, InputError, Key, Result};
+use crate::input::{self, Finite, Source};
+use crate::labels::{Annotations, PairSet};
+use crate::sae::checkpoint as checkpoints;
+use crate::sae::encode_store;
+use crate::sae::train::Record;
+use crate::store::ActivationStore;
+
+fn source(path: &Path) -> Result<Source> {
+    Source::parse(&path.to_string_lossy())
+}
+
+/// Activations from a store directory or an array file; a plain `f32` file is memory-mapped.
+pub fn load_activations(path: &Path, finite: Finite, budget: &Budget) -> Result<ActivationStore> {
+    if path.is_dir() {
+        return ActivationStore::open(path);
+    }
+    let source = source(path)?;
+    if let (Finite::Refuse, Some((bytes, shape))) = (finite, input::plain_f32(&source)?) {
+        let store = ActivationStore::mapped(&source.path, bytes, shape.width)?;
+        return with_samples(store, shape.rows_per_sample);
+    }
+    let rows = input::read_rows(&source, finite, budget)?;
+    let store = ActivationStore::from_reserved(Reserved::new(rows.values, rows.memory), rows.width);
+    with_samples(store.in_file(&source.path)?.without_rows(rows.dropped), rows.rows_per_sample)
+}
+
+/// Assigns the rows of a three-dimensional array to samples.
+fn with_samples(store: ActivationStore, rows_per_sample: Option<usize>) -> Result<ActivationStore> {
+    match rows_per_sample {
+        Some(each) if each > 1 => {
+            let samples = (0..store.rows()).map(|row| (row / each) as u32).collect();
+            store.with_samples(samples)
+        }
+        _ => Ok(store),
+    }
+}
+
+/// Values of a dense array that are converted to codes at a time.
+const BLOCK_VALUES: usize = 1 << 20;
+
+/// Codes from a codes directory, a SciPy sparse file, or a dense array.
+pub fn load_codes(path: &Path, budget: &Budget) -> Result<Codes> {
+    if path.is_dir() {
+        return Codes::open(path);
+    }
+    let source = source(path)?;
+    if let Some(sparse) = input::read_sparse(&source, budget)? {
+        let mut builder = CodesBuilder::within(sparse.columns, budget);
+        for row in 0..sparse.rows {
+            let entries = sparse.offsets[row] as usize..sparse.offsets[row + 1] as usize;
+            builder.push(&sparse.indices[entries.clone()], &sparse.values[entries]).in_file(&source.path)?;
+        }
+        return Ok(builder.finish());
+    }
+    let mut reader = input::open_rows(&source, budget)?;
+    let width = reader.shape().width;
+    let mut builder = CodesBuilder::within(width, budget);
+    let mut block = vec![0.0; width.max(1) * (BLOCK_VALUES / width.max(1)).max(1)];
+    loop {
+        let rows = reader.read(&mut block)?;
+        if rows == 0 {
+            return Ok(builder.finish());
+        }
+        block.chunks_exact(width).take(rows).try_for_each(|row| builder.push_dense(row)).in_file(&source.path)?;
+    }
+}
+
+/// Labels from a table with a header of concept names, or from an array of 0, 1 and −1.
+pub fn load_labels(path: &Path, budget: &Budget) -> Result<Annotations> {
+    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase()).unwrap_or_default();
+    if ["csv", "tsv", "jsonl", "ndjson", "parquet"].contains(&extension.as_str()) {
+        let table = input::read_table(path, budget)?;
+        return Ok(Annotations::from_table(&table).in_file(path)?.0);
+    }
+    let source = source(path)?;
+    let rows = input::read_with_gaps(&source, budget)?;
+    Annotations::from_array(&rows.values, rows.width, None).in_file(&source.path)
+}
+
+/// The directions of a dictionary, or an array of directions.
+pub fn load_directions(path: &Path, budget: &Budget) -> Result<ActivationStore> {
+    if !checkpoints::is_known(path) {
+        return load_activations(path, Finite::Refuse, budget);
+    }
+    let dictionary = checkpoints::load(path, budget)?.dictionary;
+    ActivationStore::from_rows(dictionary.directions().to_vec(), dictionary.card().output_width()).in_file(path)
+}
+
+pub(super) fn codes(text: &str, loading: &Loading<'_>) -> Result<Codes> {
+    load_codes(&loading.base.join(text), loading.context.budget())
+}
+
+pub(super) fn checkpoint(text: &str, loading: &Loading<'_>) -> Result<Checkpoint> {
+    let loaded = checkpoints::load(&loading.base.join(text), loading.context.budget())?;
+    Ok(Checkpoint {
+        record: Record::of(&loaded.about),
+        dictionary: Arc::from(loaded.dictionary),
+        recognised: loaded.recognised,
+        notes: loaded.notes,
+    })
+}
+
+/// The only role whose rows may be dropped if they are not finite: pairs and directions refer to row numbers.
+pub(super) fn embeddings(text: &str, loading: &Loading<'_>) -> Result<ActivationStore> {
+    load_activations(&loading.base.join(text), loading.finite, loading.context.budget())
+}
+
+pub(super) fn activations(text: &str, loading: &Loading<'_>) -> Result<ActivationStore> {
+    load_activations(&loading.base.join(text), Finite::Refuse, loading.context.budget())
+}
+
+pub(super) fn directions(text: &str, loading: &Loading<'_>) -> Result<ActivationStore> {
+    load_directions(&loading.base.join(text), loading.context.budget())
+}
+
+pub(super) fn labels(text: &str, loading: &Loading<'_>) -> Result<Annotations> {
+    load_labels(&loading.base.join(text), loading.context.budget())
+}
+
+pub(super) fn pairs(text: &str, loading: &Loading<'_>) -> Result<PairSet> {
+    let file = loading.base.join(text);
+    let table = input::read_table(&file, loading.context.budget())?;
+    PairSet::from_table(&table, loading.concepts).in_file(&file)
+}
+
+pub(super) fn units(text: &str, loading: &Loading<'_>) -> Result<Units> {
+    let file = loading.base.join(text);
+    Units::from_table(&input::read_table(&file, loading.context.budget())?).in_file(&file)
+}
+
+pub(super) fn truth(text: &str, loading: &Loading<'_>) -> Result<Truth> {
+    let (world, budget) = (loading.base.join(text), loading.context.budget());
+    if !world.join("codes").exists() {
+        return Err(InputError::new("the directory holds no true features")
+            .expected("a world made by `etalon data`, with a directory `codes`")
+            .file(&world)
+            .into());
+    }
+    let file = world.join("directions");
+    let directions = file.exists().then(|| load_activations(&file, Finite::Refuse, budget)).transpose()?;
+    Ok(Truth { codes: Arc::new(load_codes(&world.join("codes"), budget)?), directions: directions.map(Arc::new) })
+}
+
+pub(super) fn world(text: &str, loading: &Loading<'_>) -> Result<WorldDirectory> {
+    let directory = loading.base.join(text);
+    if !directory.join("world.json").is_file() {
+        return Err(InputError::new("the directory holds no world")
+            .expected("a directory made by `etalon data`, with a file world.json")
+            .file(&directory)
+            .into());
+    }
+    Ok(WorldDirectory(directory))
+}
+
+/// The largest n such that `f32` represents all integers up to n exactly.
+const LARGEST_SAMPLE: f32 = 16_777_215.0;
+
+pub(super) fn samples(text: &str, loading: &Loading<'_>) -> Result<Samples> {
+    let source = source(&loading.base.join(text))?;
+    let rows = input::read_rows(&source, Finite::Refuse, loading.context.budget())?;
+    let is_valid = |value: f32| (0.0..=LARGEST_SAMPLE).contains(&value) && value.fract() == 0.0;
+    match rows.values.iter().position(|&value| rows.width != 1 || !is_valid(value)) {
+        None => Ok(Samples(rows.values.iter().map(|&value| value as u32).collect())),
+        Some(index) => Err(InputError::new(format!("{} is not a list of sample numbers", Key("samples")))
+            .expected(format!("one integer from 0 to {LARGEST_SAMPLE} per row"))
+            .found(format!("width {}, value {}", rows.width, rows.values[index]))
+            .at(format!("value {index}"))
+            .file(&source.path)
+            .into()),
+    }
+}
+
+pub(super) fn pooling(text: &str, _: &Loading<'_>) -> Result<Pool> {
+    text.parse()
+}
+
+/// Codes of generated rows; with a dictionary, activations that it encodes.
+pub(super) fn generated(text: &str, loading: &Loading<'_>) -> Result<Generated> {
+    let Some(dictionary) = loading.dictionary else {
+        return Ok(Generated { codes: Arc::new(codes(text, loading)?), embeddings: None });
+    };
+    let store = activations(text, loading)?;
+    let codes = encode_store(dictionary, &store, loading.context)?;
+    Ok(Generated { codes: Arc::new(codes), embeddings: Some(Arc::new(store)) })
+}
