@@ -27,7 +27,7 @@ static CARD: Card = Card {
     name: "sae_probes",
     title: "SAE probes",
     summary: "AUC of probes with a searched penalty on the best few latents, compared with probes on all channels.",
-    version: 1,
+    version: 2,
     measures: "The same question as `sparse_probing` with a more careful protocol: latents are compared on their own scale \
         before they are selected, the penalty of every probe is searched on held-out rows, and AUC does not depend on a \
         threshold. The baseline is a probe on all channels with the same search. Among the probing benchmarks it was \

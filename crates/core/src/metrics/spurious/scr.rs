@@ -17,7 +17,7 @@ static CARD: Card = Card {
     name: "scr",
     title: "Spurious correlation removal",
     summary: "How much of a probe's bias disappears when the latents of the biasing attribute are ablated.",
-    version: 1,
+    version: 2,
     measures: "A probe trained on rows in which a task (nurse or not) and an attribute (female or not) always occur together \
         learns both. If the dictionary has separate latents for the attribute, ablating them leaves a probe for the task. 0: no \
         change; 1: as accurate as a probe trained on unbiased rows; below 0: worse than before. Scores vary between draws: \

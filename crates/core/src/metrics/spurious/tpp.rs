@@ -17,7 +17,7 @@ static CARD: Card = Card {
     name: "tpp",
     title: "Targeted probe perturbation",
     summary: "Whether ablating the latents of a class harms the probe of that class and no other.",
-    version: 1,
+    version: 2,
     measures: "Every class of a data set has a linear probe on the embeddings. The latents with the largest effect on one probe \
         are ablated. If the dictionary separates the classes, that probe loses accuracy (intended) and the others do not \
         (unintended). The score is the difference of the two losses: at most about 1/2, because probes fall to chance. Scores \
