@@ -477,7 +477,7 @@ fn new_results_and_broken_files_show_without_a_restart() {
     served._sandbox.write("out/results/0a.json", "{");
     let manifest = served.get("/api/v1/manifest.json").json();
     let problem = manifest["problems"][0].as_str().unwrap();
-    assert!(problem.contains("lacks the column `y`") && problem.contains("file: points.csv"), "{problem}");
+    assert!(problem.contains("has no column `y`") && problem.contains("file: points.csv"), "{problem}");
     assert_eq!(manifest["damaged"][0]["file"], "0a.json");
     assert_eq!(served.get("/api/v1/layouts/points.json").status, 404);
 }
@@ -496,9 +496,9 @@ fn wrong_options_are_explained() {
     let sandbox = results();
     for (arguments, expected) in [
         ("serve out --bind everywhere", "`--bind` is not an IP address"),
-        ("serve nowhere", "no such directory"),
+        ("serve nowhere", "no such results directory"),
         ("export out", "--single"),
-        ("export nowhere --out x", "no such directory"),
+        ("export nowhere --out x", "no such results directory"),
     ] {
         let reply = sandbox.run(arguments);
         assert_eq!(reply.code, Some(2), "{arguments}: {}", reply.err);

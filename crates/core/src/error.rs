@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The result type of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An input or parameter in a message, by its key in study files. `Display` of an error writes `` `latents` ``; a
+/// An input or parameter in a message, by its key in study files and, if wanted, a value. `Display` of an error writes `` `latents` ``; a
 /// program can write what its users type, such as `` `--latents` ``, with [`Error::text`].
 pub struct Key<T>(pub T);
 

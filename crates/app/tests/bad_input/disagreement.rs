@@ -127,17 +127,17 @@ pub fn cases() -> Vec<Case> {
         case(
             "an input that is missing",
             |_| "eval match --codes codes.npy --out out.json".into(),
-            &["`match` lacks an input", "expected: codes, labels", "found: no labels", "help: add --labels"],
+            &["`match` lacks an input", "expected: codes, labels", "found: no labels", "help: add `--labels`"],
         ),
         case(
             "all inputs missing",
             |_| "eval stay --out out.json".into(),
-            &["`stay` lacks an input", "help: add --codes, --labels, --pairs, --pair-labels"],
+            &["`stay` lacks an input", "help: add `--codes`, `--labels`, `--pairs`, `--pair-labels`"],
         ),
         case(
             "one of several metrics lacks an input",
             |_| "eval match,monosemanticity --codes codes.npy --labels labels.csv --out out.json".into(),
-            &["`monosemanticity` lacks an input", "add --embeddings"],
+            &["`monosemanticity` lacks an input", "add `--embeddings`"],
         ),
         case(
             "the sanity check without embeddings",

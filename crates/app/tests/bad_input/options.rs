@@ -49,7 +49,7 @@ pub fn cases() -> Vec<Case> {
         case(
             "too little memory for a table",
             |_| format!("{MATCH} --memory 100B"),
-            &["not enough memory for", "needed: ", "left in the budget: 100 B", "raise --memory"],
+            &["not enough memory for", "needed: ", "left in the budget: 100 B", "raise `--memory`"],
         ),
         case(
             "too little memory for an array",

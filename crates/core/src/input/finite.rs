@@ -49,7 +49,7 @@ impl FiniteCheck {
         .expected("finite numbers")
         .found(format!("{value} in {kind}{wide}"))
         .at(format!("first at row {}, column {}", index / self.width, index % self.width))
-        .advice(format!("fix the array, or drop those rows with {} drop-rows", Key("nan")))
+        .advice(format!("fix the array, or drop those rows with {}", Key("nan drop-rows")))
         .into())
     }
 }

@@ -34,6 +34,7 @@ impl Archive {
             if path.exists() && !path.is_dir() {
                 return Err(InputError::new("the results directory is a file")
                     .expected("a directory, which may be new")
+                    .found("a file")
                     .file(path)
                     .into());
             }

@@ -124,8 +124,8 @@ pub fn check_finite(values: &[f32], first_row: usize, width: usize) -> Result<()
         .found(format!("{}; {bad} such values in rows {first_row} to {last_row}", values[index]))
         .at(format!("row {}, column {}", first_row + index / width, index % width))
         .advice(format!(
-            "check for overflow where they were computed, or drop those rows with {} drop-rows",
-            Key("nan")
+            "check for overflow where they were computed, or drop those rows with {}",
+            Key("nan drop-rows")
         ))
         .into())
 }

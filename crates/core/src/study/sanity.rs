@@ -46,7 +46,7 @@ pub fn sanity_sets(name: &str, inputs: &Inputs, options: &Sanity, context: &Cont
     if options.nulls > MAX_NULLS {
         return Err(InputError::new(format!("{} must be at most {MAX_NULLS}", Key("nulls")))
             .found(options.nulls)
-            .advice(format!("a few suffice: {} 3", Key("nulls")))
+            .advice(format!("a few suffice: {}", Key("nulls 3")))
             .into());
     }
     inputs.check()?;

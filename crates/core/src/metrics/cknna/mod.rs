@@ -89,7 +89,7 @@ impl Metric for Cknna {
             return Err(InputError::new("too many rows to compare each with each")
                 .expected(format!("at most {}", u32::MAX))
                 .found(rows)
-                .advice(format!("compare a sample: {} 20000", Key("sample")))
+                .advice(format!("compare a sample: {}", Key("sample 20000")))
                 .into());
         }
         // Spare neighbours, so that enough remain when a group of rows is left out.

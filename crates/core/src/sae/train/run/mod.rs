@@ -301,5 +301,5 @@ impl<'a> TrainingRun<'a> {
 fn diverged(job: usize, step: u64) -> InputError {
     InputError::new("the training diverged: the loss is not finite")
         .at(format!("step {step} of dictionary {job}"))
-        .advice(format!("use a smaller {}, a longer {} or {} 1", Key("lr"), Key("warmup"), Key("clip")))
+        .advice(format!("use a smaller {}, a longer {} or {}", Key("lr"), Key("warmup"), Key("clip 1")))
 }
