@@ -159,7 +159,8 @@ impl Codes {
         self.view(0..self.rows())
     }
 
-    /// The same codes by latent, built on the first call.
+    /// The same codes by latent, built on the first call, which reserves their memory. Blocks of a stage share them through
+    /// [`Lazy`](crate::run::Lazy).
     pub fn columns(&self) -> Result<&Columns> {
         if let Some((columns, _)) = self.columns.get() {
             return Ok(columns);

@@ -23,7 +23,8 @@ pub fn percentile_interval(mut replicates: Vec<f64>) -> Option<Interval> {
     Some(Interval { low: quantile(&replicates, 0.025)?, high: quantile(&replicates, 0.975)? })
 }
 
-/// The bootstrap interval of a mean; `None` below two values.
+/// The 95 % percentile interval of a mean from [`RESAMPLES`] resamples of its values; `None` below two values. `purpose` names
+/// the random stream: give every interval of a metric another one.
 pub fn bootstrap_mean(values: &[f64], seed: u64, purpose: &str) -> Option<Interval> {
     if values.len() < 2 {
         return None;
