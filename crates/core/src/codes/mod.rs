@@ -194,6 +194,19 @@ impl Codes {
         }
         Ok(builder.finish())
     }
+
+    /// The codes of some rows, in the order given, every value times the scale of its latent.
+    pub fn select_scaled(&self, rows: &[usize], scales: &[f32]) -> Result<Codes> {
+        let all = self.all()?;
+        let mut builder = CodesBuilder::new(self.latents);
+        for &row in rows {
+            let (latents, values) = all.row(row);
+            let scaled = latents.iter().zip(values).map(|(&latent, &value)| (latent, value * scales[latent as usize]));
+            let (latents, values): (Vec<u32>, Vec<f32>) = scaled.filter(|(_, value)| *value != 0.0).unzip();
+            builder.push(&latents, &values)?;
+        }
+        Ok(builder.finish())
+    }
 }
 
 #[cfg(test)]

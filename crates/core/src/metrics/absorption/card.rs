@@ -10,13 +10,14 @@ pub(super) static CARD: Card = Card {
     name: "absorption",
     title: "Absorption",
     summary: "How much of a class is carried by latents other than its main latents, such as a latent for a single word.",
-    version: 1,
+    version: 2,
     measures: "A latent seems to represent a class, such as \"starts with S\", but does not fire on some members of the class, \
         because a narrower latent, say for the word \"short\", fires instead and carries the class. The latent then has \
         unexplained gaps. For every class a probe on the activations gives the true direction and a sparse probe on the codes \
         the main latents. On rows that the probe assigns to the class, the metric measures how much of that direction comes \
         from other latents.",
-    definition: "Rows with a known label of a class are split into training and test rows at random.\n\
+    definition: "Directions are scaled to length 1 and codes multiplied by their lengths, so that \
+        dictionaries that are the same function have the same scores. Rows with a known label of a class are split into training and test rows at random.\n\
         (1) Probe of a class on activations: logistic regression, balanced classes, C = 1, with weights w and its F1 on test \
         rows. (2) Latents are ranked by the weights of a probe on all codes: mean loss, positive rows weighted by negatives / \
         positives, plus `sparsity` · Σ|w|, solved exactly; only positive weights count. (3) For k = 1, 2, …, `most_latents`: \

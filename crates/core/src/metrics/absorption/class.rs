@@ -36,9 +36,9 @@ pub(super) struct ClassResult {
 
 impl ClassResult {
     /// Evaluates a class with its probe on the activations.
-    pub fn of(job: &Job<'_>, parts: &Parts<'_>, class: usize, probe: Option<&Probe>) -> Result<ClassResult> {
+    pub fn of(job: &Job<'_>, parts: &Parts, class: usize, probe: Option<&Probe>) -> Result<ClassResult> {
         let Some(probe) = probe else { return Ok(ClassResult::default()) };
-        let (part, width) = (&parts.test, parts.directions.width);
+        let (part, width) = (&parts.test, parts.width);
         let bytes = 24 * (part.codes.rows() + parts.train.codes.rows()) as u64;
         let _memory = job.budget().reserve(bytes, "the rows of a class")?;
         let (rows, positive) = part.known(class);
@@ -64,7 +64,7 @@ impl ClassResult {
             let (latents, values) = codes.row(row);
             let (mut main, mut main_active, mut others) = (0.0, false, Vec::new());
             for (&latent, &value) in latents.iter().zip(values) {
-                let along = parts.directions.row(latent as usize);
+                let along = &parts.directions[latent as usize * width..][..width];
                 let (product, length) = (dot(along, &direction), dot(along, along).sqrt());
                 let carried = f64::from(value) * product;
                 if result.main.contains(&latent) {
@@ -89,7 +89,7 @@ impl ClassResult {
     fn select_main(
         &mut self,
         job: &Job<'_>,
-        parts: &Parts<'_>,
+        parts: &Parts,
         class: usize,
         (test, truth): (&[usize], &[bool]),
     ) -> Result<()> {

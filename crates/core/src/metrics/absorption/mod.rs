@@ -56,14 +56,14 @@ impl Metric for Absorption {
 }
 
 /// The activations of the training rows.
-fn design<'a>(parts: &'a Parts<'_>) -> Design<'a> {
-    Design::Dense { values: &parts.train.activations, width: parts.directions.width }
+fn design(parts: &Parts) -> Design<'_> {
+    Design::Dense { values: &parts.train.activations, width: parts.width }
 }
 
 /// Fits the probes of some classes on the activations; `None` where a class is missing.
 fn fit(
     job: &Job<'_>,
-    parts: &Parts<'_>,
+    parts: &Parts,
     preconditioner: &Preconditioner,
     classes: std::ops::Range<usize>,
 ) -> Result<Vec<Option<Probe>>> {

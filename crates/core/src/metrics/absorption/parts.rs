@@ -2,18 +2,20 @@
 
 use etalon_kernel::random::{permutation, stream};
 
-use crate::codes::{Codes, CodesBuilder};
+use crate::codes::Codes;
 use crate::context::{Budget, Reservation, Reserved};
 use crate::error::Result;
 use crate::labels::{Annotations, Concept};
+use crate::metrics::unit_rows::{direction_lengths, scale_to_unit};
 use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS};
-use crate::store::Tile;
 
 /// The inputs of all classes.
-pub(super) struct Parts<'a> {
+pub(super) struct Parts {
     pub train: Part,
     pub test: Part,
-    pub directions: Tile<'a>,
+    /// Of length 1; codes are multiplied by the lengths they had.
+    pub directions: Vec<f32>,
+    pub width: usize,
     _memory: Reservation,
 }
 
@@ -27,9 +29,9 @@ pub(super) struct Part {
 /// Rows copied between two checks for cancellation.
 const TOGETHER: usize = 1024;
 
-impl<'a> Parts<'a> {
+impl Parts {
     /// Splits the rows at random.
-    pub fn copy(job: &Job<'a>) -> Result<Parts<'a>> {
+    pub fn copy(job: &Job<'_>) -> Result<Parts> {
         let (codes, width, concepts) =
             (job.get(&CODES)?, job.get(&EMBEDDINGS)?.width() as u64, job.get(&LABELS)?.concepts() as u64);
         let (rows, latents, entries) = (codes.rows() as u64, codes.latents() as u64, codes.entries() as u64);
@@ -41,30 +43,32 @@ impl<'a> Parts<'a> {
         let mut train = test.split_off(tested.min(codes.rows()));
         test.sort_unstable();
         train.sort_unstable();
+        let lengths = direction_lengths(job)?;
+        let lengths = lengths.as_ref().map_or(&[][..], |lengths| lengths);
+        let directions = job.get(&DIRECTIONS)?;
+        let mut unit = directions.tile(0..codes.latents())?.values.into_owned();
+        scale_to_unit(job, &mut unit, directions.width())?;
         Ok(Parts {
-            train: Part::copy(job, &train)?,
-            test: Part::copy(job, &test)?,
-            directions: job.get(&DIRECTIONS)?.tile(0..codes.latents())?,
+            train: Part::copy(job, &train, lengths)?,
+            test: Part::copy(job, &test, lengths)?,
+            directions: unit,
+            width: directions.width(),
             _memory: memory,
         })
     }
 }
 
 impl Part {
-    fn copy(job: &Job<'_>, rows: &[usize]) -> Result<Part> {
-        let (codes, store) = (job.get(&CODES)?, job.get(&EMBEDDINGS)?);
-        let mut builder = CodesBuilder::new(codes.latents());
+    fn copy(job: &Job<'_>, rows: &[usize], lengths: &[f32]) -> Result<Part> {
+        let store = job.get(&EMBEDDINGS)?;
+        let codes = job.get(&CODES)?.select_scaled(rows, lengths)?;
         let mut activations = Vec::with_capacity(rows.len() * store.width());
-        let all = codes.all()?;
         for some in rows.chunks(TOGETHER) {
             job.check()?;
             for &row in some {
-                let (latents, values) = all.row(row);
-                builder.push(latents, values)?;
                 activations.extend_from_slice(&store.tile(row..row + 1)?.values);
             }
         }
-        let codes = builder.finish();
         codes.columns()?;
         Ok(Part { codes, labels: job.get(&LABELS)?.select(rows), activations })
     }

@@ -36,15 +36,17 @@ pub(super) fn draws(rows: usize, seed: u64) -> Vec<Draw> {
 /// Equal bins for every latent.
 pub(super) struct Bins {
     pub count: usize,
+    /// Whether histograms count the rows in which a latent does not fire, as the released code does.
+    zeros: bool,
     /// The lowest value and the width of a bin, by latent.
     bins: Vec<(f64, f64)>,
 }
 
 impl Bins {
     /// Divides the range of every latent into `count` bins.
-    pub fn new(ranges: &[(f64, f64)], count: usize) -> Bins {
+    pub fn new(ranges: &[(f64, f64)], count: usize, zeros: bool) -> Bins {
         let bins = |&(low, high): &(f64, f64)| (low, ((high - low) / count as f64).max(0.0));
-        Bins { count, bins: ranges.iter().map(bins).collect() }
+        Bins { count, zeros, bins: ranges.iter().map(bins).collect() }
     }
 
     fn bin(&self, latent: usize, value: f32) -> usize {
@@ -68,7 +70,7 @@ impl Bins {
         for (&row, &value) in firing.iter().zip(values) {
             hits[(row as usize * BLOCKS / rows) * self.count + self.bin(latent, value)] += 1;
         }
-        Some(Counts { bins: self.count, hits })
+        Some(Counts { bins: self.count, hits, zero_bin: self.zeros.then(|| self.bin(latent, 0.0)) })
     }
 }
 
@@ -77,6 +79,8 @@ pub(super) struct Counts {
     bins: usize,
     /// `blocks × bins`.
     hits: Vec<u32>,
+    /// The bin of the rows in which the latent does not fire, if they are counted.
+    zero_bin: Option<usize>,
 }
 
 impl Counts {
@@ -88,7 +92,11 @@ impl Counts {
         }
         let fired: f64 = sums.iter().sum();
         let share = fired / rows;
-        let inner: f64 = sums.iter().map(|sum| term(sum / fired.max(f64::MIN_POSITIVE))).sum();
+        if let Some(bin) = self.zero_bin {
+            sums[bin] += rows - fired;
+        }
+        let counted = if self.zero_bin.is_some() { rows } else { fired.max(f64::MIN_POSITIVE) };
+        let inner: f64 = sums.iter().map(|sum| term(sum / counted)).sum();
         term(share) + term(1.0 - share) + share * inner
     }
 }

@@ -23,16 +23,17 @@ static CARD: Card = Card {
     name: "mdl",
     title: "Description length",
     summary: "Bits that describe the codes of one row, with values rounded as coarsely as reconstructions allow.",
-    version: 1,
+    version: 2,
     measures: "A dictionary explains activations well if its codes have a short description. Sparse codes need few bits to \
         state which latents fire; values that can be rounded coarsely need few bits to state how strongly. Both count, so a very \
         wide dictionary does not win by sparsity alone.",
     definition: "Values of a latent are assigned to n equal bins from its lowest to its highest value (profile `reference`: from \
-        0 to the larger of 100 and the highest value of all latents) and rounded to the middle of their bin. The rounding error is \
+        0 to the larger of 100 and that value) and rounded to the middle of their bin. The rounding error is \
         the mean over rows of ‖Σ_j (q_j − f_j) d_j‖², divided by the mean of ‖x − mean x‖². The first n of `bins` with an error of \
         at most `tolerance` is used (the largest if there is none, with a note).\n\
         With p_j the share of rows in which latent j fires and h_j the shares of its bins among these rows: \
-        bits = Σ_j [H(p_j) + p_j H(h_j)], H the entropy in bits. A latent that never fires costs nothing. Everything is undefined \
+        bits = Σ_j [H(p_j) + p_j H(h_j)], H the entropy in bits. In `reference` h_j counts all rows, with 0 where the latent does \
+        not fire. A latent that never fires costs nothing. Everything is undefined \
         without rows.",
     cost: "Two passes; the second adds the directions of the active latents of every row, for each number of bins. Then one visit \
         of the entries of every latent for each number of bins, and 1000 × 50 × bins steps for the interval. Memory: the codes by \
@@ -40,7 +41,9 @@ static CARD: Card = Card {
     source: "SAEBench's extra `mdl` (paper 4's repository), after Ayonrinde et al., Interpretability as Compression. There the \
         error of the whole reconstruction must be below 0.01 · width, which depends on the unit of the data; here only the rounding \
         counts, relative to the variance. The bins of `reference` reach to 100 whatever the codes are: with codes below 1 all \
-        values are in one bin.",
+        values are in one bin. Its histogram counts zeros, so h_j is mostly the bin of 0 and the values \
+        cost little: a slip that only `reference` repeats. `paper` does not depend on the lengths of directions; `reference` \
+        does, because this evaluation does not fold them into the codes.",
     interval: "Bootstrap over 50 blocks of rows, 1000 resamples, of the bits at the selected number of bins.",
     needs: &[&CODES, &EMBEDDINGS, &DIRECTIONS],
     uses: &[],
@@ -78,9 +81,9 @@ impl Metric for Mdl {
         }
         let moments = work.pass("moments", Over::ROWS, || Moments::new(latents, width), Moments::add)?;
         let ranges = moments.ranges(job.profile);
-        let counts = job.several("bins")?;
+        let (counts, zeros) = (job.several("bins")?, job.profile == Profile::Reference);
         let tried: Vec<Bins> =
-            counts.iter().filter_map(|count| Some(Bins::new(&ranges, count.as_u64()? as usize))).collect();
+            counts.iter().filter_map(|count| Some(Bins::new(&ranges, count.as_u64()? as usize, zeros))).collect();
 
         let directions = job.get(&DIRECTIONS)?.tile(0..latents)?;
         let copied = if matches!(directions.values, Cow::Owned(_)) { size_of_val(&*directions.values) } else { 0 };
@@ -176,10 +179,9 @@ impl Moments {
 
     /// The range of every latent's bins; (0, 0) for a latent that never fires.
     fn ranges(&self, profile: Profile) -> Vec<(f64, f64)> {
-        let highest = self.highest.iter().flatten().copied().map(f64::from).fold(100.0, f64::max);
         let range = |(low, high): (&Option<f32>, &Option<f32>)| {
             let (low, high) = low.zip(*high).map_or((0.0, 0.0), |(low, high)| (f64::from(low), f64::from(high)));
-            if profile == Profile::Reference { (low.min(0.0), highest) } else { (low, high) }
+            if profile == Profile::Reference { (low.min(0.0), high.max(100.0)) } else { (low, high) }
         };
         self.lowest.iter().zip(self.highest.iter()).map(range).collect()
     }
@@ -260,9 +262,13 @@ mod tests {
         // Bins of latent 0 are [1, 2] and [2, 3]: 1 becomes 1.5 and 3 becomes 2.5, so 2 · 0.25 over 4 rows. Variance: the
         // columns 1, 3, 0, 0 and 0, 0, 2, 0 have 1.5 and 0.75.
         assert!((scores.headline[2].value.unwrap() - 0.125 / 2.25).abs() < 1e-12);
-        // With bins up to 100 both values share a bin.
+        // With bins up to 100 all values share the bin of 0.
         let scores = run(&codes, &codes, &[("bins", "2"), ("tolerance", "1e6")], Profile::Reference);
         assert!((scores.headline[0].value.unwrap() - (1.0 + quarter)).abs() < 1e-12);
+        // 60 and 80 have a bin of their own among all four rows: H(1/2) + ½ · H(½, ½) and H(1/4) + ¼ · H(1/4).
+        let codes = [60.0, 0.0, 80.0, 0.0, 0.0, 60.0, 0.0, 0.0];
+        let scores = run(&codes, &codes, &[("bins", "2"), ("tolerance", "1e6")], Profile::Reference);
+        assert!((scores.headline[0].value.unwrap() - (1.5 + 1.25 * quarter)).abs() < 1e-12);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::store::ActivationStore;
 /// Codes or embeddings.
 #[derive(Clone, Copy)]
 pub enum Space<'a> {
-    /// Latents.
-    Codes(&'a Codes),
+    /// Latents, each multiplied by a length if there are any.
+    Codes(&'a Codes, Option<&'a [f32]>),
     /// Channels.
     Embeddings(&'a ActivationStore),
 }
@@ -39,7 +39,7 @@ impl CopiedRows {
 pub enum Comparison {
     /// Their difference.
     Difference,
-    /// Their difference, divided by the mean of the nonzero entries.
+    /// Their difference, divided by the mean absolute value of the nonzero entries.
     Normalised,
 }
 
@@ -47,7 +47,7 @@ impl Space<'_> {
     /// The number of columns.
     pub fn width(&self) -> usize {
         match self {
-            Space::Codes(codes) => codes.latents(),
+            Space::Codes(codes, _) => codes.latents(),
             Space::Embeddings(store) => store.width(),
         }
     }
@@ -55,11 +55,14 @@ impl Space<'_> {
     /// Visits the entries of some rows in order: index of the row, column, value.
     fn visit_entries(&self, rows: &[usize], mut visit: impl FnMut(usize, usize, f32)) -> Result<()> {
         match self {
-            Space::Codes(codes) => {
+            Space::Codes(codes, lengths) => {
                 let all = codes.all()?;
                 for (index, &row) in rows.iter().enumerate() {
                     let (latents, values) = all.row(row);
-                    latents.iter().zip(values).for_each(|(&latent, &value)| visit(index, latent as usize, value));
+                    for (&latent, &value) in latents.iter().zip(values) {
+                        let latent = latent as usize;
+                        visit(index, latent, lengths.map_or(value, |lengths| value * lengths[latent]));
+                    }
                 }
             }
             Space::Embeddings(store) => {
@@ -83,21 +86,23 @@ impl Space<'_> {
         let yes = drawn.positive.iter().filter(|yes| **yes).count() as f64;
         let no = drawn.positive.len() as f64 - yes;
         let width = self.width();
-        let memory = budget.reserve(48 * width as u64, "class means of every column")?;
-        let (mut sums, mut nonzero) = (vec![[0.0f64; 2]; width], vec![0usize; width]);
+        let memory = budget.reserve(56 * width as u64, "class means of every column")?;
+        let mut sums = vec![[0.0f64; 2]; width];
+        // The sum of absolute values and the number of nonzero entries.
+        let mut sizes = vec![(0.0f64, 0usize); width];
         self.visit_entries(&drawn.rows, |index, column, value| {
             sums[column][usize::from(drawn.positive[index])] += f64::from(value);
-            nonzero[column] += usize::from(value != 0.0);
+            let (sum, nonzero) = &mut sizes[column];
+            (*sum, *nonzero) = (*sum + f64::from(value.abs()), *nonzero + usize::from(value != 0.0));
         })?;
-        let compared = |(sums, &nonzero): (&[f64; 2], &usize)| {
+        let compared = |(sums, &(sum, nonzero)): (&[f64; 2], &(f64, usize))| {
             let difference = sums[1] / yes.max(1.0) - sums[0] / no.max(1.0);
-            let nonzero_mean = (sums[0] + sums[1]) / nonzero.max(1) as f64;
             match comparison {
-                Comparison::Normalised if nonzero_mean != 0.0 => difference / nonzero_mean,
+                Comparison::Normalised if sum > 0.0 => difference / (sum / nonzero as f64),
                 _ => difference,
             }
         };
-        Ok(Reserved::new(sums.iter().zip(&nonzero).map(compared).collect(), memory))
+        Ok(Reserved::new(sums.iter().zip(&sizes).map(compared).collect(), memory))
     }
 
     /// `rows × columns`: the selected columns of some rows. The reservation includes a fit on them.
@@ -119,12 +124,16 @@ impl Space<'_> {
     /// Copies rows with all columns.
     pub fn copy(&self, rows: &[usize], budget: &Budget) -> Result<CopiedRows> {
         match self {
-            Space::Codes(codes) => {
+            Space::Codes(codes, lengths) => {
                 let all = codes.all()?;
                 let entries: usize = rows.iter().map(|&row| all.entries(row).len()).sum();
                 let bytes = 8 * (rows.len() + 2 * entries) as u64;
                 let memory = budget.reserve(bytes, "a copy of the codes of a task")?;
-                Ok(CopiedRows::Codes(Box::new(Reserved::new(codes.select(rows)?, memory))))
+                let copy = match lengths {
+                    Some(lengths) => codes.select_scaled(rows, lengths)?,
+                    None => codes.select(rows)?,
+                };
+                Ok(CopiedRows::Codes(Box::new(Reserved::new(copy, memory))))
             }
             Space::Embeddings(store) => Ok(CopiedRows::Embeddings(whole_rows(store, rows, budget)?, store.width())),
         }
@@ -144,7 +153,8 @@ pub fn whole_rows(store: &ActivationStore, rows: &[usize], budget: &Budget) -> R
 
 /// The columns with the largest scores, best first; among equals the lower column first.
 pub fn largest(scores: impl Iterator<Item = f64>, keep: usize) -> Vec<u32> {
-    let mut order: Vec<(f64, u32)> = scores.zip(0u32..).collect();
+    // Adding 0 turns −0 into 0, which is equal but ordered differently.
+    let mut order: Vec<(f64, u32)> = scores.map(|score| score + 0.0).zip(0u32..).collect();
     let best = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
     if keep > 0 && keep < order.len() {
         order.select_nth_unstable_by(keep - 1, best);
@@ -167,15 +177,27 @@ mod tests {
             (Codes::from_dense(&values, 3).unwrap(), ActivationStore::from_rows(values.to_vec(), 3).unwrap());
         let drawn = DrawnRows { rows: vec![0, 1, 2], positive: vec![true, true, false] };
         let budget = Budget::new(1 << 20);
-        for space in [Space::Codes(&codes), Space::Embeddings(&store)] {
+        for space in [Space::Codes(&codes, None), Space::Codes(&codes, Some(&[1.0; 3])), Space::Embeddings(&store)] {
             assert_eq!(space.differences(&drawn, Comparison::Difference, &budget).unwrap()[..], [2.0, -2.0, 0.0]);
             assert_eq!(space.differences(&drawn, Comparison::Normalised, &budget).unwrap()[..], [1.0, -1.0, 0.0]);
             assert_eq!(space.table(&[2, 0], &[2, 0], &budget).unwrap()[..], [2.0, 0.0, 4.0, 1.0]);
             assert_eq!(space.copy(&[1], &budget).unwrap().design().unwrap().sum_of_squares(), 9.0);
         }
         assert_eq!(budget.left(), 1 << 20);
+        // Directions of length 2, 1 and 0.
+        let scaled = Space::Codes(&codes, Some(&[2.0, 1.0, 0.0]));
+        assert_eq!(scaled.differences(&drawn, Comparison::Difference, &budget).unwrap()[..], [4.0, -2.0, 0.0]);
+        assert_eq!(scaled.table(&[2, 0], &[2, 0], &budget).unwrap()[..], [0.0, 0.0, 0.0, 2.0]);
+        assert_eq!(scaled.copy(&[1], &budget).unwrap().design().unwrap().sum_of_squares(), 36.0);
+        // Signed values of mean 0 are divided by their mean size: 2 / 1.
+        let signed = Codes::from_dense(&[1.0, -1.0], 1).unwrap();
+        let drawn = DrawnRows { rows: vec![0, 1], positive: vec![true, false] };
+        let differences = Space::Codes(&signed, None).differences(&drawn, Comparison::Normalised, &budget).unwrap();
+        assert_eq!(differences[..], [2.0]);
+        drop(differences);
         assert_eq!(largest([2.0f64, -2.0, 0.0].iter().map(|d| d.abs()), 2), [0, 1]);
         assert_eq!(largest([1.0, 1.0, 3.0].into_iter(), 9), [2, 0, 1]);
+        assert_eq!(largest([-0.0, 0.0, -0.0].into_iter(), 2), [0, 1]);
         assert!(largest([1.0].into_iter(), 0).is_empty());
     }
 }

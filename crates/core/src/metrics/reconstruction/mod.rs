@@ -40,14 +40,14 @@ static CARD: Card = Card {
     name: "core",
     title: "Core",
     summary: "Sparsity of the codes, quality of reconstructions, and similarity of directions.",
-    version: 1,
+    version: 2,
     measures: "The numbers that every paper on sparse autoencoders reports. Few active latents (`l0`) and a good reconstruction \
         (`explained_variance` near 1) are in conflict, so read them together. Lengths show whether reconstructions shrink \
         (`l2_ratio` and `relative_reconstruction_bias` below 1). Frequencies show whether latents are dead or always active, and \
         the largest cosine between two directions whether latents are redundant. No language model is needed: loss recovered \
         and KL divergence are not included.",
     definition: "x: a row of embeddings; z: its codes; x̂: the reconstruction from z; e = x − x̂; means are over rows.\n\
-        l0 = mean #{z ≠ 0}. l1 = mean Σ|z|. mse = mean |e|², summed over the width. cossim = mean x·x̂/(|x||x̂|). \
+        l0 = mean #{z ≠ 0}. l1 = mean Σ|z_j| |d_j|, d_j the direction (length 1 if unknown). mse = mean |e|², summed over the width. cossim = mean x·x̂/(|x||x̂|). \
         l2_norm_in = mean |x|, l2_norm_out = mean |x̂|, l2_ratio = mean |x̂|/|x|. \
         relative_reconstruction_bias = mean |x̂|² / mean x·x̂.\n\
         explained_variance = 1 − mean|e|² / (mean|x|² − Σ_d μ_d²), μ the mean row. \
@@ -64,7 +64,7 @@ static CARD: Card = Card {
         and counted in a note, as are directions of length 0. Undefined: everything without rows; numbers of x without \
         embeddings; numbers of x̂ or of the encoder without a dictionary; explained variance of rows that are all equal; shares \
         of densities that are all 0.\n\
-        Profile `reference`: fires and density mean z > 0; l1 = mean Σz, with signs; mse = mean |e|²/n_b, n_b the rows of the \
+        Profile `reference`: fires and density mean z > 0; l1 = mean Σ z_j |d_j|, with signs; mse = mean |e|²/n_b, n_b the rows of the \
         batch; relative_reconstruction_bias = mean over batches of the same quotient within the batch; \
         explained_variance = 1 − R/(S − M²), with S and R the means over batches of the batch's mean |x|² and |e|², and \
         M = S/width; a length below 0.0001 counts as 1 in l2_ratio; shares of densities that are all 0 are 0.",
@@ -92,7 +92,12 @@ static CARD: Card = Card {
             Better::Higher,
         ),
         Output::new("l0", "Mean number of active latents per row.", POSITIVE, Better::Lower),
-        Output::new("l1", "Mean sum of absolute codes per row (reference: of codes).", ANY, Better::Neither),
+        Output::new(
+            "l1",
+            "Mean sum of absolute codes per row (reference: of codes), for directions of length 1.",
+            ANY,
+            Better::Neither,
+        ),
         Output::new("mse", "Mean squared length of the error.", POSITIVE, Better::Lower),
         Output::new("cossim", "Mean cosine of row and reconstruction.", COSINE, Better::Higher),
         Output::new("l2_norm_in", "Mean length of a row.", POSITIVE, Better::Neither),

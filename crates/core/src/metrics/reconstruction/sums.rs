@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use crate::codes::CodesView;
-use crate::context::Reservation;
+use crate::context::{Reservation, Reserved};
 use crate::error::{Error, Result};
+use crate::metrics::unit_rows::direction_lengths;
 use crate::results::Profile;
 use crate::run::{CODES, Count, DICTIONARY, EMBEDDINGS, Job, Max, RowBatch, Sum};
 use crate::sae::Dictionary;
@@ -175,6 +176,8 @@ pub(super) struct Scan<'a> {
     embeddings: Option<&'a ActivationStore>,
     /// Only together with embeddings.
     dictionary: Option<&'a dyn Dictionary>,
+    /// The lengths of directions.
+    lengths: Option<Reserved<Vec<f32>>>,
 }
 
 impl<'a> Scan<'a> {
@@ -191,6 +194,7 @@ impl<'a> Scan<'a> {
             batches: Batches::new(rows, batch, width, job)?,
             embeddings,
             dictionary: dictionary.map(|dictionary| &**dictionary as &dyn Dictionary),
+            lengths: direction_lengths(job)?,
         })
     }
 
@@ -232,16 +236,19 @@ impl<'a> Scan<'a> {
 
     fn add_codes(&self, sums: &mut Sums, codes: &CodesView<'_>) {
         let profile = self.job.profile;
-        let size = |&value: &f32| match profile {
-            Profile::Paper => f64::from(value).abs(),
-            Profile::Reference => f64::from(value),
+        let size = |(&latent, &value): (&u32, &f32)| {
+            let length = self.lengths.as_ref().map_or(1.0, |lengths| f64::from(lengths[latent as usize]));
+            match profile {
+                Profile::Paper => f64::from(value).abs() * length,
+                Profile::Reference => f64::from(value) * length,
+            }
         };
         for (row, latents, values) in codes.iter() {
             let block = self.block(row);
             sums.rows.rows[block] += 1.0;
             sums.rows.weight[block] += 1.0 / self.batches.range(self.batches.of(row)).len() as f64;
             sums.rows.active[block] += values.len() as f64;
-            sums.rows.size[block] += values.iter().map(size).sum::<f64>();
+            sums.rows.size[block] += latents.iter().zip(values).map(size).sum::<f64>();
             for (&latent, &value) in latents.iter().zip(values).filter(|(_, value)| fires(**value, profile)) {
                 let latent = latent as usize;
                 sums.fired[latent] += 1;

@@ -10,11 +10,12 @@ mod tests;
 use super::probing::tasks::{Tasks, absent};
 use super::probing::{FULL_REPEATS, INTERVAL, MOST_POSITIVES, REPEATS, ascending, dense};
 use super::sparse_probing::SIZES;
+use super::unit_rows::direction_lengths;
 use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::error::Result;
 use crate::probe::newton::Penalty;
 use crate::results::Scores;
-use crate::run::{CODES, EMBEDDINGS, Job, LABELS, Work};
+use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS, Work};
 
 /// The metric.
 pub struct SaeProbes;
@@ -27,17 +28,18 @@ static CARD: Card = Card {
     name: "sae_probes",
     title: "SAE probes",
     summary: "AUC of probes with a searched penalty on the best few latents, compared with probes on all channels.",
-    version: 2,
+    version: 3,
     measures: "The same question as `sparse_probing` with a more careful protocol: latents are compared on their own scale \
         before they are selected, the penalty of every probe is searched on held-out rows, and AUC does not depend on a \
         threshold. The baseline is a probe on all channels with the same search. Among the probing benchmarks it was \
         found to be the most reliable.",
     definition: "Tasks and groups as in `sparse_probing` (`dataset/class`); rows as given (the published protocol uses the last \
-        token of a text).\n\
+        token of a text). If directions are known, every latent is multiplied by the length of its direction; this matters \
+        for the penalties only.\n\
         Draws. Per task and repeat as many negatives as positives, at most `most_positives` of each. Of these N rows the first \
         min(N − 100, `most_trained`) are training rows and the others test rows; in `paper`, four fifths are training rows if \
         N < 200.\n\
-        Latents. score(j) = |mean over positives − mean over negatives| / mean of the nonzero entries of j, on the training \
+        Latents. score(j) = |mean over positives − mean over negatives| / mean |nonzero entry of j|, on the training \
         rows. The `sizes` best are used, ties to the lower latent.\n\
         Probes. Logistic regression with an L1 (`penalty` = absolute) or L2 (squares) penalty and a free intercept. The inverse \
         strength is one of ten from 1e5 to 1e-5, evenly spaced on a logarithmic scale, with the highest AUC on held-out rows: \
@@ -57,7 +59,7 @@ static CARD: Card = Card {
         fewer are undefined. Not bundled: its 113 data sets.",
     interval: INTERVAL,
     needs: &[&CODES, &LABELS],
-    uses: &[&EMBEDDINGS],
+    uses: &[&EMBEDDINGS, &DIRECTIONS],
     headline: &[
         output("probes_1_auc", "AUC of probes on the best latent."),
         output("probes_5_auc", "AUC of probes on the best five latents."),
@@ -87,7 +89,10 @@ impl Metric for SaeProbes {
         let absent = absent(job, work)?;
         let tasks = Tasks::new(job.get(&LABELS)?, &absent);
         let preconditioner = dense::preconditioner(job, work, job.has(&EMBEDDINGS) && protocol.full_repeats > 0)?;
-        let probing = task::Probing { job, protocol: &protocol, tasks: &tasks, preconditioner: preconditioner.first() };
+        let lengths = direction_lengths(job)?;
+        let lengths = lengths.as_ref().map(|lengths| &lengths[..]);
+        let probing =
+            task::Probing { job, protocol: &protocol, lengths, tasks: &tasks, preconditioner: preconditioner.first() };
         let results = work.blocks("tasks", tasks.count() * protocol.repeats, |block| probing.run(block))?;
         Ok(report::report(&probing, &results))
     }

@@ -63,6 +63,8 @@ pub struct Probing<'a> {
     pub job: &'a Job<'a>,
     pub protocol: &'a Protocol,
     pub tasks: &'a Tasks<'a>,
+    /// The lengths of directions, which codes are multiplied by.
+    pub lengths: Option<&'a [f32]>,
     /// Of the channels, if there are probes on them.
     pub preconditioner: Option<&'a Preconditioner>,
 }
@@ -104,7 +106,7 @@ impl Probing<'_> {
     /// Probes on the best latents.
     fn by_size(&self, train: &DrawnRows, test: &DrawnRows) -> Result<Vec<Quality>> {
         let (job, sizes) = (self.job, &self.protocol.sizes);
-        let space = Space::Codes(job.get(&CODES)?);
+        let space = Space::Codes(job.get(&CODES)?, self.lengths);
         let most = sizes.last().copied().unwrap_or(0).min(space.width());
         let differences = space.differences(train, Comparison::Normalised, job.budget())?;
         let latents = largest(differences.iter().map(|difference| difference.abs()), most);

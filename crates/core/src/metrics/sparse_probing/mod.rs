@@ -11,10 +11,11 @@ use super::probing::tasks::{Tasks, absent};
 use super::probing::{
     C, FULL_REPEATS, INTERVAL, MOST_POSITIVES, REPEATS, TEST_SHARE, VALIDATION_SHARE, ascending, dense,
 };
+use super::unit_rows::direction_lengths;
 use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::error::Result;
 use crate::results::{Profile, Scores};
-use crate::run::{CODES, EMBEDDINGS, Job, LABELS, Work};
+use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS, Work};
 
 /// The metric.
 pub struct SparseProbing;
@@ -31,7 +32,7 @@ static CARD: Card = Card {
     name: "sparse_probing",
     title: "Sparse probing",
     summary: "Accuracy of probes on the few latents that best separate a class, compared with probes on raw channels.",
-    version: 2,
+    version: 3,
     measures: "If a dictionary has a latent for a class, a probe on that latent alone is nearly as accurate as a probe on all \
         latents. Latents are selected by the difference of their class means, without a probe; a logistic regression on them \
         is then tested on held-out rows. Classes are balanced, so chance is 1/2. The same on raw channels shows what the \
@@ -39,7 +40,8 @@ static CARD: Card = Card {
     definition: "Tasks. Every concept is a binary task: rows with the concept against rows known not to have it. The name up to \
         the last `/` is its group (`bios/nurse` and `news/sport` are in two groups); concepts without `/` form one group. Rows \
         are samples: pool tokens first with `pool` = mean. A sample with a zero embedding and no active latent had no rows to \
-        pool and is left out.\n\
+        pool and is left out. If directions are known, every latent is multiplied by the length of its direction, so that \
+        dictionaries that are the same function have the same scores.\n\
         Draws. Per task and repeat the positive rows (at most `most_positives`) and the rows of every other class of the group \
         are split at random into training, validation and test parts. Each part has as many negatives as positives, drawn \
         evenly from the other classes of the group (a row of several classes belongs to the lowest; rows of no class are one \
@@ -58,13 +60,14 @@ static CARD: Card = Card {
         the rows of a task per thread.",
     source: "Karvonen et al., SAEBench (arXiv 2503.09532) and its code, evaluation `sparse_probing`, after Gurnee et al. (arXiv \
         2305.01610). Profile `paper` corrects: probes on all columns are selected on validation rows, not on test rows; all \
-        probes of a task see the same negatives, so sizes are comparable; splits are redrawn, which gives an interval. Profile \
+        probes of a task see the same negatives, so sizes are comparable; splits are redrawn, which gives an interval. Both profiles fold \
+        lengths of directions into the codes, as the code does when it loads a dictionary. Profile \
         `reference` keeps: two parts of 4 : 1; new negatives for every probe; probes on all columns are one linear layer trained \
         with AdamW (rate 0.01, decay 0.01, batches of 250, at most 100 epochs, patience 10), with the epoch that is best on the \
         test rows. Not reproduced: its random numbers, bf16, and its data sets (there, sentiment counts from both sides).",
     interval: INTERVAL,
     needs: &[&CODES, &LABELS],
-    uses: &[&EMBEDDINGS],
+    uses: &[&EMBEDDINGS, &DIRECTIONS],
     headline: &[
         accuracy("top_1_accuracy", "Accuracy of probes on the best latent."),
         accuracy("top_2_accuracy", "Accuracy of probes on the best two latents."),
@@ -100,7 +103,10 @@ impl Metric for SparseProbing {
         // Only converged probes use a preconditioner.
         let needed = job.has(&EMBEDDINGS) && protocol.full_repeats > 0 && job.profile == Profile::Paper;
         let preconditioner = dense::preconditioner(job, work, needed)?;
-        let probing = task::Probing { job, protocol: &protocol, tasks: &tasks, preconditioner: preconditioner.first() };
+        let lengths = direction_lengths(job)?;
+        let lengths = lengths.as_ref().map(|lengths| &lengths[..]);
+        let probing =
+            task::Probing { job, protocol: &protocol, lengths, tasks: &tasks, preconditioner: preconditioner.first() };
         let results = work.blocks("tasks", tasks.count() * protocol.repeats, |block| probing.run(block))?;
         report::report(&probing, &results)
     }

@@ -45,6 +45,8 @@ pub struct Probing<'a> {
     pub job: &'a Job<'a>,
     pub protocol: &'a Protocol,
     pub tasks: &'a Tasks<'a>,
+    /// The lengths of directions, which codes are multiplied by.
+    pub lengths: Option<&'a [f32]>,
     /// Of the channels, for converged probes.
     pub preconditioner: Option<&'a Preconditioner>,
 }
@@ -78,7 +80,7 @@ impl Probing<'_> {
         let (repeat, task) = (block / self.tasks.count(), block % self.tasks.count());
         let pools = Pools::new(self.tasks, task, repeat, job.seed, &protocol.shares, job.budget())?;
         let mut numbers = DrawNumbers { profile: job.profile, last: 0 };
-        let latents = Space::Codes(job.get(&CODES)?);
+        let latents = Space::Codes(job.get(&CODES)?, self.lengths);
         let channels = job.find(&EMBEDDINGS).map(Space::Embeddings);
         let (by_latents, mut selected) = self.small(latents, &pools, &mut numbers)?;
         let by_channels = match channels {
@@ -161,7 +163,7 @@ impl Probing<'_> {
             Profile::Reference => Training::Released(RELEASED),
         };
         let mut random =
-            stream(job.seed, "sparse_probing/whole", block << 1 | u64::from(matches!(space, Space::Codes(_))));
+            stream(job.seed, "sparse_probing/whole", block << 1 | u64::from(matches!(space, Space::Codes(..))));
         let probe = training.fit(space, &train, &validation, self.preconditioner, &mut random, job.context)?;
         let Some(probe) = probe else { return Ok(None) };
         let rows = space.copy(&test.rows, job.budget())?;

@@ -63,6 +63,8 @@ impl Perturbation<'_> {
         }
         let random = ("tpp/probe", (repeat * self.tasks.count() + task) as u64);
         let Some(probe) = protocol.probe(job, (&train, &test), self.preconditioner, random)? else { return Ok(None) };
+        // The released code selects an epoch on one draw of negatives and measures accuracy on another.
+        let test = if job.profile == Profile::Reference { pools.draw(Part::Test, 1) } else { test };
         let scores = scores(job.get(&EMBEDDINGS)?, &test.rows, &[&probe], job.context)?;
         Ok(Some(ProbedTask { probe, train, test, scores }))
     }
@@ -105,7 +107,7 @@ impl Perturbation<'_> {
     /// The latents with the largest effects on a probe, largest first.
     fn order(&self, probed: &ProbedTask, along: &[f64]) -> Result<Vec<u32>> {
         let job = self.job;
-        let space = Space::Codes(job.get(&CODES)?);
+        let space = Space::Codes(job.get(&CODES)?, None);
         let differences = space.differences(&probed.train, Comparison::Difference, job.budget())?;
         let effects = || differences.iter().zip(along).map(|(d, along)| d.max(0.0) * along);
         let eligible = match job.profile {

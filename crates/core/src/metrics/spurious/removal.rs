@@ -122,7 +122,7 @@ impl Removal<'_> {
     ) -> Result<Direction> {
         let (job, counts) = (self.job, &self.protocol.counts);
         let codes = job.get(&CODES)?;
-        let differences = Space::Codes(codes).differences(removed.0, Comparison::Difference, job.budget())?;
+        let differences = Space::Codes(codes, None).differences(removed.0, Comparison::Difference, job.budget())?;
         let effects = || differences.iter().zip(removed.1.along).map(|(d, along)| (d * along).abs());
         let effective = effects().filter(|effect| *effect > 0.0).count();
         let order = largest(effects(), self.protocol.most().min(effective));

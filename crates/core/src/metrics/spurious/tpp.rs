@@ -17,7 +17,7 @@ static CARD: Card = Card {
     name: "tpp",
     title: "Targeted probe perturbation",
     summary: "Whether ablating the latents of a class harms the probe of that class and no other.",
-    version: 2,
+    version: 3,
     measures: "Every class of a data set has a linear probe on the embeddings. The latents with the largest effect on one probe \
         are ablated. If the dictionary separates the classes, that probe loses accuracy (intended) and the others do not \
         (unintended). The score is the difference of the two losses: at most about 1/2, because probes fall to chance. Scores \
@@ -39,7 +39,7 @@ static CARD: Card = Card {
         opposite sign; losses are positive here, as in the code. Profile `paper`: probes are logistic regressions fitted to \
         convergence, nothing is selected on test rows, only latents with a positive effect are ablated. Profile `reference` \
         keeps: one linear layer, AdamW (rate 0.001, decay 0.01, L1 penalty 0.001, batches of 16, 20 epochs), with the epoch that \
-        is best on the test rows; n is limited by the number of nonzero effects, so latents with a negative or zero effect can be \
+        is best on the test rows, whose negatives are then drawn again to measure accuracies; n is limited by the number of nonzero effects, so latents with a negative or zero effect can be \
         among them. Not reproduced: latents of padding positions that leak into pooled rows, and bf16. Chanin (arXiv 2605.18229) \
         finds that this score falls with training.",
     interval: INTERVAL,

@@ -6,7 +6,7 @@ use super::matching::{
     BETA, K, MATCHER, MatchedSets, REFERENCE_BATCH, Strategy, THRESHOLD, concept_table, matched_sets,
 };
 use super::resamples::{Draws, resamples_in_block};
-use super::tapa::{fires, threshold_of_pairs};
+use super::tapa::{fires, is_lost, threshold_of_pairs};
 use super::{Better, Card, Metric, Output};
 use crate::codes::{CodesView, Latent};
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ static CARD: Card = Card {
     name: "stay",
     title: "Δstay",
     summary: "How often the latents of unchanged concepts switch on or off when an image is changed.",
-    version: 1,
+    version: 2,
     measures: "A high TAPAScore can come from latents that respond to any change. On the same pairs of images, this is the \
         share of unchanged concepts that appear or vanish according to their latents. 0 means that no change leaks into \
         other concepts. Report it together with `tapa`.",
@@ -32,12 +32,14 @@ static CARD: Card = Card {
         instances.\n\
         Profile `paper` takes the concepts that are annotated in the image before the change; a concept whose label differs \
         between the two images was changed and is left out. Latents fire above `threshold`.\n\
-        Profile `reference` takes only concepts that are present before the change. `threshold` applies to matching only; \
+        Profile `reference` takes only concepts that are present before the change, and leaves out pairs whose added concept \
+        has no latents that the removed one lacks. `threshold` applies to matching only; \
         in pairs, latents fire above 0.",
     cost: "Matching, then pairs × concepts × k lookups in sparse rows.",
     source: "\"Evaluating the Interpretability of SAEs with Concept Annotations\" (arXiv 2606.24716), equation 13 and table \
         S3. The text takes every annotated attribute outside the intervention; the released code takes only those present \
-        in the original image, which flip more easily because they are on.",
+        in the original image, which flip more easily because they are on; and it averages over the pairs that `tapa` keeps, because rows with an \
+        undefined value are dropped.",
     interval: "Percentile bootstrap over pairs, 1000 resamples, with fixed matching.",
     needs: &[&CODES, &LABELS, &PAIRS, &PAIR_LABELS],
     uses: &[],
@@ -94,6 +96,13 @@ impl Metric for Stay {
                 "{relabelled} instances are left out: their label changes within a pair that does not list the concept"
             ));
         }
+        let lost = flips.strategies.first().map_or(0, |flips| flips.lost[0]);
+        if lost > 0 {
+            scores.note(format!(
+                "{lost} of {} pairs are left out, as in the released code: their added concept has no latents",
+                pairs.len()
+            ));
+        }
         if first.instances == 0 {
             scores.note("no unchanged concept has latents and a known label: undefined");
         }
@@ -144,9 +153,11 @@ struct StrategyFlips {
     flips: Count,
     /// Instances and flips by pair.
     pairs: List<Flips>,
+    /// Pairs that the released code loses.
+    lost: Count,
 }
 
-state!(StrategyFlips { instances, flips, pairs });
+state!(StrategyFlips { instances, flips, pairs, lost });
 
 impl StrategyFlips {
     fn by_concept(&self) -> impl Iterator<Item = Flips> {
@@ -171,8 +182,12 @@ state!(AllFlips { strategies, relabelled });
 
 impl AllFlips {
     fn new(strategies: usize, concepts: usize) -> AllFlips {
-        let empty =
-            |_| StrategyFlips { instances: Count::new(concepts), flips: Count::new(concepts), pairs: List(Vec::new()) };
+        let empty = |_| StrategyFlips {
+            instances: Count::new(concepts),
+            flips: Count::new(concepts),
+            pairs: List(Vec::new()),
+            lost: Count::new(1),
+        };
         AllFlips { strategies: (0..strategies).map(empty).collect(), relabelled: Count::new(1) }
     }
 }
@@ -190,6 +205,10 @@ impl Unchanged<'_> {
     fn add(&self, all: &mut AllFlips, pair: &Pair, sets: &MatchedSets) {
         for (of_strategy, sets) in all.strategies.iter_mut().zip(sets) {
             let mut of_pair = Flips::default();
+            if is_lost(pair, sets, self.profile) {
+                of_strategy.lost.add(0, 1);
+                continue;
+            }
             for (concept, set) in sets.iter().enumerate() {
                 if let Some(flips) = self.flips(pair, Concept(concept as u32), set) {
                     of_strategy.instances.add(concept, 1);

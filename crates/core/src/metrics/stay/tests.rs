@@ -52,6 +52,16 @@ fn the_reference_profile_takes_present_concepts_only() {
 }
 
 #[test]
+fn the_reference_profile_leaves_out_pairs_whose_added_concept_has_no_latents_of_its_own() {
+    // Pair 2 adds red {2} and removes spotted {3, 2}: nothing is left of red, so the pair is lost. Then only pair 0 counts.
+    let inputs = inputs().with(&PAIRS, pairs_of(&[(Some(1), Some(0)), (Some(2), Some(1)), (Some(2), Some(3))]));
+    let scores = run(&Stay, &inputs, Profile::Reference);
+    assert_eq!((scores.value("delta_stay"), scores.headline[0].n), (Some(1.0), 1));
+    assert!(scores.notes[0].starts_with("1 of 3 pairs are left out"), "{:?}", scores.notes);
+    assert!(run(&Stay, &inputs, Profile::Paper).notes.iter().all(|note| !note.contains("pairs are left out")));
+}
+
+#[test]
 fn no_instance_is_undefined() {
     let none = matched_rows().with(&PAIRS, PairSet::default());
     let scores = run(&Stay, &none, Profile::Paper);

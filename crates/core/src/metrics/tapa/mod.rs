@@ -3,7 +3,7 @@
 mod response;
 mod summary;
 
-pub(super) use response::fires;
+pub(super) use response::{fires, is_lost};
 use serde::{Deserialize, Serialize};
 
 use super::matching::{

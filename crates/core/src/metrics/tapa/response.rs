@@ -52,6 +52,20 @@ impl Response {
     }
 }
 
+/// The latents of one concept of a pair that count: in `reference`, those that the other concept does not have.
+fn own_latents(own: &[Latent], other: &[Latent], profile: Profile) -> Vec<Latent> {
+    let counts = |latent: &&Latent| profile == Profile::Paper || !other.contains(latent);
+    own.iter().filter(counts).copied().collect()
+}
+
+/// Whether the released code loses a pair: the added concept has no latents of its own. `sets` has those of every concept.
+pub(in crate::metrics) fn is_lost(pair: &Pair, sets: &[Vec<Latent>], profile: Profile) -> bool {
+    let set =
+        |concept: Option<Concept>| concept.and_then(|concept| sets.get(concept.0 as usize)).map_or(&[][..], |set| set);
+    let adds_nothing = || own_latents(set(pair.added), set(pair.removed), profile).is_empty();
+    profile == Profile::Reference && pair.added.is_some() && adds_nothing()
+}
+
 /// The responses to all pairs, in order. `sets` has the latents of every concept.
 pub(super) fn responses(job: &Job<'_>, sets: &[Vec<Latent>], above: f32) -> Result<Vec<Response>> {
     let all = job.get(&PAIR_CODES)?.all()?;
@@ -68,10 +82,7 @@ pub(super) fn responses(job: &Job<'_>, sets: &[Vec<Latent>], above: f32) -> Resu
         };
         let (adding, removing) = (set(pair.added)?, set(pair.removed)?);
         let change = |concept: Option<Concept>, own: &[Latent], other: &[Latent]| {
-            let mut own = own.to_vec();
-            if job.profile == Profile::Reference {
-                own.retain(|latent| !other.contains(latent));
-            }
+            let own = own_latents(own, other, job.profile);
             let fires = |row: usize| fires(&all, row, &own, above);
             concept.map(|concept| Change {
                 concept: concept.0 as usize,
