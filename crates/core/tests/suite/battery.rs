@@ -447,6 +447,34 @@ fn the_order_of_latents_does_not_matter_and_dead_ones_add_nothing() {
     });
 }
 
+/// Metrics of SAEBench that use directions. `mdl` depends on their lengths in the profile `reference`, as the released code
+/// does.
+const INVARIANT: &[&str] = &["sparse_probing", "sae_probes", "scr", "tpp", "absorption", "core", "mdl"];
+
+#[test]
+fn rescaled_directions_of_the_same_function_do_not_matter() {
+    let world = Small::random(200, 12, 4, 17);
+    // Powers of two, so that products are exact.
+    let scale = |latent: usize| [0.25f32, 1.0, 8.0][latent % 3];
+    let rescaled = world.with_latents(|row| row.iter().enumerate().map(|(j, value)| value * scale(j)).collect());
+    let directions = world.inputs().share(&DIRECTIONS).unwrap();
+    let row = |latent: usize| {
+        let tile = directions.tile(latent..latent + 1).unwrap();
+        tile.row(0).iter().map(|part| part / scale(latent)).collect::<Vec<_>>()
+    };
+    let directions = ActivationStore::from_rows((0..12).flat_map(row).collect(), world.width).unwrap();
+    let alone = |world: &Small| world.inputs().without(&DICTIONARY).without(&OTHERS);
+    let (given, other) = (alone(&world), alone(&rescaled).with(&DIRECTIONS, directions));
+    for_every_metric(|metric, profile| {
+        let name = metric.card().name;
+        if INVARIANT.contains(&name) && (name != "mdl" || profile == Profile::Paper) {
+            let (one, other) =
+                (run(metric, &given, profile, 0, 2).unwrap(), run(metric, &other, profile, 0, 2).unwrap());
+            assert_same_headline(metric, profile, "rescaled directions", &one, &other);
+        }
+    });
+}
+
 #[test]
 fn the_size_of_units_does_not_change_a_bit() {
     // Five leaves of rows.
