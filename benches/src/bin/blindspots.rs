@@ -6,7 +6,7 @@
 //! The tokens of an image share its concepts. The worst case is measured too: tokens that share nothing, so that nearly
 //! every pair of latents is met for the first time.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use etalon::codes::{Codes, CodesBuilder};
 use etalon::context::{Budget, Context, Progress};
@@ -63,7 +63,8 @@ fn tokens((together, concepts): (usize, usize), seed: u64) -> Result<Codes> {
 /// Processor seconds between the start of an evaluation and the event that stops it.
 #[derive(Default)]
 struct Clock {
-    context: OnceLock<Context>,
+    /// What is cancelled at the end. Removed then: the context owns the clock.
+    context: Mutex<Option<Context>>,
     /// Unit of the stage at whose start the clock stops; without it, the clock stops at the end of the first stage.
     until: Option<&'static str>,
     stopped: OnceLock<f64>,
@@ -72,7 +73,9 @@ struct Clock {
 impl Clock {
     fn stop(&self) {
         self.stopped.get_or_init(processor_seconds);
-        self.context.get().map(Context::cancel);
+        if let Some(context) = self.context.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            context.cancel();
+        }
     }
 }
 
@@ -98,7 +101,7 @@ fn seconds(metric: &str, inputs: &Inputs, until: Option<&'static str>) -> Result
     let recipe = recipe(metric, inputs, &Default::default(), Profile::Paper, 0)?;
     let clock = Arc::new(Clock { until, ..Clock::default() });
     let context = Context::new(1, Budget::of_machine(), clock.clone())?;
-    let _ = clock.context.set(context.clone());
+    *clock.context.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.clone());
     let before = processor_seconds();
     match evaluate(metric, inputs, &recipe, &context) {
         Ok(_) | Err(Error::Cancelled) => {}

@@ -143,7 +143,8 @@ pub struct Encode {
     #[arg(long, value_name = "R")]
     pub reconstruction: Option<PathBuf>,
     /// Search for active latents: full f32 products (f32), an int8 pre-filter with exact f32 results (int8; uses AMX or
-    /// AVX-512 VNNI if available), or the faster of the two (auto). Results do not depend on it
+    /// AVX-512 VNNI if available; ETALON_AMX=off switches AMX off), or the faster of the two (auto). Results do not
+    /// depend on it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
     pub precision: String,
 }
@@ -176,7 +177,8 @@ pub struct Train {
     #[arg(long, value_name = "PRESET", default_value = "etalon", value_parser = Preset::NAMES.map(|(name, _)| name))]
     pub preset: String,
     /// Search for active latents: full f32 products (f32), an int8 pre-filter with exact f32 results (int8; uses AMX or
-    /// AVX-512 VNNI if available), or the faster of the two (auto). Results do not depend on it
+    /// AVX-512 VNNI if available; ETALON_AMX=off switches AMX off), or the faster of the two (auto). Results do not
+    /// depend on it
     #[arg(long, value_name = "P", default_value = "auto", value_parser = Precision::NAMES)]
     pub precision: String,
     /// Number of steps

@@ -1,5 +1,8 @@
 //! Activations applied to a tile of products while it is in the first-level cache. The arithmetic is the same for all
 //! instruction sets.
+//!
+//! Closures given to `dispatch` are `#[inline(always)]`: a closure that is not inlined loses the instruction set that
+//! `dispatch` selects.
 
 use pulp::Arch;
 
@@ -7,11 +10,14 @@ use super::packed::{PANEL, Tile};
 
 /// Adds a panel's biases to every row of a tile.
 pub fn add_bias(tile: &mut Tile, bias: &[f32; PANEL]) {
-    Arch::new().dispatch(|| {
-        for line in tile.as_chunks_mut::<PANEL>().0 {
-            line.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
-        }
-    });
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for line in tile.as_chunks_mut::<PANEL>().0 {
+                line.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
+            }
+        },
+    );
 }
 
 /// Gate parameters of a panel, one per column.
@@ -31,26 +37,32 @@ impl Gates<'_> {
     /// Turns products into magnitudes; values at a closed gate become 0.
     pub fn apply(&self, tile: &mut Tile) {
         let Gates { bias, gate_bias, scale, magnitude_bias } = *self;
-        Arch::new().dispatch(|| {
-            for line in tile.as_chunks_mut::<PANEL>().0 {
-                *line = std::array::from_fn(|i| {
-                    let value = line[i] + bias[i];
-                    if value + gate_bias[i] <= 0.0 { 0.0 } else { value * scale[i] + magnitude_bias[i] }
-                });
-            }
-        });
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for line in tile.as_chunks_mut::<PANEL>().0 {
+                    *line = std::array::from_fn(|i| {
+                        let value = line[i] + bias[i];
+                        if value + gate_bias[i] <= 0.0 { 0.0 } else { value * scale[i] + magnitude_bias[i] }
+                    });
+                }
+            },
+        );
     }
 }
 
 /// A bit mask of the values of a line that are not 0; NaN counts as not 0.
 pub fn nonzero(line: &[f32; PANEL]) -> u32 {
-    Arch::new().dispatch(|| {
-        let mut mask = 0;
-        for (bit, value) in line.iter().enumerate() {
-            mask |= u32::from(*value != 0.0) << bit;
-        }
-        mask
-    })
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let mut mask = 0;
+            for (bit, value) in line.iter().enumerate() {
+                mask |= u32::from(*value != 0.0) << bit;
+            }
+            mask
+        },
+    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Products of 8-bit integers with AMX tiles: registers of sixteen lines of 64 bytes. One instruction multiplies sixteen
-//! rows with sixteen columns over 64 values of the inner index and adds the products to a tile of sums. The processor
-//! must support AMX, and Linux must grant permission, which is requested once per process.
+//! rows with sixteen columns over 64 values of the inner index and adds the products to a tile of sums. `amx_support.rs`
+//! decides whether they are used.
 //!
 //! Tiles are thread state. They are configured for one panel and released after it, and nothing in between yields the
 //! thread to other work, so no other code sees them configured.
@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
+use super::amx_support;
 use super::avx512;
 use super::int8::{ColumnLine, PER_LANE};
 use super::packed::PANEL;
@@ -36,10 +37,11 @@ pub(super) struct RowLine(pub [i32; DEPTH / PER_LANE]);
 #[repr(C, align(64))]
 pub(super) struct Sums(pub [[i32; PANEL]; BLOCK]);
 
-/// Whether this processor supports AMX int8 products, the system permits them, and AVX-512 can read the sums.
+/// Whether AMX int8 products are used: the processor supports them, the system permits them, the user did not switch them
+/// off, and AVX-512 can read the sums.
 pub fn available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
-    *AVAILABLE.get_or_init(|| avx512::available() && machine::permitted())
+    *AVAILABLE.get_or_init(|| avx512::available() && amx_support::permitted())
 }
 
 thread_local! {
@@ -90,50 +92,8 @@ pub(super) fn multiply_portable(panel: &[ColumnLine], block: &[RowLine], sums: &
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod machine {
     use std::arch::asm;
-    use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
 
     use super::{BLOCK, ColumnLine, LINES, RowLine, Sums};
-
-    /// Whether the processor supports the instructions used here and the system lets this process use them.
-    pub fn permitted() -> bool {
-        /// The CPUID leaf that describes tiles.
-        const TILES: u32 = 0x1d;
-        if __cpuid(0).eax < TILES {
-            return false;
-        }
-        // AMX-TILE and AMX-INT8 (bits 24 and 25), and OSXSAVE (bit 27).
-        let (features, extensions) = (__cpuid_count(7, 0).edx, __cpuid(1).ecx);
-        if features >> 24 & 0b11 != 0b11 || extensions >> 27 & 1 == 0 {
-            return false;
-        }
-        // SAFETY: XGETBV is available because the OSXSAVE bit is set; register 0 always exists then.
-        let saved = unsafe { _xgetbv(0) };
-        // Eight tiles of sixteen lines of 64 bytes.
-        let tiles = __cpuid_count(TILES, 1);
-        saved >> 17 & 0b11 == 0b11 && (tiles.ebx, tiles.ecx & 0xffff) == (8 << 16 | 64, 16) && request_permission()
-    }
-
-    /// Requests permission from Linux, for all threads of the process. Linux refuses if an alternate signal stack is too
-    /// small to save the tiles.
-    fn request_permission() -> bool {
-        /// `arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)`.
-        const CALL: [i64; 3] = [158, 0x1023, 18];
-        let status: i64;
-        // SAFETY: this system call takes its arguments by value and accesses no memory of the process. A `syscall`
-        // overwrites rax, rcx and r11 only, and all three are declared as outputs.
-        unsafe {
-            asm!(
-                "syscall",
-                inlateout("rax") CALL[0] => status,
-                in("rdi") CALL[1],
-                in("rsi") CALL[2],
-                lateout("rcx") _,
-                lateout("r11") _,
-                options(nostack),
-            );
-        }
-        status == 0
-    }
 
     /// The tile configuration as `ldtilecfg` reads it.
     #[repr(C, align(64))]
@@ -219,14 +179,10 @@ mod machine {
     }
 }
 
-/// Other platforms: `permitted` returns false, so the other functions are never called.
+/// Other platforms: `available` returns false, so these functions are never called.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod machine {
     use super::{ColumnLine, RowLine, Sums};
-
-    pub fn permitted() -> bool {
-        false
-    }
 
     pub unsafe fn configure() {}
 

@@ -104,9 +104,12 @@ impl Search<'_> {
         for (panel, masks) in found.masks.chunks_exact_mut(count.max(1)).enumerate() {
             self.columns.propose(&found.rows, panel, &found.offsets.as_chunks::<PANEL>().0[panel], masks);
             // Compiled for the widest instructions available.
-            Arch::new().dispatch(|| {
-                counts.iter_mut().zip(&*masks).for_each(|(count, mask)| *count += mask.count_ones() as usize);
-            });
+            Arch::new().dispatch(
+                #[inline(always)]
+                || {
+                    counts.iter_mut().zip(&*masks).for_each(|(count, mask)| *count += mask.count_ones() as usize);
+                },
+            );
         }
         for (row, candidates) in counts.iter_mut().enumerate().filter(|(_, candidates)| **candidates > limit) {
             found.masks.iter_mut().skip(row).step_by(count).for_each(|mask| *mask = 0);

@@ -4,6 +4,7 @@
 pub mod activation;
 pub mod aligned;
 pub mod amx;
+mod amx_support;
 pub mod assignment;
 pub mod avx512;
 pub mod bits;

@@ -38,11 +38,14 @@ impl MatchingPursuit {
                 for (rows, best) in rows.chunks_exact(TILE_ROWS * width).take(tiles).zip(best.chunks_mut(TILE_ROWS)) {
                     encoder.product(rows, panel, &mut tile);
                     // Compiled for the widest instructions available; the arithmetic is the same for all.
-                    Arch::new().dispatch(|| {
-                        for (line, best) in tile.chunks_exact(PANEL).zip(best) {
-                            best.compare(&line[..count], panel, self.signed);
-                        }
-                    });
+                    Arch::new().dispatch(
+                        #[inline(always)]
+                        || {
+                            for (line, best) in tile.chunks_exact(PANEL).zip(best) {
+                                best.compare(&line[..count], panel, self.signed);
+                            }
+                        },
+                    );
                 }
             }
             let mut any = false;
@@ -53,9 +56,12 @@ impl MatchingPursuit {
                 any = true;
                 choices.push((best.product, best.column));
                 let (weight, direction) = (-best.product, directions.row(best.column as usize, width));
-                Arch::new().dispatch(|| {
-                    row.iter_mut().zip(direction).for_each(|(left, part)| *left = weight.mul_add(*part, *left));
-                });
+                Arch::new().dispatch(
+                    #[inline(always)]
+                    || {
+                        row.iter_mut().zip(direction).for_each(|(left, part)| *left = weight.mul_add(*part, *left));
+                    },
+                );
             }
             if !any {
                 break;

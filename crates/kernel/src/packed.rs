@@ -219,15 +219,18 @@ pub fn add_and_compare(tile: &mut Tile, bias: &[f32], floors: &[f32], row_floors
 /// A bit mask of the values of a line that exceed both their own floor and the common `floor`, or are NaN.
 pub fn exceeding(line: &[f32; PANEL], floors: &[f32; PANEL], floor: f32) -> u32 {
     // Compiled for the widest instructions available; a table of single bits keeps it free of branches.
-    Arch::new().dispatch(|| {
-        let mut mask = 0;
-        for lane in 0..PANEL {
-            #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN passes")]
-            let passes = !(line[lane] <= floors[lane].max(floor));
-            mask |= if passes { BITS[lane] } else { 0 };
-        }
-        mask
-    })
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let mut mask = 0;
+            for lane in 0..PANEL {
+                #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN passes")]
+                let passes = !(line[lane] <= floors[lane].max(floor));
+                mask |= if passes { BITS[lane] } else { 0 };
+            }
+            mask
+        },
+    )
 }
 
 /// One bit per lane.

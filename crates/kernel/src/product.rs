@@ -1,13 +1,55 @@
 //! The dense matrix product, on one thread: callers parallelise over tiles, so results do not depend on threads.
+//!
+//! The crates `gemm-f32` and `gemm-f64` are used directly, because `gemm` also compiles the products of complex and
+//! 16-bit numbers, which take a third of the build.
+
+use gemm_common::Parallelism;
 
 use crate::monitor::{Cancelled, Monitor};
 
 mod sealed {
     /// Restricts [`super::Number`] to the types for which the product below is sound.
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
+    pub trait Sealed: Sized {
+        /// The fastest product for this processor.
+        fn gemm() -> super::Gemm<Self>;
+    }
+
+    impl Sealed for f32 {
+        fn gemm() -> super::Gemm<f32> {
+            gemm_f32::gemm::f32::get_gemm_fn()
+        }
+    }
+
+    impl Sealed for f64 {
+        fn gemm() -> super::Gemm<f64> {
+            gemm_f64::gemm::f64::get_gemm_fn()
+        }
+    }
 }
+
+/// `m`, `n`, `k`; the output with its column and row stride and whether it is read; both factors with their column and row
+/// strides; the factors of the output and of the product; conjugations; threads.
+type Gemm<T> = unsafe fn(
+    usize,
+    usize,
+    usize,
+    *mut T,
+    isize,
+    isize,
+    bool,
+    *const T,
+    isize,
+    isize,
+    *const T,
+    isize,
+    isize,
+    T,
+    T,
+    bool,
+    bool,
+    bool,
+    Parallelism,
+);
 
 /// An element type of the product: `f32`, or `f64` for high precision.
 pub trait Number: sealed::Sealed + Copy + 'static {
@@ -90,32 +132,41 @@ struct Shape {
     inner: usize,
 }
 
+/// A factor: elements, row stride and column stride.
+type Factor<'a, T> = (&'a [T], isize, isize);
+
 #[allow(unsafe_code)]
-fn multiply<T: Number>(shape: Shape, out: (&mut [T], isize), a: (&[T], isize, isize), b: (&[T], isize, isize)) {
+fn multiply<T: Number>(shape: Shape, out: (&mut [T], isize), a: Factor<'_, T>, b: Factor<'_, T>) {
+    let Shape { rows, columns, inner } = shape;
+    // The kernel prefers outputs by columns: compute the transposed product, unless the output is a single column.
+    let transposed = columns > 1;
+    let (m, n, (out_columns, out_rows)) =
+        if transposed { (columns, rows, (out.1, 1)) } else { (rows, columns, (1, out.1)) };
+    let (left, right) = if transposed { ((b.0, b.2, b.1), (a.0, a.2, a.1)) } else { (a, b) };
     // SAFETY: both callers assert that `a`, `b` and `out` hold exactly `rows × inner`, `inner × columns` and
     // `rows × columns` elements, which is what the strides address. `out` is borrowed mutably, so it overlaps neither
-    // input. `Number` is sealed to `f32` and `f64`, which `gemm` supports.
+    // input, and it is not read.
     unsafe {
-        gemm::gemm(
-            shape.rows,
-            shape.columns,
-            shape.inner,
+        T::gemm()(
+            m,
+            n,
+            inner,
             out.0.as_mut_ptr(),
-            1,
-            out.1,
+            out_columns,
+            out_rows,
             false,
-            a.0.as_ptr(),
-            a.2,
-            a.1,
-            b.0.as_ptr(),
-            b.2,
-            b.1,
+            left.0.as_ptr(),
+            left.2,
+            left.1,
+            right.0.as_ptr(),
+            right.2,
+            right.1,
             T::ZERO,
             T::ONE,
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            Parallelism::None,
         );
     }
 }

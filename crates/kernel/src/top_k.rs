@@ -46,7 +46,10 @@ pub fn keep_largest(list: &mut Vec<(f32, u32)>, keep: usize, scratch: &mut Vec<i
     }
     scratch.clear();
     scratch.extend(list.iter().map(|entry| key(entry.0)));
-    Arch::new().dispatch(|| keep_from(list, keep, scratch))
+    Arch::new().dispatch(
+        #[inline(always)]
+        || keep_from(list, keep, scratch),
+    )
 }
 
 /// Up to this many entries are dropped one by one.
