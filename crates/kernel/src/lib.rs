@@ -25,6 +25,7 @@ pub mod prefetch;
 pub mod product;
 pub mod random;
 pub mod statistics;
+pub mod thin;
 pub mod top_k;
 pub mod umap;
 pub mod vector;

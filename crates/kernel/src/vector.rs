@@ -111,7 +111,7 @@ impl Adam {
 
 /// The sum of the lanes, halves first.
 #[inline(always)]
-fn tree(lanes: &[f32; LANES]) -> f32 {
+pub(super) fn tree(lanes: &[f32; LANES]) -> f32 {
     let mut sums = *lanes;
     let mut half = LANES / 2;
     while half > 0 {

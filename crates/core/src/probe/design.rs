@@ -5,9 +5,13 @@
 
 use crate::codes::CodesView;
 use etalon_kernel::product::{rows_by_columns, rows_by_rows};
+use etalon_kernel::thin;
 
 /// Rows per tile of a product.
 const TILE: usize = 256;
+
+/// Rows of a tile that both products of [`Design::hessian_product`] visit while they are in the cache.
+const CACHED: usize = 32;
 
 /// Probes that share one product with the rows. With fewer, preparing the rows costs as much as the product.
 pub const TOGETHER: usize = 64;
@@ -153,20 +157,23 @@ impl Design<'_> {
         };
         let directions: Vec<f32> = directions.iter().map(|&value| value as f32).collect();
         let (mut sums, mut totals) = (vec![0.0; probes * width], vec![0.0; probes]);
-        let (mut products, mut part) = (vec![0f32; probes * TILE], vec![0f32; probes * width]);
+        let (mut products, mut part) = (vec![0f32; probes * CACHED], vec![0f32; probes * width]);
         for (first, tile) in tiles(values, *width) {
-            let count = tile.len() / width;
-            let products = &mut products[..probes * count];
-            rows_by_rows(&directions, tile, *width, products);
-            for (probe, products) in products.chunks_exact_mut(count).enumerate() {
-                let curves = &curves[probe * rows + first..][..count];
-                for (score, curve) in products.iter_mut().zip(curves) {
-                    let value = curve * (f64::from(*score) + shifts[probe]);
-                    totals[probe] += value;
-                    *score = value as f32;
+            part.fill(0.0);
+            for (cached, first) in tile.chunks((CACHED * width).max(1)).zip((first..).step_by(CACHED)) {
+                let count = cached.len() / width;
+                let products = &mut products[..probes * count];
+                thin::dots(cached, &directions, *width, products);
+                for (probe, products) in products.chunks_exact_mut(count).enumerate() {
+                    let curves = &curves[probe * rows + first..][..count];
+                    for (score, curve) in products.iter_mut().zip(curves) {
+                        let value = curve * (f64::from(*score) + shifts[probe]);
+                        totals[probe] += value;
+                        *score = value as f32;
+                    }
                 }
+                thin::add_weighted_sums(cached, products, *width, &mut part);
             }
-            rows_by_columns(products, tile, count, *width, &mut part);
             sums.iter_mut().zip(&part).for_each(|(sum, &part)| *sum += f64::from(part));
         }
         (sums, totals)

@@ -70,9 +70,8 @@ impl Preconditioner {
             products.clear();
             for group in directions.chunks(TOGETHER * width) {
                 monitor.check()?;
-                let scores = design.scores(group, group.len() / width);
-                monitor.check()?;
-                products.extend(design.weighted_sums(&scores, group.len() / width));
+                let (shifts, curves) = (vec![0.0; group.len() / width], vec![1.0; group.len() / width * rows]);
+                products.extend(design.hessian_product(group, &shifts, &curves).0);
             }
             std::mem::swap(&mut directions, &mut products);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::aggregate::{Aggregate, defined, sources};
 use super::bootstrap::{Interval, percentile_interval};
 use super::noise::{Source, interval};
+use super::replicates::Replicates;
 use super::scores::Headline;
 use super::stored::Stored;
 use super::units::{Units, resample};
@@ -23,6 +24,8 @@ struct Compared {
     by_seed: BTreeMap<u64, f64>,
     /// The identity of the units that the means are over, and the mean of every bootstrap draw.
     units: Option<(blake3::Hash, Vec<f64>)>,
+    /// Stored replicates, for numbers that are no means over units.
+    replicates: Option<Replicates>,
 }
 
 /// The data of an input set.
@@ -31,6 +34,8 @@ struct SetData<'a> {
     headlines: Vec<(u64, &'a Headline)>,
     /// The units of the runs whose headline is defined.
     units: Option<Units>,
+    /// The stored replicates, without units.
+    replicates: Option<Replicates>,
 }
 
 /// The difference between two input sets.
@@ -40,7 +45,7 @@ pub struct Difference {
     pub value: f64,
     /// Its 95 % interval; `None` if the noise of either value is unknown.
     pub interval: Option<Interval>,
-    /// Whether it is paired, unit by unit, so that the noise that both values share cancels.
+    /// Whether it is paired, by unit or by draw of rows, so that the noise that both values share cancels.
     pub paired: bool,
 }
 
@@ -91,13 +96,14 @@ impl Comparison {
     /// The first input set minus the second; `None` if one of them has no value.
     ///
     /// On the same units the difference is paired: a bootstrap of the mean difference over units, and Student's t over
-    /// the differences by seed if both have the same seeds. On different units, the two values are independent.
+    /// the differences by seed if both have the same seeds. So it is for numbers with stored replicates on the same rows.
+    /// Otherwise the two values are independent.
     pub fn difference(&self, first: usize, second: usize) -> Option<Difference> {
         let (first, second) = (self.get(first)?, self.get(second)?);
         let value = first.aggregate.value? - second.aggregate.value?;
-        if let Some(units) = paired(first, second) {
+        if let Some(shared) = paired_by_unit(first, second).or_else(|| paired_by_draw(first, second, value)) {
             let mut sources = seed_sources(first, second);
-            sources.push(Source::within(value, units));
+            sources.push(Source::within(value, shared));
             return Some(Difference { value, interval: interval(value, &sources), paired: true });
         }
         let known = !first.sources.is_empty() && !second.sources.is_empty();
@@ -119,7 +125,9 @@ fn read<'a>(runs: &[&'a Stored], key: &str) -> SetData<'a> {
     };
     let is_defined = |stored: &&&Stored| stored.result.scores.value(key).is_some_and(f64::is_finite);
     let defined: Vec<&Stored> = runs.iter().filter(is_defined).copied().collect();
-    SetData { headlines: runs.iter().filter_map(headline).collect(), units: Units::find(&defined, key) }
+    let units = Units::find(&defined, key);
+    let replicates = if units.is_none() { Replicates::find(&defined, key) } else { None };
+    SetData { headlines: runs.iter().filter_map(headline).collect(), units, replicates }
 }
 
 fn compared(data: SetData<'_>, means: Option<Vec<f64>>) -> Option<Compared> {
@@ -130,11 +138,20 @@ fn compared(data: SetData<'_>, means: Option<Vec<f64>>) -> Option<Compared> {
         sources: sources(&defined(&headlines), resampled),
         by_seed: data.headlines.iter().filter_map(|(seed, headline)| Some((*seed, headline.value?))).collect(),
         units: data.units.map(|units| units.identity).zip(means),
+        replicates: data.replicates,
     })
 }
 
+/// The bootstrap interval of a difference over the same rows; `None` if rows or draws differ.
+fn paired_by_draw(first: &Compared, second: &Compared, value: f64) -> Option<Interval> {
+    let (a, b) = (first.replicates.as_ref()?, second.replicates.as_ref()?);
+    let same = a.identity == b.identity && a.deviations.len() == b.deviations.len();
+    let draws = a.deviations.iter().zip(&b.deviations).map(|(a, b)| value + a - b).collect();
+    same.then(|| percentile_interval(draws)).flatten()
+}
+
 /// The bootstrap interval of a paired difference; `None` if the units differ.
-fn paired(first: &Compared, second: &Compared) -> Option<Interval> {
+fn paired_by_unit(first: &Compared, second: &Compared) -> Option<Interval> {
     let ((identity, a), (other, b)) = (first.units.as_ref()?, second.units.as_ref()?);
     let draws = a.iter().zip(b).map(|(a, b)| a - b).collect();
     (identity == other).then(|| percentile_interval(draws)).flatten()
@@ -220,6 +237,24 @@ mod tests {
 
     fn mean(units: &[Option<f64>]) -> f64 {
         units.iter().flatten().sum::<f64>() / units.len() as f64
+    }
+
+    #[test]
+    fn numbers_without_units_are_paired_by_stored_replicates() {
+        // Draws move both values by the same amount, from −0.1 to 0.1, and the first by up to 0.01 more.
+        let of = |codes, labels, value: f64, own: f64| {
+            let mut stored = run(Example { codes, labels, value, half: 0.1, ..Example::default() });
+            let draw = |draw: usize| Some(value + (draw as f64 / 500.0 - 1.0) * (0.1 + own));
+            stored.result.scores.put_replicates([("score".into(), (0..=1000).map(draw).collect())]);
+            stored
+        };
+        let results = [of("a", "l", 0.62, 0.01), of("b", "l", 0.57, 0.0), of("b", "m", 0.57, 0.0)];
+        let comparison = Comparison::of(&[&[&results[0]], &[&results[1]], &[&results[2]]], "score");
+        let (same, other) = (comparison.difference(0, 1).unwrap(), comparison.difference(0, 2).unwrap());
+        // 0.05 ± 0.95 · 0.01.
+        assert_interval(same.interval, 0.0405, 0.0595);
+        assert_eq!((same.paired, same.is_noise()), (true, Some(false)));
+        assert_eq!((other.paired, other.is_noise()), (false, Some(true)));
     }
 
     #[test]

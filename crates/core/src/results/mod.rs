@@ -12,6 +12,7 @@ mod example;
 mod noise;
 mod recipe;
 mod repeats;
+mod replicates;
 mod scores;
 mod stored;
 mod units;

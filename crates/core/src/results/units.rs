@@ -1,8 +1,11 @@
 //! The per-unit values that a headline number is the mean of: what a bootstrap resamples.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::bootstrap::RESAMPLES;
+use super::recipe::Recipe;
 use super::scores::{Cells, Scores, Table};
 use super::stored::Stored;
 use etalon_kernel::random::{index, stream};
@@ -155,15 +158,22 @@ pub fn main_rows(table: &Table) -> Vec<usize> {
     }
 }
 
-fn identity(run: &Stored, key: &str, choice: &Choice<'_>) -> blake3::Hash {
-    let (recipe, axis) = (&run.result.recipe, choice.axis);
-    let left_out: &[&str] = if axis == "latent" { &BESIDE_LATENTS } else { &TESTED };
+/// The inputs except the representation under test.
+pub(super) fn other_inputs(recipe: &Recipe) -> BTreeMap<String, String> {
+    inputs_without(recipe, &TESTED)
+}
+
+/// The inputs except some. If no other input identifies the units, only results of the same representation are known to
+/// share them: then all inputs.
+fn inputs_without(recipe: &Recipe, left_out: &[&str]) -> BTreeMap<String, String> {
     let mut inputs = recipe.inputs.clone();
     inputs.retain(|role, _| !left_out.contains(&role.as_str()));
-    if inputs.is_empty() {
-        // No other input identifies the units, so only results of the same representation are known to share them.
-        inputs = recipe.inputs.clone();
-    }
+    if inputs.is_empty() { recipe.inputs.clone() } else { inputs }
+}
+
+fn identity(run: &Stored, key: &str, choice: &Choice<'_>) -> blake3::Hash {
+    let (recipe, axis) = (&run.result.recipe, choice.axis);
+    let inputs = if axis == "latent" { inputs_without(recipe, &BESIDE_LATENTS) } else { other_inputs(recipe) };
     let table = run.result.scores.table(axis);
     let names = table.and_then(|table| table.column("name").or_else(|| table.column(axis)));
     let units = table.map_or(0, Table::rows);

@@ -59,7 +59,8 @@ static CARD: Card = Card {
         Table `latent`: feature_density and its log10, mean_when_active, max, encoder_bias, encoder_norm, \
         encoder_decoder_cosine_sim, the two largest cosines, and, if rows belong to samples (texts), \
         consistent_activation_heuristic = rows where it fires / samples with at least one such row. Table `density`: histogram \
-        of log10 of density in steps of a quarter.\n\
+        of log10 of density in steps of a quarter. Table `resample`: the numbers over rows on 1,000 resamples of blocks of rows, \
+        which are the same for every dictionary; differences between dictionaries are paired by them.\n\
         Rows of length 0 have no cosine and no ratio; rows at the mean of their batch have no legacy share: they are left out \
         and counted in a note, as are directions of length 0. Undefined: everything without rows; numbers of x without \
         embeddings; numbers of x̂ or of the encoder without a dictionary; explained variance of rows that are all equal; shares \

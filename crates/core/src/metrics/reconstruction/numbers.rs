@@ -85,7 +85,12 @@ impl RowNumbers<'_> {
             total.iter_mut().zip(block).for_each(|(total, value)| *total += value);
         }
         let mut values = self.numbers(&sums, total.iter().map(|value| value * value).sum());
-        let mut intervals = self.intervals(blocks, job, work)?;
+        let replicates = self.replicates(blocks, job, work)?;
+        let of_key = |key: usize| replicates.iter().map(move |numbers| numbers[key]);
+        let mut intervals: [Option<Interval>; KEYS.len()] =
+            std::array::from_fn(|key| percentile_interval(of_key(key).flatten().collect()));
+        // The rows of a draw are the same for every dictionary, except for batches, which have draws of their own.
+        let paired = if self.profile == Profile::Reference { KEYS.len() - 1 } else { KEYS.len() };
         if self.profile == Profile::Reference {
             let batches = self.sums.batches.iter().flat_map(|sums| sums.square_out.iter().zip(sums.product.iter()));
             let defined: Vec<f64> = batches.filter_map(|(&above, &below)| quotient(above, below)).collect();
@@ -97,6 +102,7 @@ impl RowNumbers<'_> {
             let rows = if value.is_some() { sums.rows as usize } else { 0 };
             scores.headline(key, value, interval.filter(|_| value.is_some()), rows);
         }
+        scores.put_replicates((0..paired).map(|key| (KEYS[key].to_string(), of_key(key).collect())));
         self.notes(&sums, &values, scores);
         Ok(())
     }
@@ -130,9 +136,10 @@ impl RowNumbers<'_> {
         }
     }
 
-    fn intervals(&self, blocks: usize, job: &Job<'_>, work: &mut Work<'_>) -> Result<[Option<Interval>; KEYS.len()]> {
+    /// All numbers on resampled blocks of rows; none below two blocks.
+    fn replicates(&self, blocks: usize, job: &Job<'_>, work: &mut Work<'_>) -> Result<Vec<Numbers>> {
         if blocks < 2 {
-            return Ok([None; KEYS.len()]);
+            return Ok(Vec::new());
         }
         // The Gram matrix of the blocks' sums of rows gives the squared length of a resample independently of the width.
         let _memory = job.budget().reserve(8 * (blocks * blocks) as u64, "products of blocks of rows")?;
@@ -147,8 +154,6 @@ impl RowNumbers<'_> {
             let square_of_total = drawn.map(|(weight, products)| weight * weighted(products)).sum();
             self.numbers(&self.sums.rows.weighted(&weights), square_of_total)
         };
-        let replicates: Vec<Numbers> = resamples(job, work, "core/rows", blocks, replicate)?;
-        let interval = |key: usize| percentile_interval(replicates.iter().filter_map(|numbers| numbers[key]).collect());
-        Ok(std::array::from_fn(interval))
+        resamples(job, work, "core/rows", blocks, replicate)
     }
 }
