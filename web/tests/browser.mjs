@@ -151,15 +151,17 @@ export async function ink(page) {
       const context = copy.getContext('2d');
       context.drawImage(from, 0, 0);
       const pixels = context.getImageData(0, 0, copy.width, copy.height).data;
-      let [all, blue, orange] = [0, 0, 0];
+      let [all, blue, orange, dark] = [0, 0, 0, 0];
       for (let i = 0; i < pixels.length; i += 4) {
         if (pixels[i + 3] > 60) {
           all++;
           if (pixels[i + 2] > pixels[i] + 60) blue++;
           if (pixels[i] > pixels[i + 2] + 60) orange++;
+          // The rings of a light page.
+          if (Math.max(pixels[i], pixels[i + 1], pixels[i + 2]) < 90) dark++;
         }
       }
-      return { points: Number(from.dataset.points), all, blue, orange };
+      return { points: Number(from.dataset.points), all, blue, orange, dark };
     };
     const until = Date.now() + timeout;
     for (let before = count(), now; ; before = now) {

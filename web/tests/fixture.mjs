@@ -172,26 +172,33 @@ function concepts(directory) {
   }
   const names = { 0: 'bird feeder', 17: 'striped belly', 31999: 'stone wall' };
   fs.writeFileSync(path.join(directory, 'points.csv'), 'latent,x,y,name\n' + xs.map((x, latent) => `${latent},${x},${ys[latent]},${names[latent] ?? ''}`).join('\n') + '\n');
-  const table = { model: [], latent: [], gap: [], gap_low: [], gap_high: [], q: [] };
-  const latentTable = { latent: [], real_mean: [], null_gap: [] };
+  const table = { model: [], latent: [], gap: [], gap_low: [], gap_high: [], relative_gap: [], q: [] };
+  const latentTable = { latent: [], real_mean: [], real_fires: [], null_gap: [], null_gap_low: [], null_gap_high: [], null_q: [] };
   const add = (model, latent, gap, half) => {
     table.latent.push(latent);
     table.model.push(model);
-    table.gap.push(round(gap));
+    // One gap with more digits than a 32-bit number has, and a q that is below its range.
+    table.gap.push(latent === 17 ? gap : round(gap));
+    table.relative_gap.push(round(Math.tanh(gap)));
     table.gap_low.push(round(gap - half));
     table.gap_high.push(round(gap + half));
-    table.q.push(round(Math.min(1, Math.exp(-((gap / half) ** 2)))));
+    table.q.push(latent === 17 ? 3.18e-64 : round(Math.min(1, Math.exp(-((gap / half) ** 2)))));
   };
   for (const [model, scale, shift] of [[0, 0.9, -0.15], [1, 0.7, 0]]) {
     for (let latent = 0; latent < LATENTS; latent++) {
       // Latent 5 is dead: it never fires and has no row.
-      if (latent !== 5) add(model, latent, latent === 17 ? -4 : scale * (bias[latent] + 0.8 * chance.normal()) + shift, 0.1 + 0.3 * chance.next());
+      if (latent !== 5) add(model, latent, latent === 17 ? -4.0123456789 : scale * (bias[latent] + 0.8 * chance.normal()) + shift, 0.1 + 0.3 * chance.next());
     }
   }
   for (let latent = 0; latent < LATENTS; latent++) {
     latentTable.latent.push(latent);
     latentTable.real_mean.push(latent === 5 ? 0 : round(0.1 + chance.next()));
-    latentTable.null_gap.push(latent === 5 ? null : round(0.05 * chance.normal()));
+    latentTable.real_fires.push(latent === 5 ? 0 : 1 + Math.floor(9999 * chance.next() ** 3));
+    const gap = latent === 5 ? null : round(0.05 * chance.normal());
+    latentTable.null_gap.push(gap);
+    latentTable.null_gap_low.push(gap === null ? null : round(gap - 0.1));
+    latentTable.null_gap_high.push(gap === null ? null : round(gap + 0.1));
+    latentTable.null_q.push(gap === null ? null : latent < 3 ? 0.01 : 0.9);
   }
   writeResult(directory, {
     recipe: { metric: 'blindspots', version: 1, profile: 'paper', seed: 0, params: { temperature: 0.8 }, inputs: { codes: 'blake3:real' } },
@@ -219,6 +226,8 @@ function frequencies(directory) {
   const chance = dice(9);
   const rows = Array.from({ length: LATENTS }, (_, latent) => ({ latent, frequency: Math.max(1e-4, Number(Math.min(1, Math.exp(1.6 * chance.normal() - 4)).toPrecision(4))) }));
   const noise = (frequency) => Math.max(-1, Math.min(1, (0.5 * chance.normal()) / Math.sqrt(10_000 * frequency)));
+  // One concept is alone in its bin, which has no funnel; the others are less frequent.
+  for (const row of rows) row.frequency = row.latent === LATENTS - 1 ? 0.99 : Math.min(0.5, row.frequency);
   for (const row of rows) row.null = noise(row.frequency);
   const bin = (frequency) => Math.floor(4 * Math.log10(frequency) + 1e-9);
   const bins = [...new Set(rows.map((row) => bin(row.frequency)))].sort((a, b) => a - b);
@@ -226,7 +235,7 @@ function frequencies(directory) {
     const inside = rows.filter((row) => bin(row.frequency) === one).map((row) => row.null).sort((a, b) => a - b);
     return { count: inside.length, at: (share) => (inside.length < 20 ? null : round(inside[Math.floor(share * (inside.length - 1))])) };
   });
-  const lines = [0, 1].flatMap((model) => rows.map((row) => ({ ...row, model, relative: Math.max(-1, Math.min(1, noise(row.frequency) + (chance.next() < 0.05 ? 0.6 * chance.normal() : 0))) })));
+  const lines = [0, 1].flatMap((model) => rows.map((row) => ({ ...row, model, relative: row.latent === LATENTS - 1 ? -0.77 : Math.max(-1, Math.min(1, noise(row.frequency) + (chance.next() < 0.05 ? 0.6 * chance.normal() : 0))) })));
   writeResult(directory, {
     recipe: { metric: 'frequency', version: 1, profile: 'paper', seed: 0, params: { temperature: 0.4 }, inputs: { codes: 'blake3:real' } },
     headline: Object.fromEntries(['frequency_gap', 'frequency_relative', 'null_frequency_gap', 'null_frequency_relative', 'outside_funnel'].map((key, index) => [key, { value: 0.3 - index / 10, low: 0.2 - index / 10, high: 0.4 - index / 10, n: LATENTS }])),
@@ -237,7 +246,7 @@ function frequencies(directory) {
         null_low: quantiles.map((one) => one.at(0.05)), null_median: quantiles.map((one) => one.at(0.5)), null_high: quantiles.map((one) => one.at(0.95)), outside_by_model: bins.map((_, index) => (quantiles[index].count < 20 ? [null, null] : [0.15, 0.2])),
       },
       latent: { latent: rows.map((row) => row.latent), frequency: rows.map((row) => row.frequency), null_relative_gap: rows.map((row) => round(row.null)) },
-      latent_model: { model: lines.map((line) => line.model), latent: lines.map((line) => line.latent), gap: lines.map((line) => round(line.relative / 10)), relative_gap: lines.map((line) => round(line.relative)), relative_delta: lines.map((line) => round(1 / (1 + Math.exp(-line.relative / 0.4)))) },
+      latent_model: { model: lines.map((line) => line.model), latent: lines.map((line) => line.latent), gap: lines.map((line) => round(line.relative / 10)), relative_gap: lines.map((line) => round(line.relative)), relative_delta: lines.map((line) => round(1 / (1 + Math.exp(-line.relative / 0.4)))), q: lines.map((line) => (line.latent === LATENTS - 1 ? 3e-64 : 0.5)) },
     },
     about: { data: 'birds', inputs: 'sae-32k', latents: LATENTS },
   });

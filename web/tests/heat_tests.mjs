@@ -33,7 +33,7 @@ export async function heatTests(test, scratch, program, accessible) {
 
   for (const made of [false, true]) {
     await test(`heat: cells cover the patches of their colour, ${made ? 'generated' : 'real'}`, async () => {
-      await visit(page, '#/concept/3');
+      await visit(page, '#/concept/3?mask=0');
       assert.deepEqual(await accessible(page), []);
       const strongest = images.map((image) => [mean(image, 3, made), image]).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0] || a[1] - b[1]);
       const [, image] = strongest[0];
@@ -44,13 +44,28 @@ export async function heatTests(test, scratch, program, accessible) {
       const expected = Array.from({ length: PATCHES }, (_, patch) => patch).filter((patch) => colourAt(image, patch, made) === 3);
       assert.deepEqual(cells.map(([x, y, width, height]) => [x, y, width, height]), expected.map((patch) => [16 * (patch % 3), 16 * Math.floor(patch / 3), 16, 16]));
       const most = Math.max(...expected.map((patch) => valueAt(image, patch)));
-      cells.forEach((cell, i) => assert.ok(Math.abs(cell[4] - (0.65 * valueAt(image, expected[i])) / most) < 0.01, `${cell}`));
+      cells.forEach((cell, i) => assert.ok(Math.abs(cell[4] - (0.5 * valueAt(image, expected[i])) / most) < 0.01, `${cell}`));
       assert.ok((await set(made ? 'sd' : 'real').locator('li').count()) === 16);
     });
   }
 
-  await test('heat: common scale, opacity, and off', async () => {
+  await test('heat: the strongest patch is not covered by default', async () => {
     await visit(page, '#/concept/3');
+    assert.equal(await samples.locator('rect.heat').count(), 0);
+    const image = images.map((image) => [mean(image, 3, false), image]).sort((a, b) => b[0] - a[0] || a[1] - b[1])[0][1];
+    const first = set('real').locator('li').first();
+    await decoded(first.locator('img'));
+    const veils = await first.locator('rect.veil').evaluateAll((all) => all.map((one) => ['x', 'y', 'fill-opacity'].map((name) => Number(one.getAttribute(name)))));
+    const values = Array.from({ length: PATCHES }, (_, patch) => (colourAt(image, patch, false) === 3 ? valueAt(image, patch) : 0));
+    const strongest = values.indexOf(Math.max(...values));
+    assert.ok(!veils.some(([x, y]) => x === 16 * (strongest % 3) && y === 16 * Math.floor(strongest / 3)), 'the strongest patch has no veil');
+    assert.equal(veils.length, PATCHES - 1);
+    // Silent patches are veiled most, and still visible.
+    assert.ok(veils.every(([, , opacity]) => opacity <= 0.8) && veils.some(([, , opacity]) => opacity === 0.8));
+  });
+
+  await test('heat: common scale, opacity, and off', async () => {
+    await visit(page, '#/concept/3?mask=0');
     const opacities = () => samples.locator('rect.heat').evaluateAll((all) => all.map((one) => Number(one.getAttribute('fill-opacity'))));
     const own = await opacities();
     await page.getByLabel('heatmap').selectOption('same');
@@ -58,7 +73,7 @@ export async function heatTests(test, scratch, program, accessible) {
     assert.ok(same.length === own.length && same.reduce((a, b) => a + b) < own.reduce((a, b) => a + b) && page.url().includes('heat=same'));
     await page.locator('main').focus();
     await page.keyboard.press('=');
-    assert.ok(page.url().includes('opacity=0.75') && Math.max(...(await opacities())) > Math.max(...same));
+    assert.ok(page.url().includes('opacity=0.60') && Math.max(...(await opacities())) > Math.max(...same));
     await page.keyboard.press('h');
     assert.equal(await samples.locator('rect.heat').count(), 0);
     await page.keyboard.press('h');
@@ -68,11 +83,11 @@ export async function heatTests(test, scratch, program, accessible) {
     await page.getByLabel('mask the rest').check();
     assert.equal(await samples.locator('rect.heat').count(), 0);
     const veils = await samples.locator('li').first().locator('rect.veil').count();
-    assert.ok(veils === PATCHES - 1 && page.url().includes('mask=1'), String(veils));
+    assert.ok(veils === PATCHES - 1 && !page.url().includes('mask='), String(veils));
   });
 
   await test('heat: smooth heatmaps have the values of patches at their centres', async () => {
-    await visit(page, '#/concept/3');
+    await visit(page, '#/concept/3?mask=0');
     const cells = await samples.locator('li').first().locator('rect.heat').evaluateAll((all) => all.map((one) => ['x', 'y', 'fill-opacity'].map((name) => Number(one.getAttribute(name)))));
     const drawn = await samples.locator('li', { has: page.locator('rect.heat') }).count();
     await page.getByRole('button', { name: 'smooth' }).click();
@@ -109,7 +124,7 @@ export async function heatTests(test, scratch, program, accessible) {
   });
 
   await test('heat: a sample opens its row, real beside generated, both with heat', async () => {
-    await visit(page, '#/concept/3');
+    await visit(page, '#/concept/3?mask=0');
     const dialog = page.locator('dialog');
     const lines = fs.readFileSync(path.join(results, 'samples.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
     const at = (row, set) => lines.find((line) => line.row === row && line.set === set);

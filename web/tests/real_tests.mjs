@@ -73,17 +73,23 @@ export async function realTests(test, scratch, program, accessible) {
     for (const [row, name] of [[0, 'model_1'], [1, 'model_2']]) {
       await visit(page, `#/map?a=${name}`);
       const counts = await page.locator('[data-testid=counts] dd').allInnerTexts();
-      assert.equal(number(counts[0]), tables.model.suppressed[row], name);
-      assert.equal(number(counts[1]), tables.model.exaggerated[row], name);
       const null_ = tables.model.name.indexOf('real against real');
-      assert.equal(counts[3], `${tables.model.suppressed[null_]} / ${tables.model.exaggerated[null_]}`);
+      // Significant gaps come first, beside those of the null.
+      assert.deepEqual([number(counts[0]), number(counts[1])], [tables.model.significant[row], tables.model.significant[null_]], name);
+      assert.equal(number(counts[2]), tables.model.suppressed[row], name);
+      assert.equal(number(counts[3]), tables.model.exaggerated[row], name);
+      assert.equal(counts[4], `${tables.model.suppressed[null_]} / ${tables.model.exaggerated[null_]}`);
     }
     assert.ok((await page.getByLabel('model A').locator('option').allInnerTexts()).includes('real against real'));
   });
 
   await test('real: lists are sorted by gap and have intervals', async () => {
-    await visit(page, '#/map?a=model_1');
     const of = tables.latent_model;
+    await visit(page, '#/map?a=model_1');
+    const listed = await page.locator('.concepts li code').allInnerTexts();
+    const significant = of.latent.filter((_, row) => of.model[row] === 0 && of.q[row] < 0.05);
+    assert.ok(listed.length === Math.min(60, significant.length) && listed.every((text) => significant.includes(Number(text.slice(1)))), listed.join(' '));
+    await visit(page, '#/map?a=model_1&list=suppressed');
     const rows = of.latent.map((_, row) => row).filter((row) => of.model[row] === 0).sort((a, b) => of.gap[a] - of.gap[b]);
     const first = await page.locator('.concepts li').first().innerText();
     const squash = (gap) => (1 / (1 + Math.exp(-gap / 0.02))).toFixed(3);
@@ -201,7 +207,8 @@ export async function realTests(test, scratch, program, accessible) {
     await visit(page, '#/pairs?model=model_1');
     const found = (await ask(`results/${manifest.results.find((one) => one.metric === 'divergence').id}`)).tables;
     const count = found.memorised.model.filter((model) => model === 0).length;
-    assert.equal(number((await page.locator('[data-testid=pairs]').innerText()).split(' ')[0]), count);
+    const total = found.row_model.model.filter((model) => model === 0).length;
+    assert.ok((await page.locator('[data-testid=pairs]').innerText()).startsWith(`${count} of ${total.toLocaleString('en')} pairs are candidates`));
     assert.ok(count > 3);
     const first = page.locator('ol.pairs > li').first();
     assert.match(await first.innerText(), new RegExp(`row ${found.memorised.row[0]}\\b`));
@@ -235,7 +242,11 @@ export async function realTests(test, scratch, program, accessible) {
       assert.equal(await page.locator('[data-spots] [data-bin]').count(), tables.funnel.null_low.filter((low) => low !== null).length);
       // The number outside follows from the shares in the result.
       const outside = tables.funnel.concepts.reduce((sum, concepts, bin) => sum + Math.round(concepts * (tables.funnel.outside_by_model[bin][model] ?? 0)), 0);
-      assert.equal(number((await page.locator('[data-testid=outside]').innerText()).split(' ')[0]), outside, name);
+      const text = await page.locator('[data-testid=outside]').innerText();
+      const [funnel, without] = [true, false].map((has) => rows.filter((row) => /by q/.test(tables.latent_model.class[row]) !== has).length);
+      const byQ = rows.filter((row) => /^(below|above) by q$/.test(tables.latent_model.class[row])).length;
+      assert.ok(text.startsWith(`${name}: ${outside} of ${funnel} concepts with a funnel`) && text.includes(`${outside + byQ} concept`), text);
+      if (without) assert.match(text, new RegExp(`of ${without} without one, ${byQ} ha(s|ve) q`));
     }
     const shown = await page.locator('[data-testid=frequency-numbers]').innerText();
     for (const key of ['frequency_gap', 'frequency_relative', 'null_frequency_relative']) assert.ok(headline[key].value === null || shown.includes(headline[key].value.toFixed(3).replace('-', '−')), key);
@@ -245,6 +256,9 @@ export async function realTests(test, scratch, program, accessible) {
     assert.deepEqual(heads.slice(0, 5), ['latent', 'name', 'frequency', 'gap', 'relative gap']);
     const frequencies = new Map(tables.latent.latent.map((latent, row) => [latent, tables.latent.frequency[row]]));
     for (const [latent, , frequency] of lines) assert.equal(Number(frequency), frequencies.get(Number(latent)));
+    // The classes of the page are those of the program.
+    const classes = new Map(tables.latent_model.latent.flatMap((latent, row) => (tables.latent_model.model[row] === 1 ? [[latent, tables.latent_model.class[row]]] : [])));
+    for (const line of lines) assert.equal(line.at(-1), classes.get(Number(line[0])), line.join(' '));
     await page.keyboard.press(']');
     await page.waitForFunction(() => location.hash.includes('real%20against%20real'));
     // A point opens its card.

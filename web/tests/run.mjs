@@ -151,7 +151,7 @@ async function browserTests() {
 
   await test('map: counts follow temperature and thresholds', async () => {
     await visit(page, '#/map?a=sd15');
-    const suppressed = async () => number(await page.locator('[data-testid=counts] dd').first().innerText());
+    const suppressed = async () => number(await page.locator('[data-testid=counts] dd').nth(2).innerText());
     const warm = await suppressed();
     await page.getByLabel('temperature T', { exact: true }).fill('0.4');
     await page.getByLabel('temperature T', { exact: true }).press('Enter');
@@ -161,7 +161,69 @@ async function browserTests() {
     await page.getByLabel('suppressed below').press('Enter');
     assert.ok((await suppressed()) > cold);
     assert.ok(page.url().includes('T=0.4') && page.url().includes('lo=0.2'));
-    assert.match(await page.locator('[data-testid=counts]').innerText(), /real against real\s*0 \/ 0/);
+    assert.match(await page.locator('[data-testid=counts]').innerText(), /null, at the same T\s*0 \/ 0/);
+    assert.match(await page.locator('[data-testid=counts]').innerText(), /real against real\s*3\n/);
+  });
+
+  await test('map: significant gaps are ringed and counted at any T, and T can be fitted', async () => {
+    await visit(page, '#/map?a=sd15&T=100');
+    assert.equal(number(await page.locator('[data-testid=counts] dd').nth(2).innerText()), 0);
+    const significant = number(await page.locator('[data-testid=significant]').innerText());
+    const table = await page.evaluate(async () => {
+      const { results } = await (await fetch('api/v1/manifest.json')).json();
+      return (await fetch(`api/v1/results/${results.find((one) => one.metric === 'blindspots').id}.json`)).json();
+    });
+    const of = table.tables.latent_model;
+    assert.equal(significant, of.q.filter((q, row) => of.model[row] === 0 && q < 0.05).length);
+    const grey = await ink(page);
+    assert.ok(grey.dark > 2000, JSON.stringify(grey));
+    await page.locator('[data-testid=fit]').getByRole('button', { name: /Fit T/ }).click();
+    assert.ok(!page.url().includes('T=100') && page.url().includes('T='));
+    const counts = await page.locator('[data-testid=counts] dd').allInnerTexts();
+    const beyond = number(counts[2]) + number(counts[3]);
+    assert.ok(beyond >= significant && beyond < 1.05 * significant, `${beyond} for ${significant}`);
+    assert.equal(await page.locator('[data-testid=fit]').count(), 0);
+  });
+
+  await test('map: colours by q and by frequency, and a CSV with all digits', async () => {
+    await visit(page, '#/map?a=sd15&colour=q');
+    const byQ = await ink(page);
+    assert.ok(byQ.blue > 1000 && byQ.orange > 1000, JSON.stringify(byQ));
+    await page.getByLabel('colour', { exact: true }).selectOption('frequency');
+    assert.ok(page.url().includes('colour=frequency'));
+    assert.match(await page.locator('.ramp').getAttribute('aria-label'), /real rows/);
+    // Latent 17 has q = 3.18e-64 and a gap that is no 32-bit number.
+    await visit(page, '#/map?a=sd15&find=striped');
+    const [download] = await Promise.all([page.waitForEvent('download'), page.locator('aside').getByRole('button', { name: 'CSV' }).last().click()]);
+    const [heads, line] = fs.readFileSync(await download.path(), 'utf8').trim().split('\n').map((one) => one.split(','));
+    assert.deepEqual([heads[5], line[5], line[2]], ['q', '3.18e-64', '-4.0123456789']);
+  });
+
+  await test('frequency: concepts without a funnel are classed by q', async () => {
+    await visit(page, '#/frequency?model=sd15');
+    const text = await page.locator('[data-testid=outside]').innerText();
+    assert.match(text, /of 1 without one, 1 has q < 0.05/);
+    assert.ok((await page.locator('[data-side="below by q"]').getAttribute('d')).length > 3);
+    await page.getByRole('tab', { name: 'Below' }).click();
+    assert.match(await page.locator('.concepts').innerText(), /#31999/);
+  });
+
+  await test('tables name models', async () => {
+    await visit(page, '#/tables?data=birds&measure=blindspots&axis=latent_model&find=17');
+    assert.match(await page.locator('[aria-label="Table by latent_model"] tbody tr').first().innerText(), /sd15|pixart/);
+  });
+
+  await test('agreement: n and chance are shown', async () => {
+    await visit(page, '#/runs?data=birds&tab=agree');
+    assert.match(await page.locator('figure svg text.count').first().textContent(), /^n \d+$/);
+    assert.match(await page.locator('figure').first().innerText(), /within chance/);
+  });
+
+  await test('concept: the null has an interval', async () => {
+    await visit(page, '#/concept/17');
+    await page.waitForSelector('aside figure svg circle');
+    const titles = await page.locator('aside figure svg circle title').allTextContents();
+    assert.match(titles.find((title) => title.startsWith('real against real')), /\[.*, .*\]/);
   });
 
   let chosen = '';

@@ -23,13 +23,15 @@ async function compile() {
 
 export async function units(test) {
   const load = await compile();
-  const { delta, frontiers, inside, pareto, ticks } = await load('statistics');
+  const { delta, fittedTemperature, frontiers, inside, pareto, signedLevel, ticks } = await load('statistics');
+  const { sameDictionary, foreign } = await load('dictionary');
+  const { withModelNames } = await load('tables');
   const { change } = await load('differences');
   const { csv } = await load('download');
   const { bilinear } = await load('heat');
   const { changes, inOrder, keyOf, rowOf } = await load('pairs');
   const { counted, fraction, fractionInterval, plain, pValue, short } = await load('format');
-  const { binsOf, pointsOf } = await load('frequency');
+  const { binsOf, classOf, countsOf, pointsOf } = await load('frequency');
   const { angles, modelsOf, sparsity, spectra, oneSided } = await load('cooccurrence');
   const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
 
@@ -38,6 +40,28 @@ export async function units(test) {
     // σ(T ln 9 / T) = 9/10: the usual threshold.
     near(delta(0.8 * Math.log(9), 0.8), 0.9);
     near(delta(1.3, 0.4) + delta(-1.3, 0.4), 1);
+  });
+  await test('a fitted temperature puts as many gaps beyond the thresholds as asked', () => {
+    const gaps = [-0.3, 0.2, 0.1, -0.05, 0, NaN];
+    const beyond = (T) => gaps.filter((gap) => delta(gap, T) < 0.1 || delta(gap, T) > 0.9).length;
+    for (const count of [1, 2, 3, 4]) assert.equal(beyond(fittedTemperature(gaps, count, 0.1, 0.9)), count);
+    // 0.3 / ln 9 = 0.13653, rounded down.
+    assert.equal(fittedTemperature(gaps, 1, 0.1, 0.9), 0.136);
+    assert.equal(fittedTemperature(gaps, 9, 0.1, 0.9), fittedTemperature(gaps, 4, 0.1, 0.9));
+    assert.equal(fittedTemperature([0, NaN], 2, 0.1, 0.9), null);
+    // 1e-5 is half of ten decades, with the sign of the gap.
+    near(signedLevel(1e-5, -2), -0.5);
+    assert.deepEqual([signedLevel(0, 1), Math.abs(signedLevel(1, 1))], [1, 0]);
+  });
+  await test('samples and their tokens belong to one dictionary', () => {
+    const manifest = { sample_codes: 'pooled', sample_token_codes: 'tokens', results: [{ id: 'a', codes: 'tokens' }, { id: 'b', codes: 'other' }, { id: 'c', codes: 'pooled' }] };
+    assert.ok(sameDictionary(manifest, 'tokens', 'pooled') && !sameDictionary(manifest, 'other', 'pooled') && sameDictionary(manifest, 'x', 'x'));
+    assert.deepEqual(['a', 'b', 'c'].map((id) => foreign(manifest, id)), [false, true, false]);
+  });
+  await test('tables have the names of models', () => {
+    const tables = { model: { name: ['sd', 'dalle'] }, row_model: { model: [1, 0], row: [4, 5] }, set: { model: ['sd'] } };
+    assert.deepEqual(withModelNames(tables, 'row_model'), { model: ['dalle', 'sd'], row: [4, 5] });
+    assert.deepEqual([withModelNames(tables, 'set'), withModelNames(tables, 'model')], [tables.set, tables.model]);
   });
   await test('the Pareto front keeps ties and respects directions', () => {
     const points = [{ x: 1, y: 1 }, { x: 1, y: 1 }, { x: 2, y: 3 }, { x: 3, y: 2 }];
@@ -88,10 +112,12 @@ export async function units(test) {
     const tables = {
       funnel: { frequency_from: [0.1, 0.5], frequency_to: [0.5, 1], concepts: [30, 3], null_low: [-0.2, null], null_median: [0, null], null_high: [0.2, null], outside_by_model: [[0.5, null], [null, null]] },
       latent: { latent: [0, 1, 2, 3, 5], frequency: [0.1, 0.2, 0.4, 0.5, 0.3], null_relative_gap: [0.1, -0.3, null, 0.1, 0] },
-      latent_model: { model: [0, 0, 0, 0, 0, 0, 1], latent: [0, 1, 2, 3, 4, 5, 0], gap: [1, 1, 1, 1, 1, 1, 1], relative_gap: [0.3, 0.2, -0.5, 0.9, 1, null, -0.9] },
+      latent_model: { model: [0, 0, 0, 0, 0, 0, 1], latent: [0, 1, 2, 3, 4, 5, 0], gap: [1, 1, 1, 1, 1, 1, 1], relative_gap: [0.3, 0.2, -0.5, 0.9, 1, null, -0.9], q: [1, 0, 1, 3e-64, 1, 1, 1] },
     };
     const points = pointsOf({ tables }, 0);
-    assert.deepEqual(points.map((point) => [point.latent, point.side, Number(point.beyond.toFixed(6))]), [[0, 1, 0.1], [1, 0, 0], [2, -1, 0.3], [3, 0, 0]]);
+    assert.deepEqual(points.map((point) => [point.latent, point.side, Number(point.beyond.toFixed(6))]), [[0, 1, 0.1], [1, 0, 0], [2, -1, 0.3], [3, 1, 0.9]]);
+    assert.deepEqual(points.map(classOf), ['above', 'inside', 'below', 'above by q']);
+    assert.deepEqual(countsOf(points), { outside: 2, funnel: 3, significant: 1, without: 1 });
     assert.deepEqual(pointsOf({ tables }, 1).map((point) => [point.latent, point.side]), [[0, -1]]);
     assert.deepEqual(pointsOf({ tables }, null).map((point) => [point.latent, point.side]), [[0, 0], [1, -1], [3, 0], [5, 0]]);
     assert.deepEqual(binsOf({ tables: {} }), []);

@@ -1,7 +1,7 @@
 // Queries on a board: the numbers that can be plotted, and their values for an input set.
 
 import { change, type Change } from './differences';
-import type { Better, Board, Card, InputSet, Measure } from './types';
+import type { Better, Board, Card, InputSet, Measure, Run } from './types';
 import { readable } from './format';
 
 /** A number that can be an axis of a chart or a column of a table. */
@@ -89,8 +89,14 @@ export function cellOf(boards: Board[], id: string): { board: Board; measure: Me
   return null;
 }
 
+/** The label of a run: that of its input set, or the name of its dictionary if the set has dictionaries of several seeds. */
+export function runLabel(set: InputSet, run: Run | undefined): string {
+  return run?.name && run.name !== set.name ? run.name : set.label;
+}
+
 /** The label of a result: its input set, and its data set if there are several. */
 export function labelOf(boards: Board[], id: string): string {
   const cell = cellOf(boards, id);
-  return cell ? `${cell.set.label}${boards.length > 1 && cell.board.name ? `, ${cell.board.name}` : ''}` : id.slice(0, 12);
+  const run = cell?.board.cells.flatMap((one) => one.runs).find((one) => one.id === id);
+  return cell ? `${runLabel(cell.set, run)}${boards.length > 1 && cell.board.name ? `, ${cell.board.name}` : ''}` : id.slice(0, 12);
 }

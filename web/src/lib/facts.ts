@@ -2,7 +2,7 @@
 
 import { cellOf, labelOf } from './board';
 import { load } from './data';
-import { foreign } from './samples';
+import { foreign, sameDictionary } from './dictionary';
 import { sources, values } from './sources';
 import { numberAt, rowOfLatent } from './tables';
 import type { Board, Manifest, Result } from './types';
@@ -21,7 +21,7 @@ export async function gapsOf(manifest: Manifest, boards: Board[], latent: number
     const columns = await values(source);
     const index = columns.indexOf.get(latent);
     if (index === undefined || Number.isNaN(columns.value[index])) continue;
-    const at = (column: Float32Array | null) => (column && !Number.isNaN(column[index]) ? column[index] : null);
+    const at = (column: Float64Array | null) => (column && !Number.isNaN(column[index]) ? column[index] : null);
     gaps.push({ id: source.id, name: source.title, model: source.name, result: source.result, gap: columns.value[index], low: at(columns.low), high: at(columns.high), q: at(columns.q), fires: at(columns.fires), null: source.null, temperature: source.rules?.temperature ?? 1 });
   }
   return gaps;
@@ -43,7 +43,7 @@ export async function facts(manifest: Manifest, boards: Board[], latent: number)
     if (row < 0 || !cell) continue;
     const { measure, set } = cell;
     const label = labelOf(boards, listed.id);
-    const other = own && listed.codes ? listed.codes !== own : set.baseline !== null;
+    const other = own && listed.codes ? !sameDictionary(manifest, listed.codes, own) : set.baseline !== null;
     for (const [column, cells] of Object.entries(table)) {
       const value = cells[row];
       // `index` repeats the index of the latent.

@@ -1,6 +1,7 @@
 // Names of latents: from the layout, else from `match`, which has the concept for which a latent is the best single one.
 
 import { load } from './data';
+import { sameDictionary } from './dictionary';
 import { listAt } from './tables';
 import type { Layout, Listed, Manifest, Result } from './types';
 
@@ -10,7 +11,7 @@ const BASELINES = ['untrained', 'random', 'oracle'];
 function matched(manifest: Manifest): Listed | undefined {
   const all = manifest.results.filter((one) => one.metric === 'match' && one.tables.concept && !BASELINES.includes(String(one.about.inputs)));
   const codes = manifest.results.find((one) => one.metric === 'blindspots')?.codes ?? manifest.sample_codes;
-  if (codes) return all.find((one) => one.codes === codes);
+  if (codes) return all.find((one) => sameDictionary(manifest, one.codes, codes));
   return new Set(all.map((one) => one.codes)).size === 1 ? all[0] : undefined;
 }
 

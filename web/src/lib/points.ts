@@ -1,39 +1,42 @@
 // A map of many points, in WebGL2 or, without it, on a 2D canvas. The shader computes colours from two values per
-// point, so that temperature and thresholds change without another upload.
+// point, so that temperature and thresholds change without another upload. Significant points have a ring.
 
 import { delta, inside } from './statistics';
 
 export interface View { x: number; y: number; zoom: number }
-/** `a`, `b`: σ(value / T). `difference`: 0.5 + (b − a) / 2. `plain`: the value, scaled to `range`. */
-export type Mode = 'a' | 'b' | 'difference' | 'plain';
+/** Which value is shown; `difference`: 0.5 + (b − a) / 2. */
+export type Channel = 'a' | 'b' | 'difference';
+/** From a value to a colour between 0 and 1. `sigmoid`: σ(value / T); `signed`: (1 + value) / 2; `range`: linear between the ends of `range`. */
+export type ColourScale = 'sigmoid' | 'signed' | 'range';
 export interface Look {
-  mode: Mode; temperature: number; low: number; high: number; range: [number, number]; size: number; dark: boolean;
+  channel: Channel; scale: ColourScale; temperature: number; low: number; high: number; range: [number, number]; size: number; dark: boolean;
 }
 
-const MODES: Mode[] = ['a', 'b', 'difference', 'plain'];
+const CHANNELS: Channel[] = ['a', 'b', 'difference'];
+const SCALES: ColourScale[] = ['sigmoid', 'signed', 'range'];
 
 const VERTEX = `#version 300 es
-in vec2 position; in vec2 value; in float mark;
-uniform vec4 view; uniform float temperature; uniform vec2 bounds; uniform vec2 range; uniform float size; uniform int mode; uniform float chosen;
-out float shade; out float state;
-float squash(float gap) { return 1. / (1. + exp(-gap / temperature)); }
+in vec2 position; in vec2 value; in float mark; in float ring;
+uniform vec4 view; uniform float temperature; uniform vec2 bounds; uniform vec2 range; uniform float size; uniform int channel; uniform int scale; uniform float chosen;
+out float shade; out float state; out float ringed;
+float level(float v) { return scale == 0 ? 1. / (1. + exp(-v / temperature)) : scale == 1 ? .5 + .5 * v : clamp((v - range.x) / (range.y - range.x), 0., 1.); }
 void main() {
   gl_Position = vec4((position - view.xy) * view.zw, 0., 1.);
   float t = .5;
   bool known = true;
-  if (mode == 0) { known = value.x > -1e30; t = squash(value.x); }
-  else if (mode == 1) { known = value.y > -1e30; t = squash(value.y); }
-  else if (mode == 2) { known = value.x > -1e30 && value.y > -1e30; t = .5 + .5 * (squash(value.y) - squash(value.x)); }
-  else { known = value.x > -1e30; t = clamp((value.x - range.x) / (range.y - range.x), 0., 1.); }
-  bool extreme = known && mode != 3 && (t < bounds.x || t > bounds.y);
+  if (channel == 0) { known = value.x > -1e30; t = level(value.x); }
+  else if (channel == 1) { known = value.y > -1e30; t = level(value.y); }
+  else { known = value.x > -1e30 && value.y > -1e30; t = .5 + .5 * (level(value.y) - level(value.x)); }
+  bool extreme = known && scale == 0 && (t < bounds.x || t > bounds.y);
+  ringed = known ? ring : 0.;
   shade = known ? t : -1.;
   state = chosen > .5 && mark < .5 ? 1. : (mark > .5 ? 2. : 0.);
-  gl_PointSize = size * (extreme ? 1.5 : 1.) * (mark > .5 ? 1.5 : 1.) * (known ? 1. : .6);
+  gl_PointSize = size * (extreme ? 1.5 : 1.) * (mark > .5 || ringed > .5 ? 1.5 : 1.) * (known ? 1. : .6);
 }`;
 
 const FRAGMENT = `#version 300 es
 precision mediump float;
-in float shade; in float state; uniform float dark; uniform int mode; out vec4 colour;
+in float shade; in float state; in float ringed; uniform float dark; out vec4 colour;
 void main() {
   vec2 offset = gl_PointCoord * 2. - 1.;
   float radius = dot(offset, offset);
@@ -46,6 +49,7 @@ void main() {
   float alpha = .85;
   if (shade < 0.) { c = neutral; alpha = .35; }
   if (state == 1.) { c = neutral; alpha = .22; }
+  if (ringed > .5 && state != 1. && radius > .58) { c = dark > .5 ? vec3(.93) : vec3(.13); alpha = .9; }
   if (state == 2. && radius > .5) c = dark > .5 ? vec3(1.) : vec3(.07);
   alpha *= 1. - smoothstep(.75, 1., radius);
   colour = vec4(c * alpha, alpha);
@@ -60,6 +64,12 @@ export function ramp(t: number, dark: boolean): string {
   return `rgb(${neutral.map((from, i) => Math.round(from + (end[i] - from) * part)).join(' ')})`;
 }
 
+/** The colour of a value, between 0 and 1, as in the shader. */
+export function level(value: number, { scale, temperature, range }: Pick<Look, 'scale' | 'temperature' | 'range'>): number {
+  if (scale === 'sigmoid') return delta(value, temperature);
+  return scale === 'signed' ? 0.5 + value / 2 : Math.min(1, Math.max(0, (value - range[0]) / (range[1] - range[0] || 1)));
+}
+
 export class Points {
   readonly canvas: HTMLCanvasElement;
   view: View = { x: 0, y: 0, zoom: 1 };
@@ -67,15 +77,16 @@ export class Points {
   drawn = 0;
   private x: Float32Array = new Float32Array();
   private y: Float32Array = new Float32Array();
-  private a: Float32Array = new Float32Array();
-  private b: Float32Array = new Float32Array();
+  private a: ArrayLike<number> = [];
+  private b: ArrayLike<number> = [];
+  private rings: ArrayLike<boolean> = [];
   private marks = new Float32Array();
   private chosen = false;
   private gl: WebGL2RenderingContext | null;
   private program: WebGLProgram | null = null;
   private buffers: Record<string, WebGLBuffer> = {};
   private scheduled = 0;
-  private look: Look = { mode: 'a', temperature: 0.8, low: 0.1, high: 0.9, range: [0, 1], size: 4, dark: false };
+  private look: Look = { channel: 'a', scale: 'sigmoid', temperature: 0.8, low: 0.1, high: 0.9, range: [0, 1], size: 4, dark: false };
 
   constructor(canvas: HTMLCanvasElement) {
     this.canvas = canvas;
@@ -107,7 +118,7 @@ export class Points {
     gl.useProgram(program);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    for (const [name, size] of [['position', 2], ['value', 2], ['mark', 1]] as const) {
+    for (const [name, size] of [['position', 2], ['value', 2], ['mark', 1], ['ring', 1]] as const) {
       const buffer = gl.createBuffer()!;
       gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
       const location = gl.getAttribLocation(program, name);
@@ -136,9 +147,11 @@ export class Points {
     this.upload();
   }
 
-  setValues(a: Float32Array, b: Float32Array) {
+  /** Sets two values per point (NaN if unknown), and which points have a ring. */
+  setValues(a: ArrayLike<number>, b: ArrayLike<number>, rings: ArrayLike<boolean>) {
     this.a = a;
     this.b = b;
+    this.rings = rings;
     this.upload();
   }
 
@@ -156,7 +169,7 @@ export class Points {
   private upload() {
     const gl = this.gl;
     if (gl && this.a.length === this.count) {
-      const pairs = (a: Float32Array, b: Float32Array) => {
+      const pairs = (a: ArrayLike<number>, b: ArrayLike<number>) => {
         const out = new Float32Array(2 * this.count);
         for (let i = 0; i < this.count; i++) {
           out[2 * i] = Number.isNaN(a[i]) ? -3e38 : a[i];
@@ -164,7 +177,7 @@ export class Points {
         }
         return out;
       };
-      for (const [name, values] of [['position', pairs(this.x, this.y)], ['value', pairs(this.a, this.b)], ['mark', this.marks]] as const) {
+      for (const [name, values] of [['position', pairs(this.x, this.y)], ['value', pairs(this.a, this.b)], ['mark', this.marks], ['ring', Float32Array.from(this.x, (_, i) => (this.rings[i] ? 1 : 0))]] as const) {
         gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[name]);
         gl.bufferData(gl.ARRAY_BUFFER, values, gl.STATIC_DRAW);
       }
@@ -217,7 +230,8 @@ export class Points {
       gl.uniform2f(uniform('bounds'), look.low, look.high);
       gl.uniform2f(uniform('range'), look.range[0], look.range[1] > look.range[0] ? look.range[1] : look.range[0] + 1);
       gl.uniform1f(uniform('size'), size);
-      gl.uniform1i(uniform('mode'), MODES.indexOf(look.mode));
+      gl.uniform1i(uniform('channel'), CHANNELS.indexOf(look.channel));
+      gl.uniform1i(uniform('scale'), SCALES.indexOf(look.scale));
       gl.uniform1f(uniform('chosen'), this.chosen ? 1 : 0);
       gl.uniform1f(uniform('dark'), look.dark ? 1 : 0);
       if (this.drawn) gl.drawArrays(gl.POINTS, 0, this.count);
@@ -232,16 +246,19 @@ export class Points {
       context.fillStyle = ramp(t ?? 0.5, look.dark);
       const [x, y] = [((this.x[i] - this.view.x) * sx + 1) / 2, (1 - (this.y[i] - this.view.y) * sy) / 2];
       context.fillRect(x * width - size / 2, y * height - size / 2, size, size);
+      if (this.rings[i] && t !== null) {
+        context.strokeStyle = look.dark ? '#eeeeee' : '#222222';
+        context.strokeRect(x * width - size / 2, y * height - size / 2, size, size);
+      }
     }
   }
 
   private shade(i: number): number | null {
-    const { mode, temperature, range } = this.look;
     const [a, b] = [this.a[i], this.b[i]];
-    if (mode === 'plain') return Number.isNaN(a) ? null : Math.min(1, Math.max(0, (a - range[0]) / (range[1] - range[0] || 1)));
-    if (mode === 'a') return Number.isNaN(a) ? null : delta(a, temperature);
-    if (mode === 'b') return Number.isNaN(b) ? null : delta(b, temperature);
-    return Number.isNaN(a) || Number.isNaN(b) ? null : 0.5 + (delta(b, temperature) - delta(a, temperature)) / 2;
+    const { channel } = this.look;
+    if (channel === 'a') return Number.isNaN(a) ? null : level(a, this.look);
+    if (channel === 'b') return Number.isNaN(b) ? null : level(b, this.look);
+    return Number.isNaN(a) || Number.isNaN(b) ? null : 0.5 + (level(b, this.look) - level(a, this.look)) / 2;
   }
 
   /** Converts canvas pixels to map coordinates. */

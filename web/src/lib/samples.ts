@@ -7,12 +7,6 @@ export async function samples(manifest: Manifest): Promise<Sample[]> {
   return manifest.samples ? load<Sample[]>('samples') : [];
 }
 
-/** Whether samples and result have different codes. False if the samples do not record their codes. */
-export function foreign(manifest: Manifest, result: string): boolean {
-  const codes = manifest.results.find((one) => one.id === result)?.codes;
-  return Boolean(manifest.sample_codes && codes && codes !== manifest.sample_codes);
-}
-
 /** Finds the sample of a row in a set; real rows have the set `real` or none. */
 export function finder(all: Sample[]): (set: string | null, row: number) => Sample | null {
   const byKey = new Map(all.flatMap((sample) => (sample.row === null ? [] : [[`${sample.set ?? 'real'} ${sample.row}`, sample] as const])));

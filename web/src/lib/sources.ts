@@ -1,11 +1,12 @@
 // Values per latent that can colour the map: gaps of models from `blindspots`, and every other table by latent.
 //
 // Columns read from `blindspots`: latent, model (a row of the table by model), gap, gap_low, gap_high (its interval) and q (false discovery
-// rate) of the table by latent_model; null_gap (real against real) of the table by latent.
+// rate) of the table by latent_model; null_gap with its interval and q (real against real) and real_fires of the table by latent.
 
 import { cellOf, labelOf } from './board';
 import { load } from './data';
 import { readable } from './format';
+import { SIGNIFICANT } from './statistics';
 import { numberAt } from './tables';
 import type { Board, Column, Manifest, Result } from './types';
 
@@ -16,14 +17,18 @@ export interface Source { id: string; title: string; name: string; kind: 'gap' |
 export interface Rules { temperature: number; low: number; high: number }
 
 export interface Values {
-  latent: number[]; value: Float32Array; low: Float32Array | null; high: Float32Array | null; q: Float32Array | null; fires: Float32Array | null;
+  latent: number[]; value: Float64Array; low: Float64Array | null; high: Float64Array | null; q: Float64Array | null; fires: Float64Array | null;
+  /** The relative gap, and the number of real rows on which the latent fires. */
+  relative: Float64Array | null; frequency: Float64Array | null;
+  /** The number of significant gaps, if known. */
+  significant: number | null;
   /** The index of each latent in these arrays. */
   indexOf: Map<number, number>;
 }
 
 const numberOr = (value: unknown, otherwise: number) => (typeof value === 'number' ? value : otherwise);
 const number = (cell: unknown) => (typeof cell === 'number' ? cell : NaN);
-const floats = (column: Column | undefined, rows: number[]) => (column ? Float32Array.from(rows, (row) => number(column[row])) : null);
+const floats = (column: Column | undefined, rows: number[]) => (column ? Float64Array.from(rows, (row) => number(column[row])) : null);
 
 let all: Promise<Source[]> | null = null;
 const cache = new Map<string, Promise<Values>>();
@@ -62,7 +67,7 @@ async function find(manifest: Manifest, boards: Board[]): Promise<Source[]> {
       }
     }
     for (const column of listed.tables.latent?.rows ? listed.tables.latent.numbers : []) {
-      if (['latent', 'null_gap', 'null_deviation'].includes(column)) continue;
+      if (column === 'latent' || column.startsWith('null_')) continue;
       plain.push({ id: `${listed.id}.${column}`, title: `${cell?.measure.title ?? ''}: ${readable(column)} (${where})`, name: column, kind: 'plain', result: listed.id, model: null, column, null: false, rules: null });
     }
   }
@@ -75,14 +80,22 @@ async function read(source: Source): Promise<Values> {
   const count = Object.values(table)[0]?.length ?? 0;
   const rows = Array.from({ length: count }, (_, row) => row).filter((row) => source.model === null || table.model[row] === source.model);
   const latent = rows.map((row, index) => (table.latent ? number(table.latent[row]) : index));
-  const gap = source.model !== null;
+  const gap = source.kind === 'gap';
+  // The interval and q of a model, or of real against real.
+  const [prefix, q] = source.null ? ['null_gap', 'null_q'] : ['gap', 'q'];
+  const qs = gap ? floats(table[q], rows) : null;
+  const fires = new Map((tables.latent?.latent ?? []).map((id, row) => [id, number(tables.latent.real_fires?.[row])]));
+  const inTable = tables.model?.name?.indexOf(source.name) ?? -1;
   return {
     latent,
     value: floats(table[source.column], rows)!,
-    low: gap ? floats(table.gap_low, rows) : null,
-    high: gap ? floats(table.gap_high, rows) : null,
-    q: gap ? floats(table.q, rows) : null,
-    fires: gap ? floats(table.generated_fires, rows) : null,
+    low: gap ? floats(table[`${prefix}_low`], rows) : null,
+    high: gap ? floats(table[`${prefix}_high`], rows) : null,
+    q: qs,
+    fires: gap && !source.null ? floats(table.generated_fires, rows) : null,
+    relative: gap && !source.null ? floats(table.relative_gap, rows) : null,
+    frequency: gap && tables.latent?.real_fires ? Float64Array.from(latent, (id) => fires.get(id) ?? NaN) : null,
+    significant: qs ? qs.filter((value) => value < SIGNIFICANT).length : gap ? numberAt(tables.model?.significant, inTable) : null,
     indexOf: new Map(latent.map((id, index) => [id, index])),
   };
 }

@@ -9,6 +9,26 @@ export function delta(gap: number, temperature: number): number {
   return 1 / (1 + Math.exp(-gap / temperature));
 }
 
+/** Gaps with a smaller q are significant. */
+export const SIGNIFICANT = 0.05;
+
+/** −log10 of q with the sign of the gap, as a share of 10 decades: −1 to 1. */
+export function signedLevel(q: number, gap: number): number {
+  return Math.sign(gap) * Math.min(1, -Math.log10(Math.max(q, 1e-300)) / 10);
+}
+
+/** The temperature at which `count` of the gaps are beyond the thresholds, or as many as can be; null if all gaps are 0. */
+export function fittedTemperature(gaps: ArrayLike<number>, count: number, low: number, high: number): number | null {
+  // δ < low means gap / T < −ln((1 − low) / low), and δ > high means gap / T > ln(high / (1 − high)).
+  const reach = (gap: number) => Math.abs(gap) / (gap < 0 ? Math.log((1 - low) / low) : Math.log(high / (1 - high)));
+  const temperatures = Array.from(gaps, (gap) => reach(gap)).filter((value) => Number.isFinite(value) && value > 0).sort((a, b) => b - a);
+  const last = temperatures[Math.min(count, temperatures.length) - 1];
+  // Three digits, rounded down, so that the last one is beyond the threshold too.
+  if (!last) return null;
+  const step = 10 ** (Math.floor(Math.log10(last)) - 2);
+  return Number((Math.ceil(last / step - 1 - 1e-9) * step).toPrecision(3));
+}
+
 /** The Pareto front: points that no other point dominates; equal points do not dominate each other. `neither` counts as lower for x and higher for y. */
 export function pareto<P extends Point>(points: P[], betterX: Better, betterY: Better): P[] {
   const signX = betterX === 'higher' ? 1 : -1;

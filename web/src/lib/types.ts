@@ -18,7 +18,7 @@ export interface Listed {
 
 export interface Manifest {
   schema: number; etalon: string; title: string; results: Listed[];
-  layouts: { id: string; points: number }[]; samples: number; sample_codes: string | null; concepts: number[]; images: number; directions: number;
+  layouts: { id: string; points: number }[]; samples: number; sample_codes: string | null; sample_token_codes: string | null; concepts: number[]; images: number; directions: number;
   albums: { slug: string; name: string }[]; damaged: { file: string; reason: string }[]; problems: string[];
 }
 
@@ -35,14 +35,15 @@ export interface Differences {
   key: string; first: number[]; second: number[]; value: number[]; low: (number | null)[]; high: (number | null)[];
   noise: (boolean | null)[]; paired: boolean[];
 }
-export interface Run { id: string; seed: number; headline: Record<string, Score> }
+/** `name`: the name of its dictionary, which the label of a set of several seeds lacks. */
+export interface Run { id: string; name: string | null; seed: number; headline: Record<string, Score> }
 export interface Board {
   name: string; slug: string; sets: InputSet[]; measures: Measure[];
   cells: { measure: number; set: number; runs: Run[]; scores: Record<string, Aggregate> }[];
   differences: (Differences | null)[];
   baselines: { measure: number; key: string; name: string; value: number }[];
-  /** Spearman correlation between measures over the sets that are not baselines. */
-  agreement: { measures: number[]; cells: { value: number | null; n: number }[][] };
+  /** Spearman correlation between measures over the sets that are not baselines, each oriented by its better end. `undirected`: measures without one. */
+  agreement: { measures: number[]; cells: { value: number | null; n: number; chance: boolean | null }[][]; undirected: number[] };
   superseded: { measure: number; set: number; id: string; seed: number; inputs: Record<string, string> }[];
   notes: { measure: number; sets: number[]; text: string }[];
 }

@@ -153,6 +153,7 @@ impl Content {
             "layouts": layouts,
             "samples": self.samples.len(),
             "sample_codes": self.samples.codes(),
+            "sample_token_codes": self.samples.token_codes(),
             "concepts": self.samples.latents().collect::<Vec<_>>(),
             "images": self.samples.pictures.len(),
             "directions": self.latents(),

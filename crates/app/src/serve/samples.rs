@@ -61,6 +61,11 @@ impl Samples {
         self.list.iter().find_map(|sample| sample.codes.as_ref())
     }
 
+    /// The content hash of the codes of the tokens that were pooled to [`Samples::codes`].
+    pub fn token_codes(&self) -> Option<&String> {
+        self.list.iter().find_map(|sample| sample.token_codes.as_ref())
+    }
+
     /// All samples without their activations.
     pub fn all(&self) -> impl Iterator<Item = Value> {
         self.list.iter().map(|sample| self.described(sample))

@@ -35,6 +35,7 @@ mod strided;
 mod table;
 mod tensors;
 mod torch;
+mod words;
 
 use std::ops::Range;
 use std::path::Path;
@@ -55,6 +56,7 @@ pub use source::Source;
 pub use sparse::{SparseRows, read_sparse};
 pub use table::TextTable;
 pub use tensors::{Tensor, Tensors};
+pub(crate) use words::spaced_words;
 
 /// Rows of an array, read in order, converted to `f32`, in bounded memory.
 pub trait RowReader: Send {

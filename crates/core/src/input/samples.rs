@@ -19,6 +19,7 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::file::{open_regular, read_error};
+use super::words::spaced_words;
 use crate::context::Budget;
 use crate::error::{InputError, Result};
 
@@ -63,6 +64,9 @@ pub struct Sample {
     /// The content address of the codes of the activations; the first sample has it for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codes: Option<String>,
+    /// The content address of the codes of the tokens that were pooled to these; the first sample has it for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_codes: Option<String>,
     /// The latents that fire on it.
     #[serde(default)]
     pub activations: Vec<Firing>,
@@ -145,7 +149,9 @@ pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
             return Err(wrong(format!("more than {LONGEST_SAMPLE} bytes")).file(path).into());
         }
         if !line.trim().is_empty() {
-            let sample: Sample = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()).file(path))?;
+            let mut sample: Sample =
+                serde_json::from_str(&line).map_err(|error| wrong(error.to_string()).file(path))?;
+            sample.words = sample.words.map(|words| spaced_words(words, sample.text.as_deref()));
             if let Some(outside) = sample.boxes.iter().find(|region| !region.is_inside()) {
                 return Err(InputError::new("a box is not inside its image")
                     .expected("x, y, width and height as shares of the image, between 0 and 1")

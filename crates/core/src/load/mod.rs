@@ -96,6 +96,7 @@ impl Given {
                     finite: opening.finite,
                     concepts: labels.map(Annotations::names),
                     dictionary: inputs.find(&SAE).map(|sae| &*sae.dictionary),
+                    embeddings: inputs.find(&EMBEDDINGS),
                     context,
                 };
                 let item = role.load(name, path, &loading)?;

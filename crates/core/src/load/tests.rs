@@ -9,8 +9,8 @@ use crate::codes::{Codes, Latent, Pool};
 use crate::context::Context;
 use crate::labels::{Annotations, Concept, Label};
 use crate::run::{
-    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, OTHERS, PAIR_CODES, POOLING,
-    SAMPLES, Samples,
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, NULLS, OTHERS, PAIR_CODES,
+    POOLING, SAMPLES, Samples,
 };
 use crate::sae::{Dictionary, checkpoint, untrained};
 use crate::store::{ActivationStore, write_npy};
@@ -70,6 +70,22 @@ fn a_dictionary_provides_codes_and_directions() {
     assert!(error.contains("differ in latents") || error.contains("both codes and a dictionary"), "{error}");
     let error = Given::default().with("sae", "sae").open(&opening, &context).unwrap_err().to_string();
     assert!(error.contains("nothing to encode"), "{error}");
+}
+
+#[test]
+fn a_null_may_be_a_dictionary() {
+    let scratch = tempfile::tempdir().unwrap();
+    write(scratch.path(), "x.npy", 20);
+    let store = ActivationStore::from_rows((0..80).map(|i| value(i / 4, i % 4)).collect(), 4).unwrap();
+    let dictionary = untrained(&store, 9, 2, 0).unwrap();
+    checkpoint::save(&dictionary, &Map::new(), "etalon", &scratch.path().join("null")).unwrap();
+    let (context, opening) = (context(), Opening::at(scratch.path()));
+    let given = Given::default().with("sae", "null").with("embeddings", "x.npy").with("null", "null");
+    let inputs = given.open(&opening, &context).unwrap().inputs;
+    let (_, null) = inputs.all(&NULLS).next().unwrap();
+    assert_eq!(null.id().unwrap(), inputs.find(&CODES).unwrap().id().unwrap());
+    let error = Given::default().with("codes", "x.npy").with("null", "null").open(&opening, &context).unwrap_err();
+    assert!(error.to_string().contains("nothing to encode"), "{error}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::agreement::{Agreed, Agreement};
 use super::data::{OnData, by_data};
 use super::figure::Figure;
 use super::gather::{Gathered, InputSet, Measure};
@@ -10,7 +11,6 @@ use super::significance::best;
 use super::words::tidy;
 use crate::metrics::Better;
 use crate::results::{Aggregate, Interval, Stored};
-use etalon_kernel::statistics::spearman;
 
 /// Up to this many input sets, differences are computed for all pairs; above, only to the best set and to the
 /// baselines.
@@ -96,7 +96,8 @@ fn run(stored: &Stored) -> Value {
         let (low, high) = ends(one.interval);
         headline.insert(tidy(&one.key), json!({"value": one.value, "low": low, "high": high, "n": one.n}));
     }
-    json!({"id": stored.id, "seed": stored.result.recipe.seed, "headline": headline})
+    let name = stored.about.get("inputs").and_then(Value::as_str).map(tidy);
+    json!({"id": stored.id, "name": name, "seed": stored.result.recipe.seed, "headline": headline})
 }
 
 fn ends(interval: Option<Interval>) -> (Option<f64>, Option<f64>) {
@@ -164,25 +165,12 @@ fn baselines(gathered: &Gathered<'_>) -> Vec<Value> {
     baselines
 }
 
-/// Spearman's correlation between measures over the input sets, and the number of sets. Baselines are left out: with
-/// them, all measures would agree.
+/// The agreement of measures.
 fn agreement(gathered: &Gathered<'_>) -> Value {
-    let tested: Vec<usize> = (0..gathered.sets.len()).filter(|&set| gathered.sets[set].baseline().is_none()).collect();
-    let values = |measure: usize| -> Vec<Option<f64>> {
-        tested.iter().map(|&set| gathered.main(measure, set).and_then(|cell| cell.value)).collect()
-    };
-    let columns: Vec<(usize, Vec<Option<f64>>)> = (0..gathered.measures.len())
-        .map(|measure| (measure, values(measure)))
-        .filter(|(_, values)| values.iter().flatten().count() >= 3)
-        .collect();
-    let correlation = |a: &[Option<f64>], b: &[Option<f64>]| {
-        let both: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| (*a).zip(*b)).collect();
-        let (x, y): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
-        json!({"value": if x.len() < 3 { None } else { spearman(&x, &y) }, "n": x.len()})
-    };
-    let row = |(_, a): &(usize, Vec<Option<f64>>)| columns.iter().map(|(_, b)| correlation(a, b)).collect();
-    let cells: Vec<Vec<Value>> = columns.iter().map(row).collect();
-    json!({"measures": columns.iter().map(|(measure, _)| *measure).collect::<Vec<_>>(), "cells": cells})
+    let Agreement { measures, cells, undirected } = Agreement::of(gathered);
+    let cell = |of: &Agreed| json!({"value": of.value, "n": of.n, "chance": of.is_chance});
+    let cells: Vec<Vec<Value>> = cells.iter().map(|row| row.iter().map(cell).collect()).collect();
+    json!({"measures": measures, "cells": cells, "undirected": undirected})
 }
 
 fn superseded((measure, set, stored): &(usize, usize, &Stored)) -> Value {

@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 use super::gather::{Gathered, setting};
 use super::words::tidy;
 use crate::error::Result;
-use crate::results::Stored;
+use crate::results::{Stored, seedless_name};
 use crate::store::csv_text;
 
-/// One row per result and headline number. Columns with metadata of the inputs follow the fixed ones.
+/// One row per result and headline number. `seed` is that of the evaluation, `dictionary_seed` that of the training, if
+/// the metadata or the name of the dictionary has one. Columns with other metadata of the inputs follow.
 pub fn csv(results: &[Stored]) -> Result<String> {
     let gathered = Gathered::of(results);
-    let fixed = ["metric", "version", "profile", "seed", "key", "value", "low", "high", "n", "params", "id"];
-    let about: BTreeSet<&String> = results.iter().flat_map(|stored| stored.about.keys()).collect();
+    let fixed =
+        ["metric", "version", "profile", "seed", "dictionary_seed", "key", "value", "low", "high", "n", "params", "id"];
+    let about: BTreeSet<&String> =
+        results.iter().flat_map(|stored| stored.about.keys()).filter(|name| *name != "seed").collect();
     let named = about
         .iter()
         .map(|name| if fixed.contains(&name.as_str()) { format!("about {name}") } else { name.to_string() });
@@ -31,6 +34,7 @@ pub fn csv(results: &[Stored]) -> Result<String> {
                     recipe.version.to_string(),
                     recipe.profile.name().to_string(),
                     recipe.seed.to_string(),
+                    dictionary_seed(stored),
                     cell(&headline.key),
                     number(headline.value),
                     number(headline.interval.map(|interval| interval.low)),
@@ -47,6 +51,12 @@ pub fn csv(results: &[Stored]) -> Result<String> {
         }
     }
     csv_text(records)
+}
+
+/// The seed of the dictionary; empty if it is unknown.
+fn dictionary_seed(stored: &Stored) -> String {
+    let named = || seedless_name(stored.about.get("inputs")?.as_str()?).1.map(|seed| seed.to_string());
+    stored.about.get("seed").map(|seed| cell(&setting(seed))).or_else(named).unwrap_or_default()
 }
 
 /// An untrusted text as a cell. Spreadsheets execute text that begins like a formula, so it gets an apostrophe.

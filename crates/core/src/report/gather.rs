@@ -5,11 +5,12 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::figure::Stroke;
+use super::figure::{COLOURS, Stroke, span};
 use super::words::{natural, plain, slug, tidy};
 use crate::metrics::{self, Better, Card, METRICS};
 use crate::results::{
-    Aggregate, Comparison, CurrentResults, Headline, Metadata, Stored, current, measure_key, set_key, unnamed,
+    Aggregate, Comparison, CurrentResults, Headline, Metadata, Stored, current, measure_key, seedless_key,
+    seedless_name, unnamed,
 };
 
 /// The results of a report, ordered.
@@ -82,7 +83,7 @@ impl<'a> Gathered<'a> {
         let mut by_set: BTreeMap<String, Vec<&Stored>> = BTreeMap::new();
         let mut by_measure: BTreeMap<String, Vec<&Stored>> = BTreeMap::new();
         for &stored in &results {
-            by_set.entry(set_key(stored)).or_default().push(stored);
+            by_set.entry(seedless_key(stored)).or_default().push(stored);
             by_measure.entry(measure_key(stored)).or_default().push(stored);
         }
         let mut sets: Vec<(&String, InputSet)> = by_set.iter().map(|(key, of)| (key, input_set(of))).collect();
@@ -98,7 +99,7 @@ impl<'a> Gathered<'a> {
         measures.sort_by(|(key_a, a), (key_b, b)| listed(a).cmp(&listed(b)).then_with(|| natural(key_a, key_b)));
 
         let cell_of = |stored: &Stored| {
-            let (measure, set) = (measure_key(stored), set_key(stored));
+            let (measure, set) = (measure_key(stored), seedless_key(stored));
             let measure = measures.iter().position(|(other, _)| **other == measure)?;
             Some((measure, sets.iter().position(|(other, _)| **other == set)?))
         };
@@ -151,15 +152,50 @@ impl<'a> Gathered<'a> {
         if let [one] = cells[..] { Some(one) } else { Aggregate::of_sets(&cells) }
     }
 
-    /// The colour of an input set; sets of one name share it.
-    pub fn colour(&self, set: usize) -> usize {
-        let mut names: Vec<&str> = Vec::new();
-        for name in self.sets.iter().map(|set| set.name.as_str()) {
-            if !names.contains(&name) {
-                names.push(name);
+    /// At most `most` of some input sets, in order: one baseline of every kind, and the first of the others.
+    pub fn choose(&self, sets: impl IntoIterator<Item = usize>, most: usize) -> Vec<usize> {
+        let sets: Vec<usize> = sets.into_iter().collect();
+        if sets.len() <= most {
+            return sets;
+        }
+        let kind = |set: usize| self.sets[set].baseline().map(|_| rank(&self.sets[set].name));
+        let mut chosen: BTreeSet<usize> = BTreeSet::new();
+        let mut kinds = BTreeSet::new();
+        chosen.extend(sets.iter().copied().filter(|&set| kind(set).is_some_and(|kind| kinds.insert(kind))).take(most));
+        let tested = sets.iter().copied().filter(|&set| kind(set).is_none());
+        let others = sets.iter().copied().filter(|&set| kind(set).is_some());
+        for set in tested.chain(others) {
+            if chosen.len() < most {
+                chosen.insert(set);
             }
         }
-        names.iter().position(|name| *name == self.sets[set].name).unwrap_or(set)
+        chosen.into_iter().collect()
+    }
+
+    /// The colour of an input set, the same in all figures. With more sets than colours, the sets of
+    /// [`Gathered::choose`] have one each; another set has that of a chosen one of its name or group.
+    pub fn colour(&self, set: usize) -> usize {
+        let chosen = self.choose(0..self.sets.len(), COLOURS.len());
+        let find = |matches: &dyn Fn(&InputSet) -> bool| chosen.iter().position(|&other| matches(&self.sets[other]));
+        let about = &self.sets[set];
+        let own = chosen.iter().position(|&other| other == set);
+        let by_name = || find(&|other| other.name == about.name);
+        let by_group = || about.group.as_ref().and_then(|group| find(&|other| other.group.as_ref() == Some(group)));
+        own.or_else(by_name).or_else(by_group).unwrap_or(set % COLOURS.len())
+    }
+
+    /// The colour of several input sets: that of the first that has a colour of its own.
+    pub fn colour_of(&self, sets: &[usize]) -> usize {
+        let chosen = self.choose(0..self.sets.len(), COLOURS.len());
+        sets.iter().find(|set| chosen.contains(set)).or(sets.first()).map_or(0, |&set| self.colour(set))
+    }
+
+    /// The smallest and the largest L0 of the sets under test, if they differ by more than a tenth: then the best of a
+    /// column is not the best at equal sparsity.
+    pub fn l0_range(&self) -> Option<(f64, f64)> {
+        let tested = self.sets.iter().filter(|set| set.baseline().is_none());
+        let (low, high) = span(tested.filter_map(|set| set.numbers.get("l0").copied()))?;
+        (high > 1.1 * low).then_some((low, high))
     }
 
     /// The index of the note that explains an undefined value.
@@ -197,7 +233,11 @@ fn text_of(about: &Metadata, name: &str) -> Option<String> {
 
 fn input_set(of: &[&Stored]) -> InputSet {
     let about = &of[0].about;
-    let name = text_of(about, "inputs").unwrap_or_else(|| unnamed(of[0]));
+    let name_of = |stored: &Stored| text_of(&stored.about, "inputs").unwrap_or_else(|| unnamed(stored));
+    let name = name_of(of[0]);
+    // Dictionaries that were trained with several seeds are one input set, named without a seed.
+    let several = of.iter().any(|stored| name_of(stored) != name);
+    let name = if several { seedless_name(&name).0.to_string() } else { name };
     let mut lists: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (name, value) in of.iter().flat_map(|stored| &stored.about).filter(|(name, _)| *name != "seed") {
         if let Some(number) = value.as_f64() {

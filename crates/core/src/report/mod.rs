@@ -1,6 +1,7 @@
 //! Reports: text tables, SVG figures, the HTML page, CSV, data for the explorer, SAEBench files. The same results give
 //! the same bytes.
 
+mod agreement;
 mod board;
 mod csv;
 mod data;

@@ -60,7 +60,7 @@ fn page_table_and_explorer_show_the_same_numbers() {
         let shown = cell(&board, &about.label);
         assert_eq!((shown["value"].as_f64(), shown["runs"].as_u64()), (Some(value), Some(found.runs as u64)));
         assert_eq!((shown["low"].as_f64(), shown["high"].as_f64()), (Some(noise.low), Some(noise.high)));
-        assert!(page.contains(&format!("{} · n 5", interval(noise))), "{}", interval(noise));
+        assert!(page.contains(&format!("{}</span> · <span>n 5", interval(noise))), "{}", interval(noise));
         let line = table.lines().find(|line| line.starts_with(&about.label)).unwrap();
         assert!(line.contains(&format!("{} ±{}", short(value), short((noise.high - noise.low) / 2.0))), "{line}");
     }
@@ -122,7 +122,7 @@ fn the_explorer_receives_agreement_and_baselines() {
     let board = board(&results);
     let data = &board["data"][0];
     assert_eq!(data["agreement"]["measures"], json!([0, 1]));
-    assert_eq!(data["agreement"]["cells"][0][1], json!({"value": 1.0, "n": 4}));
+    assert_eq!(data["agreement"]["cells"][0][1], json!({"value": 1.0, "n": 4, "chance": true}));
     assert_eq!(data["baselines"][0], json!({"measure": 0, "key": "score", "name": "untrained", "value": 0.05}));
     // The noise is unknown.
     assert_eq!(data["differences"][0]["noise"][0], Value::Null);

@@ -29,11 +29,15 @@ pub fn best(column: &Comparison, better: Better) -> Option<usize> {
 /// Compares every value of a column with the best, or with that of the pinned set.
 pub fn significances(column: &Comparison, better: Better, pinned: Option<usize>) -> Vec<Significance> {
     let best = best(column, better);
-    let measured = (0..column.len()).filter(|&set| value(column, set).is_some()).count();
+    let values: Vec<f64> = (0..column.len()).filter_map(|set| value(column, set)).collect();
+    // A column that is the same for all sets, such as a ceiling that does not depend on the dictionary, has no best.
+    let same = |value: &f64| (value - values[0]).abs() <= 1e-12 * values[0].abs();
+    let constant = values.len() > 1 && values.iter().all(same);
+    let measured = if constant { 0 } else { values.len() };
     let against = reference(column, better, pinned);
     let noise = |set: usize| column.difference(set, against?)?.is_noise();
     let significance = |set: usize| match () {
-        // A single value is not marked as the best.
+        // A single value, or one that all sets share, is not marked as the best.
         () if measured < 2 || value(column, set).is_none() => Significance::Apart,
         () if best.is_some_and(|best| value(column, best) == value(column, set)) => Significance::Best,
         () if against == Some(set) => Significance::Apart,
@@ -119,8 +123,12 @@ mod tests {
 
     #[test]
     fn equal_best_values_are_both_marked_and_a_single_one_is_not() {
-        let both = column(&[Some((0.5, 0.1)), Some((0.5, 0.2))]);
-        assert_eq!(significances(&both, Better::Higher, None), [Significance::Best; 2]);
+        use Significance::{Apart, Best};
+        let both = column(&[Some((0.5, 0.1)), Some((0.5, 0.2)), Some((0.1, 0.1))]);
+        assert_eq!(significances(&both, Better::Higher, None), [Best, Best, Apart]);
+        // A column that is the same for all sets has no best.
+        let same = column(&[Some((0.5, 0.1)), Some((0.5, 0.2))]);
+        assert_eq!(significances(&same, Better::Higher, None), [Apart; 2]);
         let alone = column(&[Some((0.5, 0.1)), None]);
         assert_eq!(significances(&alone, Better::Higher, None), [Significance::Apart; 2]);
         // 0.1 · √2.

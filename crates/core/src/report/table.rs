@@ -71,6 +71,10 @@ fn one_table(results: &[Stored]) -> String {
     if !legend.is_empty() {
         blocks.push(format!("{}\n", legend.join("   ")));
     }
+    if let Some((low, high)) = gathered.l0_range().filter(|_| marks.0) {
+        let (low, high) = (plain(low), plain(high));
+        blocks.push(format!("L0 differs between input sets ({low} to {high}): * is not the best at equal L0\n"));
+    }
     if !gathered.superseded.is_empty() {
         let count = gathered.superseded.len();
         let results = if count == 1 { "result" } else { "results" };

@@ -217,8 +217,7 @@ fn a_report_without_results_is_valid() {
 #[test]
 fn the_demo_has_the_expected_figures() {
     let names: Vec<String> = figures(&demo(12)).into_iter().map(|(name, _)| name).collect();
-    let expected =
-        ["sanity", "correlations", "match-and-tapa", "match-concepts", "monosemanticity-latents", "match-strategies"];
+    let expected = ["sanity", "match-and-tapa", "match-concepts", "monosemanticity-latents", "match-strategies"];
     for name in expected {
         assert!(names.iter().any(|other| other == name), "{name} in {names:?}");
     }
@@ -226,6 +225,8 @@ fn the_demo_has_the_expected_figures() {
     assert!(!names.iter().any(|name| name.contains("-by-")), "{names:?}");
     let study: Vec<String> = figures(&study()).into_iter().map(|(name, _)| name).collect();
     assert!(study.contains(&"match-by-latents".to_string()), "{study:?}");
+    // The demo has one set that is not a baseline: no agreement of measures.
+    assert!(study.contains(&"correlations".to_string()) && !names.contains(&"correlations".to_string()));
 }
 
 #[test]
@@ -315,6 +316,121 @@ fn the_csv_has_every_headline() {
     assert!(reader.records().all(|record| record.unwrap().len() == names.len()));
     let mut reader = ::csv::ReaderBuilder::new().from_reader(std::io::Cursor::new(csv(&hostile()).unwrap()));
     assert!(reader.records().all(|record| record.is_ok()));
+}
+
+#[test]
+fn the_csv_tells_seeds_apart() {
+    let mut results = Vec::new();
+    for (name, extra) in [("topk-seed4", json!({})), ("pca", json!({"seed": 7})), ("oracle", json!({}))] {
+        let mut scores = Scores::default();
+        headline(&mut scores, "score", 0.5, 0.1, 4);
+        let mut about = json!({"inputs": name});
+        about.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        results.push(stored("fantasy", 2, json!({}), about, scores));
+    }
+    let text = csv(&results).unwrap();
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let index = |name: &str, header: &::csv::StringRecord| header.iter().position(|other| other == name).unwrap();
+    let header = reader.headers().unwrap().clone();
+    let (seed, own, set) = (index("seed", &header), index("dictionary_seed", &header), index("inputs", &header));
+    let rows: Vec<(String, String, String)> = reader
+        .records()
+        .map(|row| row.map(|row| (row[set].to_string(), row[seed].to_string(), row[own].to_string())).unwrap())
+        .collect();
+    let expected = [("oracle", "2", ""), ("pca", "2", "7"), ("topk-seed4", "2", "4")];
+    assert_eq!(rows, expected.map(|(a, b, c)| (a.to_string(), b.to_string(), c.to_string())));
+}
+
+/// Two dictionaries with three training seeds each, and two kinds of baselines.
+fn seeded(sets: usize) -> Vec<Stored> {
+    let mut results = Vec::new();
+    let mut add = |name: String, l0: f64, value: f64| {
+        let mut scores = Scores::default();
+        headline(&mut scores, "match_score", value, 0.05, 30);
+        let about = json!({"inputs": name, "latents": 512, "l0": l0});
+        results.push(stored("match", 0, json!({}), about.clone(), scores));
+        let mut scores = Scores::default();
+        headline(&mut scores, "ceiling", 0.8, 0.05, 30);
+        results.push(stored("unknown_ceiling", 0, json!({}), about, scores));
+    };
+    for set in 0..sets {
+        (0..3)
+            .for_each(|seed| add(format!("topk-{set}-seed{seed}"), 32.0 + seed as f64 / 10.0, 0.5 + 0.1 * seed as f64));
+    }
+    add("untrained".into(), 32.0, 0.2);
+    add("random".into(), 32.0, 0.1);
+    results
+}
+
+#[test]
+fn seeds_of_a_dictionary_are_one_input_set() {
+    let results = seeded(1);
+    let gathered = Gathered::of(&results);
+    let labels: Vec<&str> = gathered.sets.iter().map(|set| set.label.as_str()).collect();
+    assert_eq!(labels, ["topk-0", "untrained", "random"]);
+    // 0.5, 0.6 and 0.7; their dictionaries have different codes, and are still current.
+    let found = gathered.main(0, 0).unwrap();
+    assert!((found.value.unwrap() - 0.6).abs() < 1e-12 && found.runs == 3, "{found:?}");
+    assert!(gathered.superseded.is_empty());
+    let text = page("x", &results, &Options::default()).unwrap();
+    assert!(text.contains("topk-0, dictionary seed2") && text.contains("3 runs"));
+}
+
+#[test]
+fn baselines_are_drawn_among_many_sets_and_colours_stay() {
+    let results = seeded(19);
+    let gathered = Gathered::of(&results);
+    assert_eq!(gathered.sets.len(), 21);
+    let chosen = gathered.choose(0..21, 8);
+    let names: Vec<&str> = chosen.iter().map(|&set| gathered.sets[set].name.as_str()).collect();
+    assert_eq!(names, ["topk-0", "topk-1", "topk-2", "topk-3", "topk-4", "topk-5", "untrained", "random"]);
+    assert_eq!(chosen.iter().map(|&set| gathered.colour(set)).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+    assert_eq!(gathered.colour_of(&[3, 4]), gathered.colour(3));
+    let album = figures(&results);
+    let sanity = &album.iter().find(|(name, _)| name == "sanity").unwrap().1;
+    assert!(sanity.contains("untrained") && sanity.contains("random"));
+}
+
+#[test]
+fn every_figure_has_its_own_title() {
+    for results in everything() {
+        let album = figures(&results);
+        let titles: BTreeSet<&str> =
+            album.iter().map(|(_, svg)| svg.split("<title id=").nth(1).unwrap().split('<').next().unwrap()).collect();
+        let names: BTreeSet<&str> = titles.iter().map(|title| title.split('>').nth(1).unwrap()).collect();
+        assert_eq!(names.len(), album.len(), "{names:?}");
+    }
+    // Thirteen measures do not fit one figure.
+    let mut results = Vec::new();
+    for measure in 0..13 {
+        let mut scores = Scores::default();
+        headline(&mut scores, "score", 2.74, 0.1, 4);
+        results.push(stored(&format!("metric {measure}"), 0, json!({}), json!({"inputs": "a"}), scores));
+    }
+    let titles: Vec<String> = figures(&results).into_iter().map(|(_, svg)| svg).collect();
+    assert!(titles.iter().any(|svg| svg.contains("input sets, part 1 of 2")));
+    assert!(titles.iter().any(|svg| svg.contains("input sets, part 2 of 2")));
+}
+
+#[test]
+fn a_column_that_cannot_differ_has_no_star() {
+    let results = seeded(1);
+    let text = page("x", &results, &Options::default()).unwrap();
+    // Only `match_score` has a best; the ceiling is 0.8 for all.
+    assert_eq!(text.matches("<td class=\"number best\">").count(), 1);
+    assert_eq!(text_table(&results).matches('*').count(), 2, "one mark and the legend");
+}
+
+#[test]
+fn different_sparsity_is_stated() {
+    assert!(!page("x", &seeded(1), &Options::default()).unwrap().contains("at equal sparsity"));
+    let mut results = seeded(1);
+    let mut scores = Scores::default();
+    headline(&mut scores, "match_score", 0.9, 0.05, 30);
+    results.push(stored("match", 0, json!({}), json!({"inputs": "jumprelu", "latents": 512, "l0": 399.0}), scores));
+    let text = page("x", &results, &Options::default()).unwrap();
+    assert!(text.contains("from 32.1 to 399: the best of a column is not the best at equal sparsity"), "{text}");
+    assert!(text_table(&results).contains("L0 differs between input sets (32.1 to 399)"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::metrics::Better;
 use crate::results::Interval;
 
 /// The text of an undefined number.
@@ -49,6 +50,15 @@ pub fn plain(value: f64) -> String {
         return text.trim_end_matches('0').trim_end_matches('.').into();
     }
     text
+}
+
+/// The direction of better values.
+pub fn arrow(better: Better) -> &'static str {
+    match better {
+        Better::Higher => " ↑",
+        Better::Lower => " ↓",
+        Better::Neither => "",
+    }
 }
 
 /// An interval, from low to high.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::aggregate::{Aggregate, defined, sources};
 use super::bootstrap::{Interval, percentile_interval};
+use super::current::seedless_name;
 use super::noise::{Source, interval};
 use super::replicates::Replicates;
 use super::scores::Headline;
@@ -20,18 +21,21 @@ struct Compared {
     aggregate: Aggregate,
     /// The sources of noise of its value.
     sources: Vec<Source>,
-    /// The defined values by seed.
-    by_seed: BTreeMap<u64, f64>,
+    /// The defined values by seed of the dictionary, if its name has one, and of the run.
+    by_seed: BTreeMap<Seeds, f64>,
     /// The identity of the units that the means are over, and the mean of every bootstrap draw.
     units: Option<(blake3::Hash, Vec<f64>)>,
     /// Stored replicates, for numbers that are no means over units.
     replicates: Option<Replicates>,
 }
 
+/// The seed of the dictionary, if its name has one, and that of the run.
+type Seeds = (Option<u64>, u64);
+
 /// The data of an input set.
 struct SetData<'a> {
     /// The headline of every run, by seed.
-    headlines: Vec<(u64, &'a Headline)>,
+    headlines: Vec<(Seeds, &'a Headline)>,
     /// The units of the runs whose headline is defined.
     units: Option<Units>,
     /// The stored replicates, without units.
@@ -121,7 +125,8 @@ impl Comparison {
 fn read<'a>(runs: &[&'a Stored], key: &str) -> SetData<'a> {
     let headline = |stored: &&'a Stored| {
         let headline = stored.result.scores.headline.iter().find(|headline| headline.key == key)?;
-        Some((stored.result.recipe.seed, headline))
+        let name = stored.about.get("inputs").and_then(|name| name.as_str());
+        Some(((name.and_then(|name| seedless_name(name).1), stored.result.recipe.seed), headline))
     };
     let is_defined = |stored: &&&Stored| stored.result.scores.value(key).is_some_and(f64::is_finite);
     let defined: Vec<&Stored> = runs.iter().filter(is_defined).copied().collect();

@@ -37,20 +37,48 @@ pub fn current(results: &[Stored]) -> CurrentResults<'_> {
 /// Identifies an input set: all strings and integers of its metadata. Measured numbers, such as L0, may differ between
 /// seeds.
 pub fn set_key(stored: &Stored) -> String {
+    key(stored, |name| Value::from(name))
+}
+
+/// Identifies input sets that differ only in the seed of their dictionary.
+pub fn seedless_key(stored: &Stored) -> String {
+    key(stored, |name| Value::from(seedless_name(name).0))
+}
+
+fn key(stored: &Stored, name_of: impl Fn(&str) -> Value) -> String {
     let identifies = |name: &str, value: &Value| {
         !matches!(name, "seed" | "l0" | "description") && !value.as_number().is_some_and(|number| number.is_f64())
+    };
+    let text = |name: &str, value: &Value| match value.as_str().filter(|_| name == "inputs") {
+        Some(inputs) => name_of(inputs).to_string(),
+        None => value.to_string(),
     };
     let about: Vec<String> = stored
         .about
         .iter()
         .filter(|(name, value)| identifies(name, value))
-        .map(|(name, value)| format!("{name}={value}"))
+        .map(|(name, value)| format!("{name}={}", text(name, value)))
         .collect();
     if stored.about.contains_key("inputs") {
         about.join(" ")
     } else {
         format!("{} {}", unnamed(stored), about.join(" "))
     }
+}
+
+/// A name without the seed of the dictionary, and that seed: `topk-512-seed3` is `topk-512` with seed 3.
+pub fn seedless_name(name: &str) -> (String, Option<u64>) {
+    const SEPARATORS: [char; 5] = ['-', '_', ' ', ',', '='];
+    let at = |start: usize| {
+        let (before, after) = (&name[..start], &name[start + "seed".len()..]);
+        let digits = after.trim_start_matches(SEPARATORS);
+        let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+        let seed = digits[..digits.len() - rest.len()].parse().ok()?;
+        let is_part = before.ends_with(SEPARATORS) && (rest.is_empty() || rest.starts_with(SEPARATORS));
+        is_part.then(|| (format!("{}{rest}", before.trim_end_matches(SEPARATORS)), Some(seed)))
+    };
+    let found = name.match_indices("seed").find_map(|(start, _)| at(start));
+    found.filter(|(rest, _)| !rest.is_empty()).unwrap_or_else(|| (name.into(), None))
 }
 
 /// Identifies a measure: a metric with its version, profile and parameters.
@@ -114,6 +142,21 @@ mod tests {
         // Back to the old labels: a run that keeps their results renews the time of the files.
         results[0].written = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(5));
         assert_eq!(labels(&current(&results).superseded), ["new", "new"]);
+    }
+
+    #[test]
+    fn names_are_split_into_dictionary_and_seed() {
+        for (name, expected) in [
+            ("topk-512-k16-seed0", ("topk-512-k16", Some(0))),
+            ("topk, 512 latents, seed 12", ("topk, 512 latents", Some(12))),
+            ("topk_seed=3_layer4", ("topk_layer4", Some(3))),
+            ("seed3", ("seed3", None)),
+            ("birdseed-3", ("birdseed-3", None)),
+            ("topk-seed", ("topk-seed", None)),
+            ("topk-seed3x", ("topk-seed3x", None)),
+        ] {
+            assert_eq!(seedless_name(name), (expected.0.to_string(), expected.1), "{name}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use aggregate::Aggregate;
 pub use archive::{Archive, Damaged};
 pub use bootstrap::{Interval, RESAMPLES, bootstrap_mean, percentile_interval};
 pub use comparison::{Comparison, Difference};
-pub use current::{CurrentResults, current, measure_key, set_key, unnamed};
+pub use current::{CurrentResults, current, measure_key, seedless_key, seedless_name, set_key, unnamed};
 pub use distributions::{normal_quantile, student_quantile};
 pub use recipe::{Profile, Recipe, ResultFile};
 pub use repeats::Repeats;

@@ -63,6 +63,10 @@ impl Units {
         let columns = runs.iter().map(|run| read_columns(&run.result.scores, key, choice));
         let columns = columns.collect::<Option<Vec<Vec<UnitColumn>>>>()?;
         let units = Units { runs: columns, identity: identity(runs[0], key, choice) };
+        // The latents of dictionaries that were trained with several seeds are different units.
+        if runs.iter().any(|run| identity(run, key, choice) != units.identity) {
+            return None;
+        }
         let same_length = units.runs.iter().flatten().all(|column| column.values.len() == units.len());
         same_length.then_some(units)
     }

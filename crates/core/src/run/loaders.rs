@@ -102,6 +102,30 @@ pub(super) fn codes(text: &str, loading: &Loading<'_>) -> Result<Codes> {
     load_codes(&loading.base.join(text), loading.context.budget())
 }
 
+/// Codes, or a dictionary that encodes the embeddings.
+pub(super) fn nulls(text: &str, loading: &Loading<'_>) -> Result<Codes> {
+    let path = loading.base.join(text);
+    if !checkpoints::is_known(&path) {
+        return codes(text, loading);
+    }
+    let embeddings = loading.embeddings.ok_or_else(|| {
+        InputError::new(format!("the dictionary of {} has nothing to encode", Key("null")))
+            .expected("the activations of the rows")
+            .needs("embeddings")
+            .file(&path)
+    })?;
+    if !embeddings.dropped_rows().is_empty() {
+        return Err(InputError::new(format!("{} cannot be a dictionary while rows are dropped", Key("null")))
+            .expected("embeddings without NaN and infinity, or codes of the untrained dictionary")
+            .found(format!("{} rows to drop", embeddings.dropped_rows().len()))
+            .advice("encode the rows with `etalon encode` first")
+            .file(&path)
+            .into());
+    }
+    let loaded = checkpoints::load(&path, loading.context.budget())?;
+    encode_store(&*loaded.dictionary, embeddings, loading.context).in_file(&path)
+}
+
 pub(super) fn checkpoint(text: &str, loading: &Loading<'_>) -> Result<Checkpoint> {
     let loaded = checkpoints::load(&loading.base.join(text), loading.context.budget())?;
     Ok(Checkpoint {

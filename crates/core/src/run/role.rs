@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::{Error, Key, Result};
 use crate::input::Finite;
 use crate::sae::Dictionary;
+use crate::store::ActivationStore;
 
 /// A dimension that inputs share. All inputs with the same axis must have the same size along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,6 +107,8 @@ pub struct Loading<'a> {
     pub concepts: Option<&'a [String]>,
     /// The dictionary under test, if it is loaded already. It encodes generated activations.
     pub dictionary: Option<&'a dyn Dictionary>,
+    /// The embeddings, if they are loaded already. Dictionaries given as nulls encode them.
+    pub embeddings: Option<&'a ActivationStore>,
     /// Threads, memory, progress, cancellation.
     pub context: &'a Context,
 }

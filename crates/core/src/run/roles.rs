@@ -89,10 +89,10 @@ pub static PAIRS: Role<PairSet> = Role::new(
 
 /// Codes of untrained dictionaries.
 pub static NULLS: Role<Codes> = Role::new(
-    ["nulls", "null", "FILE", "Codes of an untrained dictionary on the same rows; repeat for several"],
+    ["nulls", "null", "PATH", "Untrained dictionary, or its codes on the same rows; repeat for several"],
     Several,
     &[Rows, Free],
-    loaders::codes,
+    loaders::nulls,
 );
 
 /// One direction per latent.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::context::Budget;
 use crate::error::{InFile, InputError, Result};
-use crate::input::{Region, Sample, TextTable, read_table};
+use crate::input::{Region, Sample, TextTable, read_table, spaced_words};
 
 /// The name of the real rows, where there are generators too.
 pub(super) const REAL: &str = "real";
@@ -28,6 +28,7 @@ pub(super) fn empty(row: usize) -> Sample {
         unknown: Vec::new(),
         boxes: Vec::new(),
         codes: None,
+        token_codes: None,
         activations: Vec::new(),
     }
 }
@@ -60,7 +61,8 @@ pub(super) fn described(path: &Path, rows: usize, sets: &[&str], budget: &Budget
             let mut sample = empty(row);
             sample.id = cell("id").unwrap_or(sample.id);
             (sample.image, sample.text, sample.caption) = (cell("image"), cell("text"), cell("caption"));
-            sample.words = cell("words").map(|cell| words(&cell, &table.position(line))).transpose()?;
+            let words = cell("words").map(|cell| words(&cell, &table.position(line))).transpose()?;
+            sample.words = words.map(|words| spaced_words(words, sample.text.as_deref()));
             if let (None, Some(words)) = (&sample.text, &sample.words) {
                 sample.text = Some(words.concat());
             }

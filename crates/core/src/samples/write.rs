@@ -105,7 +105,10 @@ pub fn write_samples(
                     None => written.unplaced += usize::from(sample.image.is_some() || sample.text.is_some()),
                 }
             }
-            sample.codes = (written.samples == 0).then(|| side.codes.id()).transpose()?;
+            if written.samples == 0 {
+                sample.codes = Some(side.codes.id()?);
+                sample.token_codes = side.tokens.map(|tokens| tokens.codes.id()).transpose()?;
+            }
             if let (Some(image), Some(table)) = (&sample.image, settings.rows) {
                 let (bytes, ending) = read_picture(&table.parent().unwrap_or(Path::new("")).join(image))?;
                 let hash = blake3::hash(&bytes).to_hex().to_string();
@@ -290,6 +293,9 @@ mod tests {
         assert_eq!((firing[0].value, &firing[0].grid[..]), (2.6, &[1.0, 0.0, 0.0, 3.0][..]));
         assert_eq!((firing[1].value, &firing[1].grid[..]), (0.4, &[0.0, 0.0, 2.0, 0.0][..]));
         assert_eq!(samples[1].activations[0].grid, [0.0, 0.543, 0.0, 0.0]);
+        // Results on tokens and on pooled rows belong to the same dictionary.
+        let tokens = pooled().1.real.unwrap().codes.id().unwrap();
+        assert_eq!((&samples[0].token_codes, &samples[1].token_codes), (&Some(tokens), &None));
         assert!(samples[0].columns.is_none() && firing[0].tokens.is_empty() && firing[0].above.is_none());
         // The generator's rows are the same with swapped latents.
         assert_eq!(samples[2].set.as_deref(), Some("sd"));
@@ -302,6 +308,9 @@ mod tests {
 
     #[test]
     fn texts_get_a_value_per_word() {
+        // Without spaces, they are added.
+        let glued = "row,words\n0,\"[\"\"a\"\",\"\"bird\"\",\"\",\"\",\"\"wall\"\"]\"\n";
+        assert_eq!(maps(glued, None).unwrap().1[0].text.as_deref(), Some("a bird, wall"));
         let table = "row,words\n0,\"[\"\"a\"\",\"\" bird,\"\",\"\" a\"\",\"\" wall\"\"]\"\n";
         let (written, samples) = maps(table, None).unwrap();
         assert_eq!((written.maps, written.unplaced), (2, 0));

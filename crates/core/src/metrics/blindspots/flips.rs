@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::concept::Concept;
 use super::distance::{RowList, each_difference};
 use super::measured::Measured;
-use super::{FLIP_BELOW, SIGN_FLIPS};
 use crate::codes::CodesView;
 use crate::error::Result;
 use crate::run::{CODES, GENERATED, Job, Over, Work};
@@ -31,9 +30,22 @@ struct Difference {
     value: f64,
 }
 
+/// Which concepts get their p-value from sign flips, and from how many.
+#[derive(Clone, Copy)]
+pub(super) struct Flips {
+    /// Number of random flips.
+    pub count: usize,
+    /// For concepts that fire in fewer rows than this.
+    pub below: u64,
+}
+
 /// The p-value of every live concept, by side (models, then real against real) and latent.
-pub(super) fn p_values(measured: &Measured, job: &Job<'_>, work: &mut Work<'_>) -> Result<Vec<Vec<Option<f64>>>> {
-    let (flips, below) = (job.whole(SIGN_FLIPS.name)?, job.whole(FLIP_BELOW.name)? as u64);
+pub(super) fn p_values(
+    measured: &Measured,
+    Flips { count, below }: Flips,
+    job: &Job<'_>,
+    work: &mut Work<'_>,
+) -> Result<Vec<Vec<Option<f64>>>> {
     let mut p: Vec<Vec<Option<f64>>> = measured.sides().map(|side| normal_p(side, measured.rows)).collect();
     let is_rare = |concept: &Option<Concept>| concept.is_some_and(|concept| concept.either_fires < below);
     let mut rare: Vec<(usize, usize)> = Vec::new();
@@ -59,7 +71,7 @@ pub(super) fn p_values(measured: &Measured, job: &Job<'_>, work: &mut Work<'_>) 
     let blocks: Vec<&[(usize, usize)]> = rare.chunks(BLOCK).collect();
     let found = work.blocks("blocks of rare concepts", blocks.len(), |block| {
         let p_value = |&(model, latent): &(usize, usize)| {
-            flipped(of_latent(&differences[model].0, latent as u32), flips, job.seed)
+            flipped(of_latent(&differences[model].0, latent as u32), count, job.seed)
         };
         Ok(blocks[block].iter().map(p_value).collect::<Vec<f64>>())
     })?;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::bootstrap::{interval_of_defined, mean_of_defined, resampled};
+use super::bounds::ALPHA;
 use super::concept::{Concept, Rules, delta};
+use super::flips::{self, Flips};
 use super::measured::Measured;
 use super::params::{CORRELATION, SHARE, TEMPERATURE};
 use super::sums::compare;
@@ -13,7 +15,7 @@ use crate::error::Result;
 use crate::metrics::{Better, Card, Metric, Output, Param};
 use crate::results::{Cells, Scores, Table};
 use crate::run::{CODES, GENERATED, Job, Work};
-use etalon_kernel::statistics::{pearson, quantile, ranks};
+use etalon_kernel::statistics::{false_discovery, pearson, quantile, ranks};
 
 /// Blindspots against how often a concept fires.
 pub struct Frequency;
@@ -25,7 +27,7 @@ static CARD: Card = Card {
     name: "frequency",
     title: "Blindspots and frequency",
     summary: "Whether rare concepts have larger gaps than chance alone gives them.",
-    version: 1,
+    version: 2,
     measures: "A concept that is rare in training may be hard to generate. But a rare concept also fires in few rows, and the mean \
         over few rows is noisy: relative gaps of rare concepts are large even without any effect. Therefore all numbers are \
         reported together with those of one random half of the real rows against the other (the null). The funnel of the null \
@@ -36,9 +38,11 @@ static CARD: Card = Card {
         quantiles of r of the null, in bins of a quarter decade of f with at least 20 concepts. outside_funnel: share of \
         concepts in these bins whose r is outside the funnel, mean over models. Without any effect it is 0.1, or less where \
         pairs are correlated, because the null is unpaired and its halves have half the rows. Table `latent_model` has \
-        sigmoid(r/T) as in the paper's figure; at T = 0.4 it is between 0.076 and 0.924.\n\
+        sigmoid(r/T) as in the paper's figure (at T = 0.4 it is between 0.076 and 0.924), q of the gap as in `blindspots` with \
+        its default parameters, and a class: below, inside or above the funnel; in a bin without a funnel below, inside \
+        or above by q (q < 0.05 and the sign of the gap). Table `model` counts the classes.\n\
         Undefined with fewer than two concepts or where a side is constant. Both profiles are the same.",
-    cost: "One pass as for `blindspots`; 1000 resamples of the concepts.",
+    cost: "As for `blindspots`.",
     source: "Bohacek, Fel, Agrawala and Lubana, Section 5.6, Figure 13, which plots relative gaps against token counts of another \
         data set; here the frequency is that in the real rows. The null is not in the paper.",
     interval: "Percentile bootstrap over concepts with ranks kept, 1000 resamples.",
@@ -59,7 +63,12 @@ static CARD: Card = Card {
             CORRELATION,
             Better::Neither,
         ),
-        Output::new("outside_funnel", "Share of concepts outside the range of chance.", SHARE, Better::Lower),
+        Output::new(
+            "outside_funnel",
+            "Share outside the range of chance, of the concepts whose bin has a funnel.",
+            SHARE,
+            Better::Lower,
+        ),
     ],
     params: &[RELATIVE_TEMPERATURE],
 };
@@ -76,13 +85,17 @@ impl Metric for Frequency {
         let concepts = RealConcepts::new(&measured);
         let sides: Vec<&Vec<Option<Concept>>> = measured.sides().collect();
         let ranks = work.blocks("sides", sides.len(), |side| Ok(concepts.ranks(sides[side])))?;
-        let relation = Relation::new(&measured, concepts, &ranks);
+        let q = flips::p_values(&measured, FLIPS, job, work)?.iter().map(|p| false_discovery(p)).collect();
+        let relation = Relation::new(&measured, concepts, &ranks, q);
         // An index and two ranks per concept.
         let shape = ("frequency/concepts", relation.concepts.latents.len(), 24);
         let replicates = resampled(job, work, shape, |drawn| relation.numbers(drawn))?;
         Ok(relation.scores(&replicates))
     }
 }
+
+/// The defaults of `blindspots`.
+const FLIPS: Flips = Flips { count: 1000, below: 30 };
 
 /// Concepts that a bin of the funnel needs.
 const FEWEST: usize = 20;
@@ -166,7 +179,12 @@ struct Relation<'a> {
     bins: Vec<Bin>,
     /// By model and concept, 1 outside the funnel and 0 inside; `None` without a funnel.
     outside: Vec<Vec<Option<f64>>>,
+    /// By side (models, then the null) and latent.
+    q: Vec<Vec<Option<f64>>>,
 }
+
+/// The classes of concepts: where the bin has no funnel, q decides.
+const CLASSES: [&str; 6] = ["below", "inside", "above", "below by q", "inside by q", "above by q"];
 
 /// The headline keys.
 const HEADLINES: [&str; 5] =
@@ -176,7 +194,12 @@ const HEADLINES: [&str; 5] =
 type Numbers = [Option<f64>; 5];
 
 impl<'a> Relation<'a> {
-    fn new(measured: &'a Measured, concepts: RealConcepts, ranks: &'a [GapRanks]) -> Relation<'a> {
+    fn new(
+        measured: &'a Measured,
+        concepts: RealConcepts,
+        ranks: &'a [GapRanks],
+        q: Vec<Vec<Option<f64>>>,
+    ) -> Relation<'a> {
         let bins = concepts.bins(&concepts.values(&measured.null, relative));
         let outside_of = |model: &Vec<Option<Concept>>| {
             let gaps = concepts.values(model, relative);
@@ -190,7 +213,7 @@ impl<'a> Relation<'a> {
             outside
         };
         let outside = measured.models.iter().map(outside_of).collect();
-        Relation { measured, concepts, ranks, bins, outside }
+        Relation { measured, concepts, ranks, bins, outside, q }
     }
 
     /// The headline numbers over some concepts.
@@ -213,13 +236,48 @@ impl<'a> Relation<'a> {
         mean_of_defined(concepts.iter().map(|&concept| self.outside[model][concept]))
     }
 
+    /// The class of every concept in a model, as an index of [`CLASSES`].
+    fn classes(&self, model: usize) -> Vec<usize> {
+        let gaps = self.concepts.values(&self.measured.models[model], relative);
+        let mut classes = vec![0; gaps.len()];
+        for bin in &self.bins {
+            for &concept in &bin.concepts {
+                let significant = || self.q[model][self.concepts.latents[concept]].is_some_and(|q| q < ALPHA);
+                let (first, low, high) = match bin.funnel {
+                    Some([low, _, high]) => (0, low, high),
+                    None if significant() => (3, 0.0, 0.0),
+                    None => (3, f64::NEG_INFINITY, f64::INFINITY),
+                };
+                let side = if gaps[concept] < low {
+                    0
+                } else if gaps[concept] > high {
+                    2
+                } else {
+                    1
+                };
+                classes[concept] = first + side;
+            }
+        }
+        classes
+    }
+
     fn scores(&self, replicates: &[Numbers]) -> Scores {
         let latents = &self.concepts.latents;
         let numbers = self.numbers(&(0..latents.len()).collect::<Vec<_>>());
+        let bins = self.bins.iter().filter(|bin| bin.funnel.is_some());
+        let with_funnel: usize = bins.map(|bin| bin.concepts.len()).sum();
         let mut scores = Scores::default();
         for (number, (key, value)) in HEADLINES.iter().zip(numbers).enumerate() {
             let interval = value.and_then(|_| interval_of_defined(replicates.iter().map(|numbers| numbers[number])));
-            scores.headline(key, value, interval.filter(|_| latents.len() > 1), latents.len());
+            let n = if *key == "outside_funnel" { with_funnel } else { latents.len() };
+            scores.headline(key, value, interval.filter(|_| latents.len() > 1), n);
+        }
+        if with_funnel < latents.len() {
+            scores.note(format!(
+                "{} of {} concepts are in bins with fewer than {FEWEST} concepts, which have no funnel: q decides",
+                latents.len() - with_funnel,
+                latents.len()
+            ));
         }
         let in_some_model = |latent: &&usize| self.measured.models.iter().any(|model| model[**latent].is_some());
         let silent = self.measured.live() - latents.iter().filter(in_some_model).count();
@@ -244,7 +302,13 @@ impl<'a> Relation<'a> {
         let level = |level: usize| self.bins.iter().map(move |bin| bin.funnel.map(|funnel| funnel[level]));
         let edge = |bin: i32| Some(10f64.powf(f64::from(bin) / 4.0));
         // The tables below refer to models by their row in this one.
-        scores.tables.push(Table::new("model").words("name", self.measured.names.iter().map(String::as_str)));
+        let classes: Vec<Vec<usize>> = (0..models).map(|model| self.classes(model)).collect();
+        let mut table = Table::new("model").words("name", self.measured.names.iter().map(String::as_str));
+        for (class, name) in CLASSES.iter().enumerate() {
+            let count = |of: &Vec<usize>| of.iter().filter(|other| **other == class).count();
+            table = table.counts(&name.replace(' ', "_"), classes.iter().map(count));
+        }
+        scores.tables.push(table);
         scores.tables.push(
             Table::new("funnel")
                 .numbers("frequency_from", self.bins.iter().map(|bin| edge(bin.bin)))
@@ -263,19 +327,23 @@ impl<'a> Relation<'a> {
                 .numbers("frequency", self.concepts.frequency.iter().map(|&frequency| Some(frequency)))
                 .numbers("null_relative_gap", latents.iter().map(null)),
         );
-        let mut lines: Vec<(usize, usize, Concept)> = Vec::new();
+        // Model, index of the concept, latent.
+        let mut lines: Vec<(usize, usize, usize, Concept)> = Vec::new();
         for (model, concepts) in self.measured.models.iter().enumerate() {
-            lines.extend(latents.iter().filter_map(|&latent| Some((model, latent, concepts[latent]?))));
+            let line = |(index, &latent): (usize, &usize)| Some((model, index, latent, concepts[latent]?));
+            lines.extend(latents.iter().enumerate().filter_map(line));
         }
         let temperature = self.measured.rules.temperature;
-        let concepts = || lines.iter().map(|line| &line.2);
+        let concepts = || lines.iter().map(|line| &line.3);
         scores.tables.push(
             Table::new("latent_model")
                 .counts("model", lines.iter().map(|line| line.0))
-                .counts("latent", lines.iter().map(|line| line.1))
+                .counts("latent", lines.iter().map(|line| line.2))
                 .numbers("gap", concepts().map(|concept| Some(concept.gap())))
                 .numbers("relative_gap", concepts().map(Concept::relative))
-                .numbers("relative_delta", concepts().map(|c| c.relative().map(|gap| delta(gap, temperature)))),
+                .numbers("relative_delta", concepts().map(|c| c.relative().map(|gap| delta(gap, temperature))))
+                .numbers("q", lines.iter().map(|line| self.q[line.0][line.2]))
+                .words("class", lines.iter().map(|line| CLASSES[classes[line.0][line.1]])),
         );
     }
 }

@@ -32,6 +32,7 @@ use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::error::Result;
 use crate::results::Scores;
 use crate::run::{CODES, GENERATED, Job, Work};
+use flips::Flips;
 use measured::Measured;
 use params::{ANY, EXAGGERATED_ABOVE, POSITIVE, RANKED, SHARE, SUPPRESSED_BELOW, TEMPERATURE, rules};
 use scores::Judged;
@@ -92,7 +93,7 @@ static CARD: Card = Card {
         `sign_flips` random ones and (count + 1)/(flips + 1). For other concepts, the normal distribution of gap/(s/√n). q: \
         Benjamini–Hochberg over the live concepts of a model. `significant`: share of live concepts with q < 0.05.\n\
         Headlines are means over models. null_…: the same for one random half of the real rows against the other, unpaired, \
-        with p from the normal distribution. The halves have half the rows, so this null is wider than the chance variation of \
+        with intervals and p from the normal distribution; table `latent` has them for every concept. The halves have half the rows, so this null is wider than the chance variation of \
         the models: it is conservative. Skewness: m3/m2^1.5 over live concepts.\n\
         `bound`: with probability 95 % no δ of a live concept is further from its true value, for n independent pairs: \
         R/(4T)·√(2·ln(2K/0.05)/n), K live concepts. `bound_published`: the published R/(4T)·√(ln(2K/0.05)/(2n)), too small by \
@@ -138,7 +139,8 @@ impl Metric for Blindspots {
         let range = job.number(VALUE_RANGE.name)?;
         let sums = sums::compare(job.whole(TOP_ROWS.name)?, job, work)?;
         let measured = Measured::new(sums, (range > 0.0).then_some(range), rules(job)?, job)?;
-        let p = flips::p_values(&measured, job, work)?;
+        let flips = Flips { count: job.whole(SIGN_FLIPS.name)?, below: job.whole(FLIP_BELOW.name)? as u64 };
+        let p = flips::p_values(&measured, flips, job, work)?;
         let judged = Judged::new(&measured, p);
         let replicates = judged.resampled(job, work)?;
         judged.scores(&replicates, job)

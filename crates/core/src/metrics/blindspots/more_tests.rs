@@ -149,3 +149,45 @@ fn rare_concepts_look_extreme_without_any_bias() {
     let none = run(&Frequency, &super::tests::inputs(2, &[], &[("m", &[])]), Profile::Paper, &[]).unwrap();
     assert!(none.headline.iter().all(|headline| headline.value.is_none()));
 }
+
+#[test]
+fn concepts_without_a_funnel_are_classed_by_q() {
+    // 25 concepts that fire in half of the rows have a funnel; three that always fire do not: of these, the first loses
+    // 0.9 of its value in every row, the second gains as much, the third stays.
+    let (rows, latents) = (400, 28);
+    let mut random = stream(11, "blindspots/no funnel", 0);
+    let mut real = vec![0.0f32; rows * latents];
+    for row in real.chunks_exact_mut(latents) {
+        row[..25].iter_mut().for_each(|value| *value = if unit(&mut random) < 0.5 { 1.0 } else { 0.0 });
+        row[25..].iter_mut().for_each(|value| *value = 1.0 + 0.1 * unit(&mut random) as f32);
+    }
+    let mut made = real.clone();
+    for row in made.chunks_exact_mut(latents) {
+        (row[25], row[26]) = (0.1 * row[25], 1.9 * row[26]);
+    }
+    let scores = run(&Frequency, &inputs(latents, &real, &[("m", &made)]), Profile::Paper, &[]).unwrap();
+    let classes = words(&scores, "latent_model", "class");
+    assert_eq!(classes[25..], ["below by q", "above by q", "inside by q"]);
+    assert!(classes[..25].iter().all(|class| class == "inside"), "{classes:?}");
+    assert!(numbers(&scores, "latent_model", "q")[25].unwrap() < 1e-60);
+    // The share is of the 25 concepts with a funnel, and the counts say of what.
+    let share = scores.headline.iter().find(|headline| headline.key == "outside_funnel").unwrap();
+    assert_eq!((share.value, share.n), (Some(0.0), 25));
+    for (column, count) in [("inside", 25.0), ("below_by_q", 1.0), ("above_by_q", 1.0), ("inside_by_q", 1.0)] {
+        assert_eq!(numbers(&scores, "model", column), [Some(count)], "{column}");
+    }
+    assert!(scores.notes.iter().any(|note| note.contains("3 of 28 concepts")), "{:?}", scores.notes);
+}
+
+#[test]
+fn the_null_has_intervals() {
+    let (_, inputs) = planted(&[("rows", "600"), ("strength", "0")], 3);
+    let scores = run(&super::Blindspots, &inputs, Profile::Paper, &[]).unwrap();
+    let of = |column: &str| numbers(&scores, "latent", column);
+    let (gap, low, high, q) = (of("null_gap"), of("null_gap_low"), of("null_gap_high"), of("null_q"));
+    let covered = (0..gap.len()).filter(|&latent| low[latent] <= Some(0.0) && Some(0.0) <= high[latent]).count();
+    assert!((0..gap.len()).all(|latent| low[latent] <= gap[latent] && gap[latent] <= high[latent]));
+    // There is no effect: about 95 % of the intervals contain 0, and no q is small.
+    assert!(covered as f64 > 0.85 * gap.len() as f64, "{covered} of {}", gap.len());
+    assert!(q.iter().flatten().filter(|q| **q < 0.05).count() <= 1);
+}

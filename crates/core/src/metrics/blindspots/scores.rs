@@ -144,7 +144,7 @@ impl<'a> Judged<'a> {
         self.notes(&mut scores, live, job);
 
         scores.tables.push(self.model_table(&numbers, &interval));
-        scores.tables.push(latent_table(measured));
+        scores.tables.push(self.latent_table());
         scores.tables.push(self.latent_model_table());
         scores.tables.push(ranking::table(measured, job.whole(RANKED.name)?));
         let rows: Vec<(Bound, usize)> = Bound::ALL.into_iter().flat_map(|bound| [(bound, 1), (bound, live)]).collect();
@@ -249,17 +249,20 @@ impl<'a> Judged<'a> {
                 Cells::WholeLists(lines.iter().map(|line| measured.sums.top_rows(line.0 + 1, line.1)).collect()),
             )
     }
-}
 
-/// One row per latent, dead ones included.
-fn latent_table(measured: &Measured) -> Table {
-    let null = || measured.null.iter().map(Option::as_ref);
-    let top_rows = (0..measured.latents).map(|latent| measured.sums.top_rows(0, latent)).collect();
-    Table::new("latent")
-        .counts("latent", 0..measured.latents)
-        .numbers("real_mean", measured.real_means().map(Some))
-        .counts("real_fires", measured.real_fires().map(|fires| fires as usize))
-        .numbers("null_gap", null().map(|concept| concept.map(Concept::gap)))
-        .numbers("null_deviation", null().map(|concept| concept.and_then(|concept| concept.deviation)))
-        .with("top_rows", Cells::WholeLists(top_rows))
+    /// One row per latent, dead ones included.
+    fn latent_table(&self) -> Table {
+        let measured = self.measured;
+        let null = || measured.null.iter().map(Option::as_ref);
+        let top_rows = (0..measured.latents).map(|latent| measured.sums.top_rows(0, latent)).collect();
+        let table = Table::new("latent")
+            .counts("latent", 0..measured.latents)
+            .numbers("real_mean", measured.real_means().map(Some))
+            .counts("real_fires", measured.real_fires().map(|fires| fires as usize));
+        let gap = |concept: Option<&Concept>| (concept.map(Concept::gap), concept.and_then(Concept::interval));
+        with_interval(table, "null_gap", null().map(gap))
+            .numbers("null_deviation", null().map(|concept| concept.and_then(|concept| concept.deviation)))
+            .numbers("null_q", self.q[measured.models.len()].iter().copied())
+            .with("top_rows", Cells::WholeLists(top_rows))
+    }
 }

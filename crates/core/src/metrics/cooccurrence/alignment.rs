@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::pairs::LatentCounts;
 use super::sets::CodeSets;
 use super::spectrum::{Spectrum, of_set};
 use crate::context::{Context, Reserved};
@@ -31,13 +32,21 @@ impl Alignment {
     }
 }
 
+/// How many eigenvectors can be compared: spans of more than half of the latents that fire in some set share directions
+/// by their dimension alone.
+pub(super) fn most_vectors(counts: &[LatentCounts]) -> usize {
+    let latents = counts.first().map_or(0, |counts| counts.fired.len());
+    (0..latents).filter(|&latent| counts.iter().any(|counts| counts.fired[latent] > 0)).count() / 2
+}
+
 /// Compares the real halves, then for every model all rows and the halves.
 pub(super) fn alignments(
     sets: &CodeSets<'_>,
+    counts: &[LatentCounts],
     spectra: &[Spectrum],
     work: &mut Work<'_>,
 ) -> Result<Reserved<Vec<Alignment>>> {
-    let (top, size) = (sets.job.whole("top")?, sets.shape.latents);
+    let (top, size) = (sets.job.whole("top")?.min(most_vectors(counts)), sets.shape.latents);
     let of_model = |model: usize| [[0, of_set(model + 1)], [1, of_set(model + 1) + 1]];
     let pairs: Vec<[usize; 2]> =
         std::iter::once([1, 2]).chain((0..sets.shape.names.len()).flat_map(of_model)).collect();

@@ -13,7 +13,7 @@ pub(super) static CARD: Card = Card {
     name: "cooccurrence",
     title: "Co-occurrence",
     summary: "Whether generated rows combine concepts as the real rows do.",
-    version: 2,
+    version: 3,
     measures: "A generator may show every concept often enough and still combine them wrongly. Two concepts co-occur where \
         their latents fire in the same row (patch, token or image). The metric counts the pairs that co-occur only in \
         generated rows, or only in real rows, compares the strongest patterns of co-occurrence, and lists the \
@@ -27,7 +27,8 @@ pub(super) static CARD: Card = Card {
         one half of the real rows with the other: compare only these two with each other. Halves are seeded, and all tokens of \
         an image are in one of them. Table `threshold`: counts for ε = 0 and quarters of a decade. `subspace_alignment`: mean \
         squared cosine of the principal angles between the spans of the first `top` eigenvectors of C and C' (fewer, if one \
-        has fewer eigenvalues above 10⁻¹⁰ of the largest). `vector_alignment`: mean over real eigenvectors of the largest \
+        has fewer eigenvalues above 10⁻¹⁰ of the largest, and at most half as many as latents fire in any set: larger spans \
+        share directions by their dimension alone). `vector_alignment`: mean over real eigenvectors of the largest \
         absolute cosine with a generated one; it also falls when near-equal eigenvalues mix. Slopes: least-squares lines of \
         log eigenvalue over log rank, from rank 10 (from 1 below 20 eigenvalues). With several models, headlines are means \
         over them. Table `latent`: the partners with the largest C (ties: lower latent first), with Jaccard index and \

@@ -37,9 +37,17 @@ impl Metric for Cooccurrence {
         let sweep = row_sweep::sweep(&sets, &counts, threshold, work)?;
         let partners = partner_stats::partner_stats(&sets, &counts, &sweep.partners, work)?;
         let spectra = spectrum::spectra(&sets, work)?;
-        let alignments = alignment::alignments(&sets, &spectra, work)?;
+        let alignments = alignment::alignments(&sets, &counts, &spectra, work)?;
         let found =
             Findings { threshold, sweep: &sweep, spectra: &spectra, alignments: &alignments, partners: &partners };
-        Ok(summary::scores(&sets.shape, &found))
+        let mut scores = summary::scores(&sets.shape, &found);
+        let (top, most) = (job.whole("top")?, alignment::most_vectors(&counts));
+        if most < top {
+            scores.note(format!(
+                "{most} instead of `top` = {top} eigenvectors are compared, half as many as latents that fire: larger spans \
+                 share directions by their dimension alone"
+            ));
+        }
+        Ok(scores)
     }
 }

@@ -221,6 +221,24 @@ fn an_equal_generator_is_like_the_null_and_a_mixed_one_is_not() {
 }
 
 #[test]
+fn spans_of_most_latents_are_not_compared() {
+    // 30 of 40 latents fire. All 30 eigenvectors of two unrelated sets span the same space: angles of 0 by dimension.
+    let (rows, latents) = (400, 40);
+    let silent = |mut values: Vec<f32>| {
+        values.chunks_exact_mut(latents).for_each(|row| row[30..].fill(0.0));
+        values
+    };
+    let inputs = inputs(&silent(made(rows, latents, 1)), &silent(made(rows, latents, 2)), latents);
+    let scores = run(&inputs, &[("top", "100")], Profile::Paper, 2);
+    assert_eq!(scores.table("principal angle").unwrap().rows(), 15);
+    assert!(scores.value("subspace_alignment").unwrap() < 0.99);
+    assert!(scores.notes.iter().any(|note| note.contains("15 instead of `top` = 100")), "{:?}", scores.notes);
+    let few = run(&inputs, &[("top", "15")], Profile::Paper, 2);
+    assert_eq!(few.value("subspace_alignment"), scores.value("subspace_alignment"));
+    assert!(!few.notes.iter().any(|note| note.contains("instead of")));
+}
+
+#[test]
 fn tokens_are_summed_to_images() {
     // Two tokens per image: latents 0 and 1 never share a token but share both images.
     let real = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0];

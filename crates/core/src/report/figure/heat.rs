@@ -1,8 +1,18 @@
-//! Heat map of a correlation matrix, with the number in every cell.
+//! Heat map of a correlation matrix, with the number and its n in every cell.
 
 use super::Figure;
 use super::canvas::{Anchor, Canvas, Ink, text_width};
 use crate::report::words::{UNDEFINED, brief, shorten};
+
+/// One cell.
+pub struct HeatCell {
+    /// From −1 to 1.
+    pub value: Option<f64>,
+    /// The number of values that it is computed from.
+    pub n: usize,
+    /// Whether it may be due to chance: then it is in parentheses and has no colour.
+    pub is_weak: bool,
+}
 
 /// A heat map of values from −1 to 1.
 pub struct Heat {
@@ -13,7 +23,7 @@ pub struct Heat {
     /// Names of rows and columns.
     pub names: Vec<String>,
     /// The cells, row by row.
-    pub cells: Vec<Vec<Option<f64>>>,
+    pub cells: Vec<Vec<HeatCell>>,
 }
 
 impl Heat {
@@ -37,17 +47,29 @@ impl Heat {
             canvas.text((left - 8.0, y + height / 2.0 + 4.0), Anchor::End, 12.0, Ink::Text, name);
             for (column, cell) in cells.iter().enumerate() {
                 let x = left + size * column as f64;
-                let value = cell.unwrap_or(0.0).clamp(-1.0, 1.0);
+                let value = cell.value.filter(|_| !cell.is_weak).unwrap_or(0.0).clamp(-1.0, 1.0);
                 // Light enough for dark text; blue is positive, orange negative.
                 let ink = Ink::Colour(if value < 0.0 { 1 } else { 0 });
-                let hint = format!("{name}, {}: {}", self.names[column], cell.map_or("undefined".into(), brief));
+                let text = cell.value.map_or(UNDEFINED.into(), brief);
+                let hint = format!("{name}, {}: {text}, n = {}", self.names[column], cell.n);
                 canvas.bar((x + 1.0, y + 1.0), (size - 2.0, height - 2.0), ink, value.abs() * 0.42 + 0.03, &hint);
-                let text = cell.map_or(UNDEFINED.into(), brief);
-                let middle = (x + size / 2.0, y + height / 2.0 + 4.0);
-                canvas.text(middle, Anchor::Middle, 11.0, Ink::Text, &text);
+                let text = if cell.is_weak { format!("({text})") } else { text };
+                let ink = if cell.is_weak { Ink::Quiet } else { Ink::Text };
+                let middle = x + size / 2.0;
+                canvas.text((middle, y + height / 2.0), Anchor::Middle, 11.0, ink, &text);
+                canvas.text(
+                    (middle, y + height / 2.0 + 11.0),
+                    Anchor::Middle,
+                    9.0,
+                    Ink::Quiet,
+                    &format!("n {}", cell.n),
+                );
             }
         }
-        let description = format!("Pearson's correlation between {} measures over input sets.", self.names.len());
+        let description = format!(
+            "Rank correlation between {} measures over input sets, each oriented so that higher is better.",
+            self.names.len()
+        );
         Figure::new(&self.name, &self.title, description, canvas)
     }
 }

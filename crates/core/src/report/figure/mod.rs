@@ -11,9 +11,10 @@ mod lines;
 mod palette;
 mod scatter;
 
-pub use bars::{Bar, Bars};
+pub use axis::span;
+pub use bars::{Bar, Bars, Panel};
 pub use dots::Dots;
-pub use heat::Heat;
+pub use heat::{Heat, HeatCell};
 pub use histogram::Histogram;
 pub use lines::{Lines, Point, Series};
 pub use palette::COLOURS;

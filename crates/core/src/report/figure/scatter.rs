@@ -1,10 +1,9 @@
-//! Scatter plot with labelled points and Pearson's correlation.
+//! Scatter plot with labelled points.
 
 use super::Figure;
 use super::axis::{Frame, Scale, span, widen};
 use super::canvas::{Anchor, Canvas, Ink, text_width};
 use crate::report::words::{brief, shorten};
-use etalon_kernel::statistics::pearson;
 
 /// A scatter plot.
 pub struct Scatter {
@@ -16,6 +15,8 @@ pub struct Scatter {
     pub across: String,
     /// Name of the vertical axis.
     pub up: String,
+    /// A text above the points, such as a correlation.
+    pub note: String,
     /// Labels, colours, and horizontal and vertical values.
     pub points: Vec<(String, usize, f64, f64)>,
 }
@@ -39,11 +40,7 @@ impl Scatter {
             canvas.line((across.position(tick), frame.top), (across.position(tick), frame.bottom), Ink::Grid, 1.0);
         }
         frame.horizontal(&mut canvas, &across, &ticks, &shorten(&self.across, 52));
-        let correlation = match pearson(&x, &y) {
-            Some(r) => format!("r = {}, n = {}", brief(r), x.len()),
-            None => format!("r undefined, n = {}", x.len()),
-        };
-        canvas.text((frame.right, 14.0), Anchor::End, 12.0, Ink::Text, &correlation);
+        canvas.text((frame.right, 14.0), Anchor::End, 12.0, Ink::Text, &self.note);
         let positions: Vec<(f64, f64)> = self.points.iter().map(|p| (across.position(p.2), up.position(p.3))).collect();
         let mut taken: Vec<Rectangle> = positions.iter().map(|&(x, y)| (x - 5.0, y - 5.0, x + 5.0, y + 5.0)).collect();
         for (point, &position) in self.points.iter().zip(&positions) {
@@ -51,7 +48,7 @@ impl Scatter {
             canvas.mark(position, point.1, 4.5, &hint);
             label(&mut canvas, &frame, &mut taken, position, &shorten(&point.0, 22));
         }
-        let description = format!("{} against {}: {correlation}.", self.up, self.across);
+        let description = format!("{} against {}. {}", self.up, self.across, self.note);
         Figure::new(&self.name, &self.title, description, canvas)
     }
 }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::super::agreement::Agreement;
 use super::Content;
 
 impl Content<'_> {
@@ -12,11 +13,17 @@ impl Content<'_> {
             section id="agreement" {
                 h2 { "Agreement between measures" }
                 p {
-                    "Every point is an input set, and r is Pearson's correlation over input sets. A high r is weak evidence of "
-                    "agreement if there are few input sets, or if they form separate groups: then it only reflects that the groups "
-                    "differ."
+                    "Every point is an input set. ρ is Spearman's rank correlation over the input sets that are not baselines, with "
+                    "the numbers negated of which lower is better: 1 means that two measures put the sets in the same order, from "
+                    "worse to better. n is the number of sets. A value in parentheses is within chance: unrelated measures reach it "
+                    "in more than 5 % of all cases."
+                    @let undirected = Agreement::of(&self.gathered).undirected;
+                    @if !undirected.is_empty() {
+                        @let titles: Vec<&str> = undirected.iter().map(|&m| self.gathered.measures[m].title.as_str()).collect();
+                        " Left out, because neither end is better: " (titles.join(", ")) "."
+                    }
                 }
-                @for figure in matrices { (self.figure(figure, "Pearson's r; blue is positive, orange is negative.")) }
+                @for figure in matrices { (self.figure(figure, "Blue: agreement; orange: opposite order; parentheses: within chance.")) }
                 div.pairs { @for figure in pairs { (self.figure(figure, "")) } }
             }
         }

@@ -4,15 +4,18 @@ use maud::{Markup, html};
 
 use super::super::figure::COLOURS;
 use super::super::gather::headline;
-use super::super::plots::{concept_table, label, label_column, score_column};
+use super::super::plots::{concept_table, label, label_column, score_column, shown};
 use super::super::significance::{Significance, detectable};
 use super::super::words::{UNDEFINED, plain, short, tidy};
 use super::{Content, scrolling};
 use crate::metrics::Card;
-use crate::results::{Aggregate, Cells, Stored, Table, main_rows};
+use crate::results::{Aggregate, Cells, Stored, Table, main_rows, seedless_name};
 
 /// Number of concepts shown with the highest and with the lowest scores.
 const EXTREMES: usize = 5;
+
+/// Maximum number of columns with numbers per table, so that tables fit a screen.
+const COLUMNS: usize = 7;
 
 impl Content<'_> {
     pub(super) fn measure(&self, measure: usize) -> Markup {
@@ -34,14 +37,32 @@ impl Content<'_> {
                 (self.notes(measure))
                 @let (small, large): (Vec<_>, Vec<_>) =
                     self.album.measures[measure].iter().partition(|figure| figure.name.contains("-by-step-"));
-                @for figure in large { (self.figure(figure, caption(&figure.name))) }
+                @for figure in large { (self.figure(figure, &self.caption(measure, &figure.name))) }
                 @if !small.is_empty() {
-                    div.pairs { @for figure in small { (self.figure(figure, caption(&figure.name))) } }
+                    div.pairs { @for figure in small { (self.figure(figure, &self.caption(measure, &figure.name))) } }
                 }
                 (self.strategies(measure))
                 (self.concepts(measure))
             }
         }
+    }
+
+    /// The caption of a figure, by its name.
+    fn caption(&self, measure: usize, name: &str) -> String {
+        let omitted = match () {
+            () if name.ends_with("-concepts") => "; concepts with undefined scores are omitted",
+            () if name.ends_with("-latents") => "; latents with undefined scores are omitted",
+            () => "",
+        };
+        let measured = |set: &usize| !self.gathered.runs(measure, *set).is_empty();
+        let (all, shown) =
+            ((0..self.gathered.sets.len()).filter(measured).count(), shown(&self.gathered, measure).len());
+        if shown < all {
+            return format!(
+                "First run of {shown} of {all} input sets, the first ones and all kinds of baselines{omitted}."
+            );
+        }
+        format!("First run of every input set{omitted}.")
     }
 
     /// The table of all headline numbers of all runs.
@@ -50,34 +71,41 @@ impl Content<'_> {
         let smallest = about.keys.first().zip(self.gathered.comparison(measure)).and_then(|(key, column)| {
             detectable(column, about.better(key), self.pinned).map(|smallest| (key, smallest))
         });
-        let label = format!("{}: all numbers by input set and seed", about.title);
+        let tables = about.keys.len().div_ceil(COLUMNS).max(1);
+        let label = |part: usize| match tables {
+            1 => format!("{}: all numbers by input set and seed", about.title),
+            _ => format!("{}: all numbers by input set and seed, part {} of {tables}", about.title, part + 1),
+        };
         let cell = |stored: &Stored, key: &str, set: usize| {
             self.cell(headline(stored, key).map(Aggregate::of_run), Significance::Apart, measure, set)
         };
         html! {
-            (scrolling(&label, html! {
-                table {
-                    caption { (label) }
-                    thead {
-                        tr {
-                            th scope="col" { "Input set" }
-                            th.number scope="col" { "Seed" }
-                            @for key in &about.keys { th.number scope="col" { code { (tidy(key)) } } }
+            @for (part, keys) in about.keys.chunks(about.keys.len().div_ceil(tables).max(1)).enumerate() {
+                @let label = label(part);
+                (scrolling(&label, html! {
+                    table {
+                        caption { (label) }
+                        thead {
+                            tr {
+                                th scope="col" { "Input set" }
+                                th.number scope="col" { "Seed" }
+                                @for key in keys { th.number scope="col" { code { (tidy(key)) } } }
+                            }
                         }
-                    }
-                    tbody {
-                        @for (set, input) in self.gathered.sets.iter().enumerate() {
-                            @for stored in self.gathered.runs(measure, set) {
-                                tr {
-                                    th scope="row" { (input.label) }
-                                    td.number { (stored.result.recipe.seed) }
-                                    @for key in &about.keys { (cell(stored, key, set)) }
+                        tbody {
+                            @for (set, input) in self.gathered.sets.iter().enumerate() {
+                                @for stored in self.gathered.runs(measure, set) {
+                                    tr {
+                                        th scope="row" { (run_label(stored, &input.label)) }
+                                        td.number { (stored.result.recipe.seed) }
+                                        @for key in keys { (cell(stored, key, set)) }
+                                    }
                                 }
                             }
                         }
                     }
-                }
-            }))
+                }))
+            }
             @if let Some((key, smallest)) = smallest {
                 p.quiet {
                     "Differences of " code { (tidy(key)) } " below about " (short(smallest))
@@ -174,6 +202,15 @@ impl Content<'_> {
     }
 }
 
+/// The label of a run: that of its input set, with the seed of its dictionary if the name of the dictionary has one.
+fn run_label(stored: &Stored, label: &str) -> String {
+    let seed = stored.about.get("inputs").and_then(|name| seedless_name(name.as_str()?).1);
+    match seed.map(|seed| format!("seed{seed}")).filter(|seed| !label.contains(seed.as_str())) {
+        Some(seed) => format!("{label}, dictionary {seed}"),
+        None => label.into(),
+    }
+}
+
 /// The rows with the highest and the lowest defined values.
 fn extremes(cells: &Cells, rows: Vec<usize>) -> Vec<usize> {
     let mut order: Vec<(f64, usize)> = rows.into_iter().filter_map(|row| Some((cells.number(row)?, row))).collect();
@@ -249,16 +286,5 @@ fn describe(card: &Card) -> Markup {
                 dt { "Cost" } dd.text { (card.cost) }
             }
         }
-    }
-}
-
-/// The caption of a figure, by its name.
-fn caption(name: &str) -> &'static str {
-    match () {
-        () if name.ends_with("-concepts") => {
-            "First run of every input set; concepts with undefined scores are omitted."
-        }
-        () if name.ends_with("-latents") => "First run of every input set; latents with undefined scores are omitted.",
-        () => "First run of every input set.",
     }
 }

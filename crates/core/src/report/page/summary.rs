@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::super::significance::{Significance, significances};
-use super::super::words::{UNDEFINED, interval, plain, short, tidy};
+use super::super::words::{UNDEFINED, arrow, interval, plain, short, tidy};
 use super::{Content, scrolling};
 use crate::metrics::Better;
 use crate::results::Aggregate;
@@ -28,6 +28,16 @@ impl Content<'_> {
                         format!("Main number of every measure, part {} of {tables}", part + 1)
                     };
                     (scrolling(&caption, self.summary_table(&caption, measures)))
+                }
+                @if let Some((low, high)) = self.gathered.l0_range() {
+                    p.warning {
+                        "L0 (active latents per row) of the input sets differs, from " (plain(low)) " to " (plain(high))
+                        ": the best of a column is not the best at equal sparsity. Compare input sets of similar L0"
+                        @if self.home.is_empty() && self.album.trends.iter().any(|(field, _)| field == "l0") {
+                            ", or see the " a href="#trends" { "charts against L0" }
+                        }
+                        "."
+                    }
                 }
                 (self.legend())
                 @for figure in &self.album.sanity { (self.figure(figure, &self.album.sanity_caption)) }
@@ -111,9 +121,9 @@ impl Content<'_> {
                     (short(value))
                 }
                 span.under {
-                    @if let Some(noise) = cell.interval { (interval(noise)) " · " }
-                    "n " (cell.n)
-                    @if cell.runs > 1 { " · " (cell.runs) " runs" }
+                    @if let Some(noise) = cell.interval { span { (interval(noise)) } " · " }
+                    span { "n " (cell.n) }
+                    @if cell.runs > 1 { " · " span { (cell.runs) " runs" } }
                 }
             }
         }
@@ -145,14 +155,5 @@ impl Content<'_> {
                 @if self.beside { li { "All numbers: " a href="results.csv" { "results.csv" } } }
             }
         }
-    }
-}
-
-/// The direction of better values.
-fn arrow(better: Better) -> &'static str {
-    match better {
-        Better::Higher => " ↑",
-        Better::Lower => " ↓",
-        Better::Neither => "",
     }
 }

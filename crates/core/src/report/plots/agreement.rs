@@ -1,8 +1,9 @@
-//! Agreement between measures: scatter plots and correlations over input sets.
+//! Agreement between measures: scatter plots and rank correlations over input sets.
 
-use super::super::figure::{Figure, Heat, Scatter};
+use super::super::agreement::{Agreed, Agreement};
+use super::super::figure::{Figure, Heat, HeatCell, Scatter};
 use super::super::gather::Gathered;
-use etalon_kernel::statistics::pearson;
+use super::super::words::{arrow, brief};
 
 /// Number of scatter plots, besides those with the ground truth.
 const PAIRS: usize = 6;
@@ -10,7 +11,8 @@ const PAIRS: usize = 6;
 /// The metric that compares with the ground truth: the reference for all others.
 const TRUTH: &str = "recovery";
 
-/// Scatter plots of pairs of measures over input sets and, for at least three measures, the correlation matrix.
+/// Scatter plots of pairs of measures over input sets and, for at least three measures, the matrix of rank
+/// correlations.
 pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
     let measures: Vec<usize> =
         (0..gathered.measures.len()).filter(|&m| !gathered.measures[m].keys.is_empty()).collect();
@@ -20,6 +22,11 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
         (0..gathered.sets.len()).filter_map(both).collect()
     };
     let title = |measure: usize| gathered.measures[measure].title.as_str();
+    let directed = |measure: usize| {
+        let about = &gathered.measures[measure];
+        format!("{}{}", about.title, about.keys.first().map_or("", |key| arrow(about.better(key))))
+    };
+    let agreement = Agreement::of(gathered);
     let truth = |measure: usize| gathered.measures[measure].metric == TRUTH;
     let both = measures.iter().enumerate().flat_map(|(index, &a)| measures[index + 1..].iter().map(move |&b| (a, b)));
     // The ground truth is on the horizontal axis.
@@ -35,25 +42,34 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
             let scatter = Scatter {
                 name: format!("{}-and-{}", gathered.measures[a].slug, gathered.measures[b].slug),
                 title: format!("{} against {}", title(b), title(a)),
-                across: title(a).into(),
-                up: title(b).into(),
+                across: directed(a),
+                up: directed(b),
+                note: agreement.find(a, b).map_or_else(String::new, note),
                 points: points(a, b).into_iter().map(|(set, x, y)| (name(set), gathered.colour(set), x, y)).collect(),
             };
             scatter.draw()
         })
         .collect();
-    if measures.len() > 2 && !pairs.is_empty() {
-        let correlation = |a: usize, b: usize| {
-            let (x, y): (Vec<f64>, Vec<f64>) = points(a, b).into_iter().map(|(_, x, y)| (x, y)).unzip();
-            if x.len() < 3 { None } else { pearson(&x, &y) }
-        };
+    if agreement.measures.len() > 2 {
+        let cell = |of: &Agreed| HeatCell { value: of.value, n: of.n, is_weak: of.is_chance == Some(true) };
         let heat = Heat {
             name: "correlations".into(),
-            title: "Correlations between measures over input sets".into(),
-            names: measures.iter().map(|&m| title(m).to_string()).collect(),
-            cells: measures.iter().map(|&a| measures.iter().map(|&b| correlation(a, b)).collect()).collect(),
+            title: "Agreement of measures over input sets".into(),
+            names: agreement.measures.iter().map(|&m| title(m).to_string()).collect(),
+            cells: agreement.cells.iter().map(|row| row.iter().map(cell).collect()).collect(),
         };
         figures.insert(0, heat.draw());
     }
     figures
+}
+
+/// The agreement of two measures in words.
+fn note(of: Agreed) -> String {
+    match of.value {
+        Some(value) => {
+            let chance = if of.is_chance == Some(true) { ", within chance" } else { "" };
+            format!("agreement ρ = {}, n = {}{chance}", brief(value), of.n)
+        }
+        None => String::new(),
+    }
 }

@@ -51,7 +51,10 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
     rows.retain(|(_, values)| values.iter().any(Option::is_some));
     let highest = |values: &[Option<f64>]| values.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
     rows.sort_by(|a, b| highest(&b.1).total_cmp(&highest(&a.1)).then_with(|| a.0.cmp(&b.0)));
-    let series = sets.iter().map(|concepts| (gathered.sets[concepts.set].label.clone(), concepts.set)).collect();
+    let series = sets
+        .iter()
+        .map(|concepts| (gathered.sets[concepts.set].label.clone(), gathered.colour(concepts.set)))
+        .collect();
     Some(Dots { name, title, across: column, series, rows }.draw())
 }
 
@@ -63,7 +66,7 @@ fn curves(gathered: &Gathered<'_>, sets: &[Concepts], name: String, title: Strin
         let points = values.into_iter().enumerate().map(point).collect();
         Series {
             label: gathered.sets[concepts.set].label.clone(),
-            colour: concepts.set,
+            colour: gathered.colour(concepts.set),
             stroke: gathered.sets[concepts.set].stroke(),
             points,
         }

@@ -17,7 +17,7 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
         across = axis;
         let values: Vec<f64> = (0..cells.len()).filter_map(|row| cells.number(row)).filter(|v| v.is_finite()).collect();
         if !values.is_empty() {
-            series.push((gathered.sets[set].label.clone(), set, values));
+            series.push((gathered.sets[set].label.clone(), gathered.colour(set), values));
         }
     }
     let about = &gathered.measures[measure];

@@ -13,7 +13,7 @@ pub use columns::{concept_table, label, label_column, score_column};
 
 use std::collections::BTreeSet;
 
-use super::figure::Figure;
+use super::figure::{COLOURS, Figure};
 use super::gather::Gathered;
 
 /// All figures of a report.
@@ -73,8 +73,12 @@ impl Album {
     }
 }
 
-/// The measured input sets, at most as many as there are colours.
-fn shown(gathered: &Gathered<'_>, measure: usize) -> Vec<usize> {
-    let measured = (0..gathered.sets.len()).filter(|&set| !gathered.runs(measure, set).is_empty());
-    measured.take(super::figure::COLOURS.len()).collect()
+/// The measured input sets, at most as many as there are colours, baselines included; sets with a colour of their own
+/// where there are some.
+pub fn shown(gathered: &Gathered<'_>, measure: usize) -> Vec<usize> {
+    let measured = |set: &usize| !gathered.runs(measure, *set).is_empty();
+    let all: Vec<usize> = (0..gathered.sets.len()).filter(measured).collect();
+    let coloured = gathered.choose(0..gathered.sets.len(), COLOURS.len());
+    let shown: Vec<usize> = coloured.into_iter().filter(measured).collect();
+    if shown.len() > 1 { shown } else { gathered.choose(all, COLOURS.len()) }
 }

@@ -1,12 +1,16 @@
 //! The sanity figure: does a measure separate trained, untrained and random input sets?
 
-use super::super::figure::{Bar, Bars, COLOURS, Figure};
+use super::super::figure::{Bar, Bars, Figure, Panel};
 use super::super::gather::Gathered;
+use super::super::words::arrow;
 
-/// Maximum number of bars per figure: thinner bars have no space for their numbers.
-const BARS: usize = 32;
+/// Maximum number of rows: more do not fit on a page.
+const ROWS: usize = 24;
 
-/// A group of bars per measure, a bar per input set. Many sets are averaged by group.
+/// Maximum number of panels per figure.
+const PANELS: usize = 12;
+
+/// A panel per measure, a bar per input set. Many sets are averaged by group.
 pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
     let conditions = conditions(gathered);
     let measures: Vec<usize> =
@@ -15,29 +19,26 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
         return Vec::new();
     }
     // Measures are distributed evenly over the figures.
-    let figures = measures.len().div_ceil((BARS / conditions.len()).max(1));
+    let figures = measures.len().div_ceil(PANELS);
     let each = measures.len().div_ceil(figures);
-    let series: Vec<(String, usize)> =
-        conditions.iter().enumerate().map(|(index, (label, _))| (label.clone(), index)).collect();
+    let rows: Vec<(String, usize)> =
+        conditions.iter().map(|(label, sets)| (label.clone(), gathered.colour_of(sets))).collect();
     let draw = |(part, measures): (usize, &[usize])| {
-        let group = |&measure: &usize| {
+        let panel = |&measure: &usize| {
             let about = &gathered.measures[measure];
             let bar = |(_, sets): &(String, Vec<usize>)| {
                 let cell = gathered.mean(measure, sets, about.keys.first()?)?;
                 Some(Bar { value: cell.value, interval: cell.interval })
             };
-            (about.title.clone(), conditions.iter().map(bar).collect())
+            let arrow = about.keys.first().map_or("", |key| arrow(about.better(key)));
+            Panel { title: format!("{}{arrow}", about.title), bars: conditions.iter().map(bar).collect() }
         };
-        let name = if figures == 1 { "sanity".into() } else { format!("sanity-{}", part + 1) };
-        Bars {
-            name,
-            title: "All measures on all input sets".into(),
-            groups: measures.iter().map(group).collect(),
-            series: series.clone(),
-            axis: "score, clipped to 0–1".into(),
-            bounds: (0.0, 1.0),
-        }
-        .draw()
+        let (name, of) = match figures {
+            1 => ("sanity".into(), String::new()),
+            _ => (format!("sanity-{}", part + 1), format!(", part {} of {figures}", part + 1)),
+        };
+        let title = format!("All measures on all input sets{of}");
+        Bars { name, title, rows: rows.clone(), panels: measures.iter().map(panel).collect() }.draw()
     };
     measures.chunks(each).enumerate().map(draw).collect()
 }
@@ -46,23 +47,22 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
 pub fn caption(gathered: &Gathered<'_>) -> String {
     let (sets, shown) = (gathered.sets.len(), conditions(gathered));
     let bars = match () {
-        () if shown.iter().any(|(_, members)| members.len() > 1) => {
-            "Bars: means over groups of input sets; error bars: 95 % intervals".into()
-        }
+        () if shown.iter().any(|(_, members)| members.len() > 1) => "Bars: means over groups of input sets".into(),
         () if shown.len() < sets => {
-            format!("Bars: the first {} of {sets} input sets; error bars: 95 % intervals", shown.len())
+            format!("Bars: {} of {sets} input sets, the first ones and all kinds of baselines", shown.len())
         }
-        () => String::from("Bars: input sets; error bars: 95 % intervals"),
+        () => String::from("Bars: input sets"),
     };
     format!(
-        "{bars}. A valid measure gives clearly better scores to trained input sets than to untrained and random ones."
+        "{bars}; error bars: 95 % intervals; every measure has an axis of its own, and an arrow shows which end is better. A \
+         valid measure gives clearly better scores to trained input sets than to untrained and random ones."
     )
 }
 
-/// The bars: input sets, or their groups if there are more sets than colours.
+/// The rows: input sets, or their groups if there are too many sets.
 fn conditions(gathered: &Gathered<'_>) -> Vec<(String, Vec<usize>)> {
     let sets = &gathered.sets;
-    if sets.len() > COLOURS.len() {
+    if sets.len() > ROWS {
         let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
         for (index, set) in sets.iter().enumerate() {
             let group = set.group.clone().unwrap_or_else(|| set.name.clone());
@@ -71,9 +71,9 @@ fn conditions(gathered: &Gathered<'_>) -> Vec<(String, Vec<usize>)> {
                 None => groups.push((group, vec![index])),
             }
         }
-        if (2..=COLOURS.len()).contains(&groups.len()) {
+        if (2..=ROWS).contains(&groups.len()) {
             return groups;
         }
     }
-    sets.iter().enumerate().take(COLOURS.len()).map(|(index, set)| (set.label.clone(), vec![index])).collect()
+    gathered.choose(0..sets.len(), ROWS).into_iter().map(|set| (sets[set].label.clone(), vec![set])).collect()
 }

@@ -25,7 +25,7 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Vec<Figure> {
         let points: Vec<Point> = (0..table.rows()).filter_map(point).filter(|point| point.y.is_finite()).collect();
         (points.len() > 1).then(|| Series {
             label: gathered.sets[*set].label.clone(),
-            colour: *set,
+            colour: gathered.colour(*set),
             stroke: gathered.sets[*set].stroke(),
             points,
         })

@@ -29,7 +29,7 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         series.push(Series {
             label: gathered.sets[set].label.clone(),
-            colour: set,
+            colour: gathered.colour(set),
             stroke: gathered.sets[set].stroke(),
             points,
         });

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::figure::{Figure, Lines, Point, Series, Stroke};
+use super::super::figure::{COLOURS, Figure, Lines, Point, Series, Stroke};
 use super::super::gather::Gathered;
 use super::super::words::{plain, slug};
 
@@ -35,7 +35,9 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
     let about = &gathered.measures[measure];
     let key = about.keys.first()?;
     let mut series: Vec<Series> = Vec::new();
-    for (label, sets) in families(gathered, field) {
+    let families = families(gathered, field);
+    let colours = distinct(families.iter().map(|(_, sets)| gathered.colour_of(sets)));
+    for ((label, sets), colour) in families.into_iter().zip(colours) {
         let is_reference = sets.iter().all(|&set| gathered.sets[set].stroke() == Stroke::Dashed);
         let stroke = if is_reference { Stroke::Dashed } else { Stroke::Solid };
         // Input sets of one family with the same value are averaged.
@@ -52,7 +54,7 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
         let mut points: Vec<Point> = by_value.values().filter_map(point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         if !points.is_empty() {
-            series.push(Series { label, colour: series.len(), stroke, points });
+            series.push(Series { label, colour, stroke, points });
         }
     }
     let points = series.iter().map(|series| series.points.len()).sum::<usize>();
@@ -69,6 +71,16 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
         }
         .draw()
     })
+}
+
+/// Colours of lines: where two are equal, the later one gets the next that is free.
+fn distinct(colours: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut taken: Vec<usize> = Vec::new();
+    for colour in colours {
+        let free = (0..COLOURS.len()).map(|step| (colour + step) % COLOURS.len()).find(|other| !taken.contains(other));
+        taken.push(free.unwrap_or(colour));
+    }
+    taken
 }
 
 /// Numbers that are chosen, not measured. Along a line, only the one on the horizontal axis may vary.
