@@ -183,7 +183,7 @@ export async function realTests(test, scratch, program, accessible) {
     }
     const sum = (list) => list.reduce((a, b) => a + b, 0);
     assert.ok(sum(all) > 0 && sum(inside) / sum(all) > 0.9, `${sum(inside)} of ${sum(all)} in the box of ${name}`);
-    await visit(page, `#/concept/${some}`);
+    await visit(page, `#/concept/${some}?mask=0`);
     assert.ok((await page.locator('section[aria-label=Samples] rect.heat').count()) > 30);
   });
 

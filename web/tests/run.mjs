@@ -189,7 +189,7 @@ async function browserTests() {
     await visit(page, '#/map?a=sd15&colour=q');
     const byQ = await ink(page);
     assert.ok(byQ.blue > 1000 && byQ.orange > 1000, JSON.stringify(byQ));
-    await page.getByLabel('colour', { exact: true }).selectOption('frequency');
+    await page.getByRole('combobox', { name: 'colour' }).selectOption('frequency');
     assert.ok(page.url().includes('colour=frequency'));
     assert.match(await page.locator('.ramp').getAttribute('aria-label'), /real rows/);
     // Latent 17 has q = 3.18e-64 and a gap that is no 32-bit number.
@@ -204,8 +204,8 @@ async function browserTests() {
     const text = await page.locator('[data-testid=outside]').innerText();
     assert.match(text, /of 1 without one, 1 has q < 0.05/);
     assert.ok((await page.locator('[data-side="below by q"]').getAttribute('d')).length > 3);
-    await page.getByRole('tab', { name: 'Below' }).click();
-    assert.match(await page.locator('.concepts').innerText(), /#31999/);
+    await page.getByRole('tab', { name: 'By q' }).click();
+    assert.match(await page.locator('.concepts').innerText(), /^#31999\s+by q\s+−0\.770/);
   });
 
   await test('tables name models', async () => {

@@ -76,8 +76,8 @@ impl Bars {
     }
 
     fn panel(&self, canvas: &mut Canvas, panel: &Panel, place: Place) {
-        for (row, text) in lines_of(&panel.title, place.right - place.left).iter().enumerate() {
-            canvas.text((place.left, place.top - 23.0 + 14.0 * row as f64), Anchor::Start, 12.0, Ink::Text, text);
+        for (row, text) in lines_of(&panel.title, place.right - place.left).iter().rev().enumerate() {
+            canvas.text((place.left, place.top - 9.0 - 14.0 * row as f64), Anchor::Start, 12.0, Ink::Text, text);
         }
         let bars = || panel.bars.iter().flatten();
         let ends = bars().flat_map(|bar| {

@@ -7,7 +7,7 @@ use super::super::gather::headline;
 use super::super::plots::{concept_table, label, label_column, score_column, shown};
 use super::super::significance::{Significance, detectable};
 use super::super::words::{UNDEFINED, plain, short, tidy};
-use super::{Content, scrolling};
+use super::{Content, key_code, scrolling};
 use crate::metrics::Card;
 use crate::results::{Aggregate, Cells, Stored, Table, main_rows, seedless_name};
 
@@ -89,7 +89,7 @@ impl Content<'_> {
                             tr {
                                 th scope="col" { "Input set" }
                                 th.number scope="col" { "Seed" }
-                                @for key in keys { th.number scope="col" { code { (tidy(key)) } } }
+                                @for key in keys { th.number scope="col" { (key_code(key)) } }
                             }
                         }
                         tbody {

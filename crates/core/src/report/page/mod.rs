@@ -170,6 +170,15 @@ impl Content<'_> {
     }
 }
 
+/// The key of a number, which may be broken after underscores.
+fn key_code(key: &str) -> Markup {
+    html! {
+        code {
+            @for (index, part) in tidy(key).split('_').enumerate() { @if index > 0 { "_" wbr; } (part) }
+        }
+    }
+}
+
 /// A table that scrolls if it is wider than the page.
 fn scrolling(label: &str, table: Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::super::significance::{Significance, significances};
-use super::super::words::{UNDEFINED, arrow, interval, plain, short, tidy};
-use super::{Content, scrolling};
+use super::super::words::{UNDEFINED, arrow, interval, plain, short};
+use super::{Content, key_code, scrolling};
 use crate::metrics::Better;
 use crate::results::Aggregate;
 
@@ -74,7 +74,7 @@ impl Content<'_> {
                             th.number scope="col" {
                                 a href=(format!("{}#measure-{}", self.home, about.slug)) { (about.title) }
                                 @if let Some(key) = about.keys.first() {
-                                    span.under { code { (tidy(key)) } (arrow(about.better(key))) }
+                                    span.under { (key_code(key)) (arrow(about.better(key))) }
                                 }
                             }
                         }

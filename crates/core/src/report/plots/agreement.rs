@@ -51,12 +51,18 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
         })
         .collect();
     if agreement.measures.len() > 2 {
-        let cell = |of: &Agreed| HeatCell { value: of.value, n: of.n, is_weak: of.is_chance == Some(true) };
+        let cell = |row: usize, column: usize, of: &Agreed| {
+            let is_weak = of.is_chance == Some(true) && row != column;
+            HeatCell { value: of.value, n: of.n, is_weak }
+        };
+        let cells = |(row, cells): (usize, &Vec<Agreed>)| {
+            cells.iter().enumerate().map(|(column, of)| cell(row, column, of)).collect()
+        };
         let heat = Heat {
             name: "correlations".into(),
             title: "Agreement of measures over input sets".into(),
             names: agreement.measures.iter().map(|&m| title(m).to_string()).collect(),
-            cells: agreement.cells.iter().map(|row| row.iter().map(cell).collect()).collect(),
+            cells: agreement.cells.iter().enumerate().map(cells).collect(),
         };
         figures.insert(0, heat.draw());
     }
