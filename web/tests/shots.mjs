@@ -37,7 +37,7 @@ try {
   await visit(page, '#/map?a=model_1');
   await page.waitForFunction(() => [...document.querySelectorAll('.concepts .name')].some((one) => one.textContent));
   const latent = await page.evaluate(() => [...document.querySelectorAll('.concepts a')].find((one) => one.querySelector('.name').textContent).querySelector('code').textContent.slice(1));
-  await shoot(page, 'concept-card', `#/concept/${latent}?boxes=0&mask=1`);
+  await shoot(page, 'concept-card', `#/concept/${latent}?boxes=0`);
 } finally {
   await stop();
   fs.rmSync(scratch, { recursive: true, force: true });
