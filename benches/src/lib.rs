@@ -1,5 +1,7 @@
 //! Shared parts of the benchmarks: synthetic data, evaluation, timing, and the line of JSON at the end.
 
+pub mod coverage;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::sync::Arc;

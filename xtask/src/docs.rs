@@ -36,11 +36,12 @@ fn etalon(arguments: &[&str]) -> Result<String> {
 fn pages() -> Result<Vec<(PathBuf, String)>> {
     let mut pages = Vec::new();
     let cards: Vec<Value> = serde_json::from_str(&etalon(&["metrics", "--json"])?)?;
+    let coverage = fs::read_to_string(root().join("docs/coverage.md")).unwrap_or_default();
     let mut index = String::from("# Metrics\n\nGenerated from the metric cards by `cargo xtask docs`.\n\n");
     for card in &cards {
         let name = field(card, "name");
         index += &format!("- [{name}]({name}.md): {}\n", field(card, "summary"));
-        pages.push((PathBuf::from(format!("docs/metrics/{name}.md")), page(card)));
+        pages.push((PathBuf::from(format!("docs/metrics/{name}.md")), page(card, &coverage)));
     }
     pages.push((PathBuf::from("docs/metrics/README.md"), index));
     let help = etalon(&["--help"])?;
@@ -80,8 +81,11 @@ fn items<'a>(card: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     card[key].as_array().into_iter().flatten()
 }
 
-/// A card as Markdown with the five headings; every line of the card is a paragraph.
-fn page(card: &Value) -> String {
+/// A card as Markdown with the five headings; every line of the card is a paragraph. Metrics with a line in the table of
+/// coverage link to it.
+fn page(card: &Value, coverage: &str) -> String {
+    let simulated = coverage.contains(&format!("| `{}` |", field(card, "name")));
+    let link = if simulated { " How often it holds: [coverage](../coverage.md)." } else { "" };
     let paragraphs = |key: &str| field(card, key).lines().map(str::trim).collect::<Vec<_>>().join("\n\n");
     let list = |key: &str| items(card, key).filter_map(Value::as_str).collect::<Vec<_>>().join("`, `");
     let mut inputs = format!("Needs `{}`.", list("needs"));
@@ -106,7 +110,7 @@ fn page(card: &Value) -> String {
         inputs += &format!("| `{}` | {} | {} |\n", field(output, "key"), field(output, "doc"), field(output, "better"));
     }
     format!(
-        "# {} (`{}`)\n\n{}\n\n## What it measures\n\n{}\n\n## Definition\n\n{}\n\nInterval: {}\n\n## Inputs\n\n{inputs}\n## Cost\n\n{}\n\n## Source\n\n{}\n",
+        "# {} (`{}`)\n\n{}\n\n## What it measures\n\n{}\n\n## Definition\n\n{}\n\nInterval: {}{link}\n\n## Inputs\n\n{inputs}\n## Cost\n\n{}\n\n## Source\n\n{}\n",
         field(card, "title"),
         field(card, "name"),
         field(card, "summary"),

@@ -1,7 +1,8 @@
-//! Development tasks: `cargo xtask test | bench | docs | web | fuzz | deny`.
+//! Development tasks: `cargo xtask test | bench | coverage | docs | web | fuzz | deny`.
 
 mod bench;
 mod contest;
+mod coverage;
 mod deny;
 mod docs;
 mod fuzz;
@@ -18,6 +19,8 @@ const USAGE: &str = "cargo xtask COMMAND
 
   test           run all checks: format, lints, tests, crash sweep, the explorer in a browser, fresh documentation
   bench [NAME..] measure against peers and write benches/results (creates Python environments in target/)
+  coverage [METRIC..]
+                 simulate how often intervals contain the true value; without a metric, write docs/coverage.md
   docs           generate docs/metrics and docs/commands.md from the metric cards and the command line
   web            build the explorer from web/src into web/dist (needs Node)
   web-check      check that web/dist matches web/src
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["test"] => test(),
         ["bench", ref names @ ..] => bench::run(names),
+        ["coverage", ref names @ ..] => coverage::run(names),
         ["docs"] => docs::write(),
         ["web"] => web::build(),
         ["web-check"] => web::check(),
