@@ -65,7 +65,9 @@ pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
     };
     let folders = args.tensorboard.as_ref().map(|folder| folders(folder, &plan.jobs)).unwrap_or_default();
     let several = plan.jobs.len() > 1;
-    let mut log = TrainLog { path: args.log.clone(), file: None, folders, events: Vec::new(), several, console };
+    let dead_after = plan.jobs.iter().map(|job| job.settings.dead_after).collect();
+    let (path, events) = (args.log.clone(), Vec::new());
+    let mut log = TrainLog { path, file: None, folders, events, several, dead_after, console };
     let trained = context.install(|| train(store, &plan.jobs, &options, &mut log, context))?;
     conclude(&plan.jobs, &trained, baselines, console);
     Ok(ExitCode::SUCCESS)
@@ -147,6 +149,8 @@ struct TrainLog<'a> {
     folders: Vec<PathBuf>,
     events: Vec<Events>,
     several: bool,
+    /// By dictionary, the rows without firing after which a latent counts as dead.
+    dead_after: Vec<u64>,
     console: &'a Console,
 }
 
@@ -183,8 +187,9 @@ impl Log for TrainLog<'_> {
         let number = |name: &str| line.terms.get(name).and_then(Value::as_f64).unwrap_or(f64::NAN);
         let explained = line.explained_variance.map_or("-".into(), |share| format!("{share:.4}"));
         let which = if self.several { format!("[{}] ", line.job) } else { String::new() };
+        let rows = self.dead_after.get(line.job).map(|&rows| format!(" (silent for {rows} rows)")).unwrap_or_default();
         self.console.status(format!(
-            "{which}step {}: loss {:.5}, explained {explained}, L0 {:.1}, dead {:.1} %, {:.0} rows/s",
+            "{which}step {}: loss {:.5}, explained {explained}, L0 {:.1}, dead {:.1} %{rows}, {:.0} rows/s",
             line.step,
             number("loss"),
             line.l0,

@@ -33,7 +33,7 @@ static CARD: Card = Card {
         A low value suggests atomic latents; a value near that of random directions means no structure.",
     definition: "Directions are scaled to length 1; those of length 0 are left out. A BatchTopK dictionary of \
         ⌈`ratio` · latents⌉ latents is trained on them: `k_meta` active on average, `meta_steps` steps of `meta_batch` directions \
-        drawn with replacement, Adam with rate 0.0005. `meta_explained` = 1 − Σ‖w − ŵ‖² / Σ‖w − mean‖², ŵ by the trained dictionary \
+        drawn with replacement (at most as many as there are directions, with a note), Adam with rate 0.0005. `meta_explained` = 1 − Σ‖w − ŵ‖² / Σ‖w − mean‖², ŵ by the trained dictionary \
         in inference mode (a threshold instead of the top k of a batch); `meta_error` = mean ‖w − ŵ‖². `meta_null` is the same for \
         as many random directions of length 1. Undefined: fewer than 2 directions, or directions that are all equal.",
     cost: "Two trainings of `meta_steps` steps: 16,384 latents of width 768 take a few minutes.",
@@ -82,7 +82,12 @@ impl Metric for MetaStructure {
             None => None,
             Some(explained) => explained.interval(job, work)?,
         };
-        Ok(result.scores(store.rows(), null, interval))
+        let mut scores = result.scores(store.rows(), null, interval);
+        let (batch, kept) = (job.whole("meta_batch")?, result.kept.len());
+        if result.explained.is_some() && batch > kept {
+            scores.note(format!("a step uses {kept} directions, because there are no more; `meta_batch` is {batch}"));
+        }
+        Ok(scores)
     }
 }
 
@@ -256,6 +261,7 @@ mod tests {
         let interval = scores.headline[0].interval.unwrap();
         assert!(interval.low <= value(0) && value(0) <= interval.high);
         assert!(scores.notes[0].contains("1 directions have no length"));
+        assert_eq!(scores.notes.len(), 1);
         assert_eq!(scores.table("latent").unwrap().column("meta_error").unwrap().number(66), None);
     }
 
@@ -265,6 +271,12 @@ mod tests {
         let explained = Explained { errors: vec![0.1, 0.3], distances: distances(&[1.0, 0.0, 0.0, 1.0], 2) };
         assert_eq!(explained.distances, [0.5, 0.5]);
         assert!((explained.share() - 0.6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_batch_larger_than_the_directions_is_noted() {
+        let scores = run(vec![1.0, 0.0, 0.0, 1.0, 1.0, 1.0], 2, &[("meta_steps", "1")]);
+        assert_eq!(scores.notes, ["a step uses 3 directions, because there are no more; `meta_batch` is 1024"]);
     }
 
     #[test]

@@ -37,11 +37,14 @@ pub struct LabelledRows<'a> {
 }
 
 impl LabelledRows<'_> {
+    /// The scores of a probe on these rows.
+    pub fn scores(&self, probe: &Probe) -> Vec<f64> {
+        self.design.scores(&probe.weights, 1).iter().map(|score| score + probe.intercept).collect()
+    }
+
     /// The confusion matrix of a probe on these rows.
     pub fn evaluate(&self, probe: &Probe) -> ConfusionMatrix {
-        let scores = self.design.scores(&probe.weights, 1);
-        let scores: Vec<f64> = scores.iter().map(|score| score + probe.intercept).collect();
-        ConfusionMatrix::of(self.positive, &scores)
+        ConfusionMatrix::of(self.positive, &self.scores(probe))
     }
 }
 

@@ -19,7 +19,7 @@ mod units;
 
 pub use aggregate::Aggregate;
 pub use archive::{Archive, Damaged};
-pub use bootstrap::{Interval, RESAMPLES, bootstrap_mean, percentile_interval};
+pub use bootstrap::{Interval, RESAMPLES, bootstrap_mean, percentile_interval, share_interval};
 pub use comparison::{Comparison, Difference};
 pub use current::{CurrentResults, current, measure_key, seedless_key, seedless_name, set_key, unnamed};
 pub use distributions::{normal_quantile, student_quantile};

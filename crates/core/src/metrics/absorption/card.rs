@@ -10,7 +10,7 @@ pub(super) static CARD: Card = Card {
     name: "absorption",
     title: "Absorption",
     summary: "How much of a class is carried by latents other than its main latents, such as a latent for a single word.",
-    version: 2,
+    version: 3,
     measures: "A latent seems to represent a class, such as \"starts with S\", but does not fire on some members of the class, \
         because a narrower latent, say for the word \"short\", fires instead and carries the class. The latent then has \
         unexplained gaps. For every class a probe on the activations gives the true direction and a sparse probe on the codes \
@@ -33,8 +33,8 @@ pub(super) static CARD: Card = Card {
         `full_absorption`: no main latent is active, and the latent with the largest π outside M has c ≥ 0.025 and carries at \
         least 0.4 a.\n\
         Rows are averaged within a class, then classes with an F1 of (1) above `probe_floor` and at least one such row are \
-        averaged. With fewer than `fewest_classes` of them everything is undefined. Ties go to the lower latent; a direction of \
-        length 0 carries nothing.",
+        averaged. With fewer than `fewest_classes` of them everything is undefined. Ties go to the lower latent (the released code \
+        leaves them to the sort of PyTorch); a direction of length 0 carries nothing.",
     cost: "No pass. Per class one exact sparse probe on the codes and at most `most_latents` small ones: 20,000 words, 16,384 \
         latents and 26 classes take seconds. Memory: a copy of the activations and codes.",
     source: "SAEBench (paper 4), after Chanin et al., A is for Absorption. The released code runs a language model for every \
@@ -42,7 +42,10 @@ pub(super) static CARD: Card = Card {
         both probes by a few epochs of Adam, unseeded; here they are exact minima (weight decay: C = 1 in (1), none in (2)). It \
         multiplies codes by cosines, which is the same for directions of length 1; here directions may have any length. Profile \
         `reference` needs at least 20 classes, as the code does; the scores are the same.",
-    interval: "Bootstrap over classes, 1000 resamples, with a fixed split into training and test rows.",
+    interval: "Shares: Wilson's interval for as many observations as have the standard error between classes, at most \
+        the number of rows, with Student's t for classes − 1; none below two classes. It also holds where no class shows any \
+        absorption. None for `split_features`: it counts steps of a selection whose threshold depends on the test rows, so that it \
+        changes with the number of rows and hardly varies between classes. No cost.",
     needs: &[&CODES, &EMBEDDINGS, &LABELS, &DIRECTIONS],
     uses: &[],
     headline: &[

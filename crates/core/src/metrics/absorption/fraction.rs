@@ -8,7 +8,7 @@ pub(super) struct Projection<'a> {
     pub main: f64,
     /// Whether a main latent is active.
     pub main_active: bool,
-    /// The other active latents: the part that each carries, and the cosine of its direction with the probe's.
+    /// The other active latents, ascending: the part that each carries, and the cosine of its direction with the probe's.
     pub others: &'a [(f64, f64)],
 }
 
@@ -66,7 +66,8 @@ impl Projection<'_> {
 
     /// Whether no main latent is active and one other latent carries the class.
     pub fn is_full(&self) -> bool {
-        let strongest = self.others.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0));
+        // The first of equals: latents are in ascending order.
+        let strongest = self.others.iter().copied().reduce(|best, other| if other.0 > best.0 { other } else { best });
         let carries =
             |(part, cosine): (f64, f64)| cosine >= FULL_COSINE && self.whole >= 0.0 && part / self.whole >= FULL_SHARE;
         !self.main_active && strongest.is_some_and(carries)
@@ -105,5 +106,8 @@ mod tests {
         // Others count up to the part that is missing: min(6, 4 − 3) = 1, of 1 + 3.
         assert_eq!(projection(4.0, 3.0, &one).fraction(&CURRENT), 0.25);
         assert!(!projection(0.0, 0.0, &[]).is_full());
+        // Two latents carry 6 each: the lower one decides, and only a cosine of 0.025 or more counts.
+        assert!(projection(10.0, 0.0, &[(6.0, 0.5), (6.0, 0.01)]).is_full());
+        assert!(!projection(10.0, 0.0, &[(6.0, 0.01), (6.0, 0.5)]).is_full());
     }
 }

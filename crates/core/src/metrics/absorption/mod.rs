@@ -51,7 +51,7 @@ impl Metric for Absorption {
             ClassResult::of(job, parts, class, probes[class])
         })?;
         let (floor, fewest) = (job.number("probe_floor")?, job.whole("fewest_classes")?);
-        Ok(report::report(&results, labels.names(), floor, fewest, job.seed))
+        Ok(report::report(&results, labels.names(), floor, fewest))
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Concept {
     pub error: Option<f64>,
     /// The half-width of a distribution-free interval of the gap.
     pub bernstein: Option<f64>,
+    /// The interval of the gap if the concept fires too rarely for the normal approximation.
+    pub rare: Option<Interval>,
 }
 
 /// How gaps become classes.
@@ -81,6 +83,7 @@ impl Concept {
             error: variance.map(|variance| (variance / count).sqrt()),
             // Differences of two values within the range are within twice the range.
             bernstein: variance.and_then(|variance| bernstein(rows, variance, 2.0 * range)),
+            rare: None,
         }
     }
 
@@ -101,6 +104,7 @@ impl Concept {
             deviation: variances.map(|(a, b)| (a + b).sqrt()),
             error: variances.map(|(a, b)| (a / first_rows as f64 + b / second_rows as f64).sqrt()),
             bernstein: None,
+            rare: None,
         }
     }
 
@@ -117,6 +121,9 @@ impl Concept {
 
     /// The 95 % interval of the gap.
     pub fn interval(&self) -> Option<Interval> {
+        if self.rare.is_some() {
+            return self.rare;
+        }
         let reach = normal_quantile() * self.error?;
         Some(Interval { low: self.gap() - reach, high: self.gap() + reach })
     }

@@ -1,5 +1,5 @@
-//! P-values of rare concepts by sign flips. If a generator does not change a concept, a difference is as likely as its
-//! negative; the normal approximation fails where only a few rows differ.
+//! P-values of rare concepts by sign flips, and their intervals. If a generator does not change a concept, a difference is
+//! as likely as its negative; the normal approximation fails where only a few rows differ.
 
 use rand::Rng;
 use rayon::prelude::*;
@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::concept::Concept;
 use super::distance::{RowList, each_difference};
 use super::measured::Measured;
+use super::rare;
 use crate::codes::CodesView;
 use crate::error::Result;
+use crate::results::Interval;
 use crate::run::{CODES, GENERATED, Job, Over, Work};
 use etalon_kernel::bits::Bits;
 use etalon_kernel::random::stream;
@@ -39,24 +41,25 @@ pub(super) struct Flips {
     pub below: u64,
 }
 
-/// The p-value of every live concept, by side (models, then real against real) and latent.
+/// The p-value of every live concept, by side (models, then real against real) and latent. Sets the intervals of concepts
+/// that are rare: in fewer rows than `below`, and in at most half of them.
 pub(super) fn p_values(
-    measured: &Measured,
+    measured: &mut Measured,
     Flips { count, below }: Flips,
     job: &Job<'_>,
     work: &mut Work<'_>,
 ) -> Result<Vec<Vec<Option<f64>>>> {
     let mut p: Vec<Vec<Option<f64>>> = measured.sides().map(|side| normal_p(side, measured.rows)).collect();
     let is_rare = |concept: &Option<Concept>| concept.is_some_and(|concept| concept.either_fires < below);
-    let mut rare: Vec<(usize, usize)> = Vec::new();
+    let mut rare_concepts: Vec<(usize, usize)> = Vec::new();
     for (model, side) in measured.models.iter().enumerate() {
-        rare.extend((0..side.len()).filter(|&latent| is_rare(&side[latent])).map(|latent| (model, latent)));
+        rare_concepts.extend((0..side.len()).filter(|&latent| is_rare(&side[latent])).map(|latent| (model, latent)));
     }
-    if rare.is_empty() {
+    if rare_concepts.is_empty() {
         return Ok(p);
     }
     let models = job.all(&GENERATED);
-    let rare_of = |model: usize| rare.iter().filter(move |pair| pair.0 == model).map(|pair| pair.1);
+    let rare_of = |model: usize| rare_concepts.iter().filter(move |pair| pair.0 == model).map(|pair| pair.1);
     let chosen: Vec<Bits> = (0..models.len()).map(|model| Bits::of(measured.latents, rare_of(model))).collect();
     let empty = || vec![RowList(Vec::new()); models.len()];
     let mut differences = work.pass("differences of rare concepts", Over::ROWS, empty, |found, rows| {
@@ -68,15 +71,24 @@ pub(super) fn p_values(
     })?;
     // Stable: the rows of a concept stay in order.
     differences.iter_mut().for_each(|list| list.0.par_sort_by_key(|difference| difference.latent));
-    let blocks: Vec<&[(usize, usize)]> = rare.chunks(BLOCK).collect();
+    let blocks: Vec<&[(usize, usize)]> = rare_concepts.chunks(BLOCK).collect();
     let found = work.blocks("blocks of rare concepts", blocks.len(), |block| {
-        let p_value = |&(model, latent): &(usize, usize)| {
-            flipped(of_latent(&differences[model].0, latent as u32), count, job.seed)
+        let of_concept = |&(model, latent): &(usize, usize)| {
+            let differences = of_latent(&differences[model].0, latent as u32);
+            let (real, made) = (measured.sums.real(latent), measured.sums.made(model, latent));
+            let size = ((real.squares + made.squares) / (real.fires + made.fires) as f64).sqrt();
+            let interval = rare::interval(differences.iter().map(|one| one.value), size, measured.rows);
+            (flipped(differences, count, job.seed), interval)
         };
-        Ok(blocks[block].iter().map(p_value).collect::<Vec<f64>>())
+        Ok(blocks[block].iter().map(of_concept).collect::<Vec<(f64, Interval)>>())
     })?;
-    for (&(model, latent), &value) in rare.iter().zip(found.iter().flatten()) {
+    for (&(model, latent), &(value, interval)) in rare_concepts.iter().zip(found.iter().flatten()) {
         p[model][latent] = Some(value);
+        if let Some(concept) =
+            measured.models[model][latent].as_mut().filter(|one| 2 * one.either_fires <= measured.rows)
+        {
+            concept.rare = Some(interval);
+        }
     }
     Ok(p)
 }

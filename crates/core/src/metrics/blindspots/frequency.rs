@@ -85,7 +85,7 @@ impl Metric for Frequency {
         let concepts = RealConcepts::new(&measured);
         let sides: Vec<&Vec<Option<Concept>>> = measured.sides().collect();
         let ranks = work.blocks("sides", sides.len(), |side| Ok(concepts.ranks(sides[side])))?;
-        let q = flips::p_values(&measured, FLIPS, job, work)?.iter().map(|p| false_discovery(p)).collect();
+        let q = flips::p_values(&mut measured, FLIPS, job, work)?.iter().map(|p| false_discovery(p)).collect();
         let relation = Relation::new(&measured, concepts, &ranks, q);
         // An index and two ranks per concept.
         let shape = ("frequency/concepts", relation.concepts.latents.len(), 24);

@@ -18,6 +18,7 @@ mod models;
 mod more_tests;
 mod params;
 mod ranking;
+mod rare;
 mod scores;
 mod shuffled;
 mod sums;
@@ -72,7 +73,7 @@ static CARD: Card = Card {
     name: "blindspots",
     title: "Conceptual blindspots",
     summary: "Which concepts generators make too rarely or too often, compared with the real rows of the same prompts.",
-    version: 1,
+    version: 2,
     measures: "A generator is prompted with the captions of real images. A concept (a latent) that is strong in the real images \
         and weak in the generated ones is suppressed; the opposite is exaggerated. Every concept gets a number δ between 0 and \
         1 for every generator; 0.5 is aligned. A rare concept can look extreme by chance, so every gap has an interval and a \
@@ -87,6 +88,11 @@ static CARD: Card = Card {
         or exaggerated only if the whole 95 % interval of δ is beyond the threshold, aligned if it is within 0.4 to 0.6, else \
         undetermined.\n\
         Interval of a gap: gap ± 1.96·s/√n, where s is the standard deviation (n − 1) of paired differences; δ maps its ends. \
+        A concept that fires in fewer than `flip_below` rows, and in at most half of them, has an interval for rare events \
+        instead: rows that differ are counted as Poisson events, separately upwards and downwards. With the sum y of the \
+        differences of one sign, the sum v of their squares, and w the root mean square of the concept where it fires, the \
+        quantiles of the gamma distribution with mean y + w/2 and variance v + w²/2 are the interval of y: half a row is added \
+        in which the concept is on one side only. The distances of both ends from both sums are added in squares. \
         `bernstein`: half-width √(2·s²·ln(4/0.05)/n) + 7·2R·ln(4/0.05)/(3(n − 1)) (Maurer and Pontil), with R = \
         `value_range`. p: for concepts that fire in fewer than `flip_below` rows, the share of sign flips of the \
         differences whose absolute sum is at least the observed one: all 2^m flips up to m = 12 rows that differ, else \
@@ -138,9 +144,9 @@ impl Metric for Blindspots {
     fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
         let range = job.number(VALUE_RANGE.name)?;
         let sums = sums::compare(job.whole(TOP_ROWS.name)?, job, work)?;
-        let measured = Measured::new(sums, (range > 0.0).then_some(range), rules(job)?, job)?;
+        let mut measured = Measured::new(sums, (range > 0.0).then_some(range), rules(job)?, job)?;
         let flips = Flips { count: job.whole(SIGN_FLIPS.name)?, below: job.whole(FLIP_BELOW.name)? as u64 };
-        let p = flips::p_values(&measured, flips, job, work)?;
+        let p = flips::p_values(&mut measured, flips, job, work)?;
         let judged = Judged::new(&measured, p);
         let replicates = judged.resampled(job, work)?;
         judged.scores(&replicates, job)

@@ -18,7 +18,7 @@ pub(super) static CARD: Card = Card {
     name: "fid",
     title: "Fréchet distance",
     summary: "Distance between the distributions of generated and real rows, on features, reconstructions and codes.",
-    version: 1,
+    version: 2,
     measures: "Real and generated rows are each approximated by a normal distribution; the Fréchet distance compares the two means \
         and covariances. It is 0 for equal distributions and has the squared unit of the rows. It is computed on the features \
         that the dictionary encodes, on their reconstructions, and on the codes, which shows whether a change of the generator \
@@ -38,8 +38,9 @@ pub(super) static CARD: Card = Card {
         these is 0, and the theorem's condition DᵀD = 1 makes it empty. For linear codes of full rank the true bounds are \
         the squares of the extreme singular values of D, which table `decoder` has. Real codes are not linear, so the bounds \
         do not apply to them and only distances are reported. Both profiles are the same.",
-    interval: "Delete-a-group jackknife over 10 seeded groups of rows: value ± 2.262 standard errors (Student's t, 9 degrees \
-        of freedom). It does not cover the bias of the uncorrected number. None below 20 rows, and none for halves.",
+    interval: "`..._corrected`: delete-a-group jackknife over 10 seeded groups of rows, value ± 2.262 standard errors (Student's \
+        t, 9 degrees of freedom); none below 20 rows, and none with fewer rows than dimensions (active latents), where the bias \
+        is more than the correction removes. None for the uncorrected number: its bias exceeds its error. None for halves.",
     needs: &[&CODES, &GENERATED],
     uses: &[&EMBEDDINGS, &DICTIONARY],
     headline: &[

@@ -92,15 +92,19 @@ fn headlines(scores: &mut Scores, space: &str, distances: Option<&SpaceDistances
         distances.map_or((&[][..], 0, None), |found| (&found.models[..], found.rows, found.floor));
     let value = over(models, |model| model.whole);
     let (corrected, error) = jackknife(models, rows).unzip();
-    let interval = |centre: Option<f64>| {
-        let (centre, reach) = (centre?, student_quantile((GROUPS - 1) as f64)? * error?);
-        Some(Interval { low: centre - reach, high: centre + reach })
+    // With fewer rows than dimensions the bias is not of first order.
+    let enough = distances.is_some_and(|found| found.rows >= found.dimensions);
+    let interval = |centre: f64| {
+        let reach = student_quantile((GROUPS - 1) as f64)? * error?;
+        enough.then_some(Interval { low: centre - reach, high: centre + reach })
     };
-    let not_negative = interval(value).map(|interval| Interval { low: interval.low.max(0.0), ..interval });
-    scores.headline(&format!("fid_{space}"), value, not_negative, rows);
-    scores.headline(&format!("fid_{space}_corrected"), corrected, interval(corrected), rows);
+    scores.headline(&format!("fid_{space}"), value, None, rows);
+    scores.headline(&format!("fid_{space}_corrected"), corrected, corrected.and_then(interval), rows);
     scores.headline(&format!("fid_{space}_half"), over(models, |model| model.half), None, rows / 2);
     scores.headline(&format!("fid_{space}_floor"), floor, None, rows / 2);
+    if corrected.is_some() && !enough {
+        scores.note(format!("fewer rows than dimensions of {space}: the corrected distance has no interval"));
+    }
     if distances.is_some() && [value, corrected, floor].iter().any(Option::is_none) {
         scores.note(format!("{rows} rows are too few for all numbers on {space}: undefined"));
     }

@@ -13,6 +13,8 @@ use etalon_kernel::random::{permutation, stream};
 pub(super) struct SpaceDistances {
     /// Number of rows of each set that are compared.
     pub rows: usize,
+    /// Number of dimensions.
+    pub dimensions: usize,
     /// Between two halves of the real rows.
     pub floor: Option<f64>,
     pub models: Vec<ModelDistances>,
@@ -49,14 +51,14 @@ fn comparisons(models: usize) -> Vec<ComparedParts> {
 
 impl SpaceDistances {
     /// From the distances of [`comparisons`].
-    fn new(rows: usize, found: &[Option<f64>]) -> SpaceDistances {
+    fn new(rows: usize, dimensions: usize, found: &[Option<f64>]) -> SpaceDistances {
         let estimate = |found: &[Option<f64>]| ModelDistances {
             whole: found[0],
             half: found[1].zip(found[2]).map(|(a, b)| 0.5 * (a + b)),
             without: found[3..].to_vec(),
         };
         let models = found[1..].chunks_exact(3 + GROUPS).map(estimate).collect();
-        SpaceDistances { rows, floor: found[0], models }
+        SpaceDistances { rows, dimensions, floor: found[0], models }
     }
 }
 
@@ -110,7 +112,7 @@ fn few_dimensions(
         let ComparedParts { real, model, generated } = comparisons[block];
         by_covariances((of_set(0), real), (of_set(model.map_or(0, |model| model + 1)), generated), job)
     })?;
-    Ok(SpaceDistances::new(rows, &found))
+    Ok(SpaceDistances::new(rows, dimensions, &found))
 }
 
 fn embedding(store: &ActivationStore) -> Box<Fill<'_>> {
@@ -187,7 +189,7 @@ pub(super) fn codes(job: &Job<'_>, work: &mut Work<'_>) -> Result<SpaceDistances
     let alive: Vec<usize> = (0..latents).filter(|&latent| fired[latent] > 0).collect();
     let most_rows = job.whole("most_rows")?;
     if alive.len() > most_rows {
-        return many_dimensions(&sets, most_rows, job, work);
+        return many_dimensions(&sets, alive.len(), most_rows, job, work);
     }
     let mut dimension_of = vec![0; latents];
     alive.iter().enumerate().for_each(|(dimension, &latent)| dimension_of[latent] = dimension);
@@ -227,7 +229,13 @@ impl Sample {
 const BLOCK: usize = 32;
 
 /// The distances by products of a sample of rows.
-fn many_dimensions(sets: &[&Codes], most_rows: usize, job: &Job<'_>, work: &mut Work<'_>) -> Result<SpaceDistances> {
+fn many_dimensions(
+    sets: &[&Codes],
+    dimensions: usize,
+    most_rows: usize,
+    job: &Job<'_>,
+    work: &mut Work<'_>,
+) -> Result<SpaceDistances> {
     let rows = most_rows.min(sets[0].rows());
     let sample = Lazy::new(|| Sample::new(rows, job));
     // Real × real, then for every model real × model and model × model.
@@ -271,5 +279,5 @@ fn many_dimensions(sets: &[&Codes], most_rows: usize, job: &Job<'_>, work: &mut 
             Products { groups: &sample.groups, between: matrix(between), within: [matrix(0), matrix(within)] };
         products.distance([real, generated], job)
     })?;
-    Ok(SpaceDistances::new(rows, &found))
+    Ok(SpaceDistances::new(rows, dimensions, &found))
 }

@@ -93,7 +93,9 @@ impl Metric for Fms {
             let trees = Trees { job, codes: codes.all()?, cuts };
             Ok(MeasuredConcept { positives: yes.count(), ..trees.measure(&rows)? })
         })?;
-        scores(job, labels.names(), &measured)
+        let mut scores = scores(job, labels.names(), &measured)?;
+        order.note_lost(&mut scores);
+        Ok(scores)
     }
 }
 
@@ -124,12 +126,6 @@ fn scores(job: &Job<'_>, names: &[String], concepts: &[MeasuredConcept]) -> Resu
     }
     if defined > held.len() {
         scores.note(format!("{} concepts have too few rows for a held-out score", defined - held.len()));
-    }
-    if job.whole(REFERENCE_BATCH.name)? > 0 {
-        scores.note(
-            "the last batch is misplaced as in the released code (`reference_batch`): its rows overwrite earlier ones, \
-             and as many rows at the end are empty",
-        );
     }
     let of = |number: &dyn Fn(&Measured) -> Option<f64>| -> Vec<Option<f64>> {
         concepts.iter().map(|concept| concept.measured.as_ref().and_then(number)).collect()

@@ -99,6 +99,13 @@ fn the_last_batch_is_misplaced_in_the_reference() {
         (0..5).map(|row| misplaced.all().unwrap().row(row).1.first().copied().unwrap_or(0.0)).collect();
     assert_eq!(rows, [10.0, 11.0, 14.0, 13.0, 0.0]);
     assert_eq!(order.bits(&yes, false).rows().collect::<Vec<_>>(), [2]);
+    // The note says so, and only where rows move: two rows are less than a batch.
+    let noted = |rows: usize, batch: &str| {
+        let inputs = inputs(testing::codes(&vec![1.0; rows], 1), labels_by(1, rows, |row, _| yes_if(row == 0)));
+        let scores = testing::scores(&Fms, &inputs, &[("reference_batch", batch)], Profile::Reference, 1).unwrap();
+        scores.notes.iter().any(|note| note.contains("are lost"))
+    };
+    assert_eq!([noted(5, "2"), noted(2, "1024"), noted(4, "2"), noted(5, "0")], [true, false, false, false]);
     // Whole batches only: nothing moves.
     let whole = RowOrder::released(5, 5);
     assert_eq!(whole.codes(&codes, false, &context).unwrap().all().unwrap().row(4).1, [14.0]);

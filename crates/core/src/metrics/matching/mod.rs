@@ -27,7 +27,6 @@ use crate::error::Result;
 use crate::results::{Profile, Scores};
 use crate::run::{CODES, Job, LABELS, Lazy, NULLS, Work};
 use prepared::{Choice, PreparedCodes};
-use strategy::Matcher;
 use tables::Findings;
 
 /// The metric `match`.
@@ -196,18 +195,12 @@ impl MatchedConcept {
 }
 
 fn note_settings(scores: &mut Scores, job: &Job<'_>, order: &RowOrder, strategies: &[Strategy]) -> Result<()> {
-    let (codes, lost) = (job.get(&CODES)?, order.lost());
-    if lost > 0 {
-        let rows = codes.rows();
-        scores.note(format!(
-            "{lost} of {rows} rows are lost and as many are zero, as in the released code; set `reference_batch` to 0 to \
-             keep all rows"
-        ));
-    }
-    let steps = |matcher: Matcher| if matcher == Matcher::Naive { 10 } else { 20 };
-    let cut = strategies.iter().find(|strategy| strategy.k > steps(strategy.matcher));
+    let (codes, concepts) = (job.get(&CODES)?, job.get(&LABELS)?.concepts());
+    order.note_lost(scores);
+    let steps = |strategy: &Strategy| strategy.steps(Profile::Reference, codes, concepts);
+    let cut = strategies.iter().find(|strategy| strategy.k.min(codes.latents()) > steps(strategy));
     if let (Profile::Reference, Some(strategy)) = (job.profile, cut) {
-        let steps = steps(strategy.matcher);
+        let steps = steps(strategy);
         scores.note(format!("`{strategy}` is cut at {steps} latents, where the released code stops"));
     }
     let latents = codes.latents();

@@ -135,14 +135,21 @@ impl<'a> PreparedCodes<'a> {
         let pursuits = self.runs.iter().map(pursue).collect::<Result<Vec<(Strategy, Pursuit)>>>()?;
         let choice = |strategy: &Strategy| {
             let found = pursuits.iter().find(|(run, _)| run.shares_run(strategy));
-            found.map(|(run, pursuit)| Choice::new(strategy, self.steps(run), pursuit, self.profile))
+            found.map(|(run, pursuit)| {
+                Choice::new(
+                    strategy,
+                    run.steps(self.profile, &self.codes, self.labels.concepts()),
+                    pursuit,
+                    self.profile,
+                )
+            })
         };
         Ok(self.strategies.iter().map(|strategy| choice(strategy).unwrap_or_default()).collect())
     }
 
     fn pursue(&self, run: &Strategy, target: Option<&Target<'_>>, rows: &ConceptRows<'_>) -> Result<Pursuit> {
         self.context.check()?;
-        let steps = self.steps(run);
+        let steps = run.steps(self.profile, &self.codes, self.labels.concepts());
         match (run.matcher, run.beta, target, &self.atoms) {
             (Matcher::OneToOne, _, Some(target), _) => Ok(naive::one_to_one(target, self.profile)),
             (Matcher::Naive, _, Some(target), _) => Ok(naive::pursue(target, steps, self.profile)),
@@ -154,19 +161,6 @@ impl<'a> PreparedCodes<'a> {
                 nnomp::pursue(codes, &rows.yes, &rows.known, steps)
             }
             _ => Err(Error::Bug("the codes were prepared for another matcher".into())),
-        }
-    }
-
-    /// The maximum number of steps of a run. In the released code it does not depend on `k`.
-    fn steps(&self, run: &Strategy) -> usize {
-        let latents = self.codes.latents();
-        match (self.profile, run.matcher) {
-            (_, Matcher::OneToOne) => 1,
-            (Profile::Paper, _) => run.k.min(latents),
-            (Profile::Reference, Matcher::Naive) => latents.min(10),
-            (Profile::Reference, Matcher::Nnomp) => latents.min(20),
-            // The number of concepts, where the number of latents was meant.
-            (Profile::Reference, Matcher::Fbmp) => self.codes.rows().min(self.labels.concepts()).min(20),
         }
     }
 

@@ -12,6 +12,7 @@ use super::strategy::REFERENCE_BATCH;
 use crate::codes::{Codes, CodesBuilder};
 use crate::context::{Context, Reservation};
 use crate::error::Result;
+use crate::results::Scores;
 use crate::run::{CODES, Job};
 
 /// Rows between two checks for cancellation.
@@ -79,6 +80,17 @@ impl RowOrder {
     /// The number of empty rows; as many rows of the inputs are lost.
     pub fn lost(&self) -> usize {
         self.0.as_ref().map_or(0, |source| source.iter().filter(|row| row.is_none()).count())
+    }
+
+    /// Adds a note if rows are lost.
+    pub fn note_lost(&self, scores: &mut Scores) {
+        let (lost, rows) = (self.lost(), self.0.as_ref().map_or(0, Vec::len));
+        if lost > 0 {
+            scores.note(format!(
+                "{lost} of {rows} rows are lost and as many are zero, as in the released code; set `reference_batch` to 0 to \
+                 keep all rows"
+            ));
+        }
     }
 
     /// Codes in this order. `by_latent`: also reserve memory for access by latent.

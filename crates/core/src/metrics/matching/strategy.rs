@@ -4,10 +4,11 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::codes::Codes;
 use crate::error::{Error, Result};
 use crate::metrics::card::distinct;
 use crate::metrics::{Kind, Param};
-use crate::results::Table;
+use crate::results::{Profile, Table};
 use crate::run::Job;
 
 /// The parameter `matcher`, shared with `tapa` and `stay`.
@@ -113,6 +114,19 @@ impl Strategy {
             }
         }
         Ok(distinct(strategies.into_iter()))
+    }
+
+    /// The maximum number of steps of a run. In the released code it does not depend on `k`.
+    pub fn steps(&self, profile: Profile, codes: &Codes, concepts: usize) -> usize {
+        let latents = codes.latents();
+        match (profile, self.matcher) {
+            (_, Matcher::OneToOne) => 1,
+            (Profile::Paper, _) => self.k.min(latents),
+            (Profile::Reference, Matcher::Naive) => latents.min(10),
+            (Profile::Reference, Matcher::Nnomp) => latents.min(20),
+            // The number of concepts, where the number of latents was meant.
+            (Profile::Reference, Matcher::Fbmp) => codes.rows().min(concepts).min(20),
+        }
     }
 
     /// Whether two strategies differ in `k` at most, so that one run serves both.

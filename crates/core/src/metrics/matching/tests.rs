@@ -341,6 +341,22 @@ fn the_rows_of_the_short_batch_are_lost_in_reference_only() {
 }
 
 #[test]
+fn the_note_about_a_cut_run_names_the_number_of_its_steps() {
+    // Four rows, three latents and two concepts: the released fbmp takes min(20, 4, 2) = 2 steps.
+    let inputs = inputs_of(codes(FOUR_ROWS, 3), labels(&["yynn", "nnnn"]));
+    let scores = run_on(&inputs, &[("k", "3")], Profile::Reference);
+    assert!(has_note(&scores, "`fbmp beta=0.5 k=3` is cut at 2 latents"), "{:?}", scores.notes);
+    // Two latents at most, and three of three: nothing is cut. In `paper` the run ends at k.
+    for (params, profile) in [
+        ([("k", "2")], Profile::Reference),
+        ([("matcher", "nnomp")], Profile::Reference),
+        ([("k", "3")], Profile::Paper),
+    ] {
+        assert!(!has_note(&run_on(&inputs, &params, profile), "is cut at"));
+    }
+}
+
+#[test]
 fn the_matched_sets_of_reference_end_at_the_best_step_of_the_whole_run() {
     let inputs = inputs_of(codes(FOUR_ROWS, 3), labels(&["yynn", "nnnn"]));
     let matchers = [("matcher", "naive,nnomp")];

@@ -1,36 +1,14 @@
 //! Equal bins of the values of a latent, and the bits that describe them.
 
-use etalon_kernel::random::{index, stream};
-
 use crate::codes::{Columns, Latent};
-use crate::results::RESAMPLES;
 
-/// Blocks of rows that the bootstrap draws from.
+/// Blocks of rows that the jackknife leaves out.
 pub(super) const BLOCKS: usize = 50;
 
-/// A resample of blocks of rows.
-pub(super) struct Draw {
-    /// How often each block is drawn.
-    pub weights: Vec<f64>,
-    /// The number of rows of these blocks.
-    pub rows: f64,
-}
-
-/// The resamples; none with too few rows.
-pub(super) fn draws(rows: usize, seed: u64) -> Vec<Draw> {
-    if rows < 2 * BLOCKS {
-        return Vec::new();
-    }
-    let mut random = stream(seed, "mdl", 0);
+/// The number of rows of a block.
+pub(super) fn block_rows(block: usize, rows: usize) -> usize {
     let start = |block: usize| (block * rows).div_ceil(BLOCKS);
-    let draw = |_| {
-        let mut weights = vec![0.0; BLOCKS];
-        (0..BLOCKS).for_each(|_| weights[index(BLOCKS, &mut random)] += 1.0);
-        let sizes = (0..BLOCKS).map(|block| (start(block + 1) - start(block)) as f64);
-        let rows = sizes.zip(&weights).map(|(size, weight)| size * weight).sum();
-        Draw { weights, rows }
-    };
-    (0..RESAMPLES).map(draw).collect()
+    start(block + 1) - start(block)
 }
 
 /// Equal bins for every latent.
@@ -84,12 +62,30 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// The bits per row of the latent, with a weight for every block and `rows` rows in total.
-    pub fn bits(&self, weights: &[f64], rows: f64) -> f64 {
+    /// The bits per row of the latent in all `rows` rows.
+    pub fn bits(&self, rows: usize) -> f64 {
+        self.bits_of(self.sums(), rows as f64)
+    }
+
+    /// The same in all rows but those of one block, for every block.
+    pub fn bits_without_blocks(&self, rows: usize) -> impl Iterator<Item = f64> {
+        let all = self.sums();
+        self.hits.chunks_exact(self.bins).enumerate().map(move |(block, hits)| {
+            let rest = all.iter().zip(hits).map(|(sum, &hits)| sum - f64::from(hits)).collect();
+            self.bits_of(rest, (rows - block_rows(block, rows)) as f64)
+        })
+    }
+
+    /// The histogram of all rows.
+    fn sums(&self) -> Vec<f64> {
         let mut sums = vec![0.0; self.bins];
-        for (hits, weight) in self.hits.chunks_exact(self.bins).zip(weights).filter(|(_, weight)| **weight > 0.0) {
-            sums.iter_mut().zip(hits).for_each(|(sum, &hits)| *sum += weight * f64::from(hits));
+        for hits in self.hits.chunks_exact(self.bins) {
+            sums.iter_mut().zip(hits).for_each(|(sum, &hits)| *sum += f64::from(hits));
         }
+        sums
+    }
+
+    fn bits_of(&self, mut sums: Vec<f64>, rows: f64) -> f64 {
         let fired: f64 = sums.iter().sum();
         let share = fired / rows;
         if let Some(bin) = self.zero_bin {

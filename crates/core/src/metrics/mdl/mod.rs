@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::codes::CodesView;
 use crate::error::{Error, Result};
-use crate::results::{Profile, Scores, Table, percentile_interval};
+use crate::results::{Interval, Profile, Scores, Table, student_quantile};
 use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, Lazy, Max, Min, Over, RowBatch, Sum, Work};
 use crate::state;
-use bins::{BLOCKS, Bins, draws};
+use bins::{BLOCKS, Bins};
+use etalon_kernel::statistics::{deviation, mean};
 
 /// The metric.
 pub(super) struct Mdl;
@@ -23,7 +24,7 @@ static CARD: Card = Card {
     name: "mdl",
     title: "Description length",
     summary: "Bits that describe the codes of one row, with values rounded as coarsely as reconstructions allow.",
-    version: 2,
+    version: 3,
     measures: "A dictionary explains activations well if its codes have a short description. Sparse codes need few bits to \
         state which latents fire; values that can be rounded coarsely need few bits to state how strongly. Both count, so a very \
         wide dictionary does not win by sparsity alone.",
@@ -34,21 +35,28 @@ static CARD: Card = Card {
         With p_j the share of rows in which latent j fires and h_j the shares of its bins among these rows: \
         bits = Σ_j [H(p_j) + p_j H(h_j)], H the entropy in bits. In `reference` h_j counts all rows, with 0 where the latent does \
         not fire. A latent that never fires costs nothing. Everything is undefined \
-        without rows.",
+        without rows.\n\
+        Entropies of few rows are too small, because rare values have not been seen: `mdl_bits` grows with the number of rows. \
+        `mdl_bits_corrected` removes this bias to first order, with the bins of all rows: 50 θ − 49 times the mean of θ without \
+        each of 50 blocks of consecutive rows; undefined below 100 rows. If values have no upper limit, the bins also \
+        widen with the number of rows, which nothing corrects.",
     cost: "Two passes; the second adds the directions of the active latents of every row, for each number of bins. Then one visit \
-        of the entries of every latent for each number of bins, and 1000 × 50 × bins steps for the interval. Memory: the codes by \
+        of the entries of every latent for each number of bins, and 50 × bins steps per latent for the interval. Memory: the codes by \
         latent, and 200 · bins bytes per thread.",
     source: "SAEBench's extra `mdl` (paper 4's repository), after Ayonrinde et al., Interpretability as Compression. There the \
         error of the whole reconstruction must be below 0.01 · width, which depends on the unit of the data; here only the rounding \
         counts, relative to the variance. The bins of `reference` reach to 100 whatever the codes are: with codes below 1 all \
         values are in one bin. Its histogram counts zeros, so h_j is mostly the bin of 0 and the values \
-        cost little: a slip that only `reference` repeats. `paper` does not depend on the lengths of directions; `reference` \
-        does, because this evaluation does not fold them into the codes.",
-    interval: "Bootstrap over 50 blocks of rows, 1000 resamples, of the bits at the selected number of bins.",
+        cost little: a slip that only `reference` repeats. `paper` does not depend on the lengths of directions. `reference` \
+        does: SAEBench folds them into the codes when it loads a dictionary for its other evaluations, but the answers of this \
+        one are those of codes as they are.",
+    interval: "`mdl_bits_corrected`: delete-a-block jackknife, the value ± 2.010 standard errors (Student's t, 49 degrees of \
+        freedom), at the selected number of bins. None for `mdl_bits`: its bias is of the size of its error.",
     needs: &[&CODES, &EMBEDDINGS, &DIRECTIONS],
     uses: &[],
     headline: &[
         Output::new("mdl_bits", "Bits per row.", POSITIVE, Better::Lower),
+        Output::new("mdl_bits_corrected", "The same without its bias to first order.", POSITIVE, Better::Lower),
         Output::new("mdl_bins", "Selected number of bins.", (1.0, f64::INFINITY), Better::Neither),
         Output::new("mdl_rounding_error", "Rounding error, as a share of the variance.", POSITIVE, Better::Neither),
     ],
@@ -101,9 +109,8 @@ impl Metric for Mdl {
             .or_else(|| (0..tried.len()).max_by_key(|&index| tried[index].count))
             .ok_or_else(|| Error::Bug("no number of bins".into()))?;
 
-        let draws = draws(rows, job.seed);
         let columns = Lazy::new(|| codes.columns());
-        let empty = || BitSums { all: Sum::new(tried.len()), resampled: Sum::new(draws.len()) };
+        let empty = || BitSums { all: Sum::new(tried.len()), without: Sum::new(BLOCKS) };
         let most = tried.iter().map(|bins| bins.count).max().unwrap_or(0);
         let bits =
             work.fold_with(&columns, "groups of latents", latents.div_ceil(GROUP), empty, |columns, bits, group| {
@@ -112,12 +119,10 @@ impl Metric for Mdl {
                     job.check()?;
                     for (index, bins) in tried.iter().enumerate() {
                         let Some(counts) = bins.counts(columns, rows, latent) else { return Ok(()) };
-                        bits.all[index] += counts.bits(&[1.0; BLOCKS], rows as f64);
-                        if index == selected {
-                            for (sum, draw) in bits.resampled.iter_mut().zip(&draws) {
-                                job.check()?;
-                                *sum += counts.bits(&draw.weights, draw.rows);
-                            }
+                        bits.all[index] += counts.bits(rows);
+                        if index == selected && rows >= 2 * BLOCKS {
+                            let without = counts.bits_without_blocks(rows);
+                            bits.without.iter_mut().zip(without).for_each(|(sum, bits)| *sum += bits);
                         }
                     }
                     Ok(())
@@ -132,7 +137,13 @@ impl Metric for Mdl {
         if error(selected).is_some_and(|error| error > tolerance) {
             scores.note(format!("no number of bins has a rounding error of at most {tolerance}: the largest is used"));
         }
-        scores.headline("mdl_bits", Some(bits.all[selected]), percentile_interval(bits.resampled.to_vec()), rows);
+        scores.headline("mdl_bits", Some(bits.all[selected]), None, rows);
+        let (corrected, interval) =
+            (rows >= 2 * BLOCKS).then(|| jackknife(bits.all[selected], &bits.without)).flatten().unzip();
+        if corrected.is_none() {
+            scores.note(format!("`mdl_bits_corrected` is undefined: fewer than {} rows", 2 * BLOCKS));
+        }
+        scores.headline("mdl_bits_corrected", corrected, interval, rows);
         scores.headline("mdl_bins", Some(tried[selected].count as f64), None, 1);
         scores.headline("mdl_rounding_error", error(selected), None, rows);
         scores.tables.push(
@@ -228,11 +239,21 @@ impl Errors {
 struct BitSums {
     /// By number of bins, over all rows.
     all: Sum,
-    /// By resample, at the selected number of bins.
-    resampled: Sum,
+    /// Over all rows but those of a block, by block, at the selected number of bins.
+    without: Sum,
 }
 
-state!(BitSums { all, resampled });
+state!(BitSums { all, without });
+
+/// A value without its bias to first order, and its interval, from the values without each block.
+fn jackknife(value: f64, without: &[f64]) -> Option<(f64, Interval)> {
+    let blocks = without.len() as f64;
+    // The jackknife's standard error is (n − 1)/√n times the deviation.
+    let error = deviation(without)? * (blocks - 1.0) / blocks.sqrt();
+    let corrected = (blocks * value - (blocks - 1.0) * mean(without)?).max(0.0);
+    let half = student_quantile(blocks - 1.0)? * error;
+    Some((corrected, Interval { low: (corrected - half).max(0.0), high: corrected + half }))
+}
 
 #[cfg(test)]
 mod tests {
@@ -261,7 +282,9 @@ mod tests {
         assert!((scores.headline[0].value.unwrap() - (1.5 + quarter)).abs() < 1e-12);
         // Bins of latent 0 are [1, 2] and [2, 3]: 1 becomes 1.5 and 3 becomes 2.5, so 2 · 0.25 over 4 rows. Variance: the
         // columns 1, 3, 0, 0 and 0, 0, 2, 0 have 1.5 and 0.75.
-        assert!((scores.headline[2].value.unwrap() - 0.125 / 2.25).abs() < 1e-12);
+        assert!((scores.value("mdl_rounding_error").unwrap() - 0.125 / 2.25).abs() < 1e-12);
+        // Too few rows for 50 blocks.
+        assert_eq!(scores.value("mdl_bits_corrected"), None);
         // With bins up to 100 all values share the bin of 0.
         let scores = run(&codes, &codes, &[("bins", "2"), ("tolerance", "1e6")], Profile::Reference);
         assert!((scores.headline[0].value.unwrap() - (1.0 + quarter)).abs() < 1e-12);
@@ -276,11 +299,38 @@ mod tests {
         let codes: Vec<f32> = (0..400).flat_map(|row| [row as f32, 1.0]).collect();
         let coarse = run(&codes, &codes, &[("tolerance", "0.05")], Profile::Paper);
         let fine = run(&codes, &codes, &[("tolerance", "0.0005")], Profile::Paper);
-        assert!(coarse.headline[1].value < fine.headline[1].value && coarse.headline[0].value < fine.headline[0].value);
-        let interval = fine.headline[0].interval.unwrap();
-        assert!(interval.low <= interval.high);
+        for key in ["mdl_bins", "mdl_bits", "mdl_bits_corrected"] {
+            assert!(coarse.value(key) < fine.value(key), "{key}");
+        }
+        assert_eq!((fine.headline[0].interval, fine.headline[1].interval.is_some()), (None, true));
         let none = run(&codes, &codes, &[("tolerance", "0")], Profile::Paper);
-        assert_eq!(none.headline[1].value, Some(32.0));
+        assert_eq!(none.value("mdl_bins"), Some(32.0));
         assert!(none.notes[0].contains("largest"));
+    }
+
+    #[test]
+    fn the_jackknife_matches_the_worked_example() {
+        // Value 10; without each of four blocks 9, 9, 10, 10: mean 9.5, deviation √(1/3). Corrected 40 − 28.5 = 11.5; error
+        // √(1/3) · 3/2 = 0.866025; t(3) = 3.182446.
+        let (corrected, interval) = jackknife(10.0, &[9.0, 9.0, 10.0, 10.0]).unwrap();
+        assert!((corrected - 11.5).abs() < 1e-12);
+        assert!((interval.low - (11.5 - 2.756079)).abs() < 1e-5 && (interval.high - (11.5 + 2.756079)).abs() < 1e-5);
+    }
+
+    #[test]
+    fn blocks_left_out_equal_codes_without_them() {
+        // 120 rows: the first block has rows 0 to 2. Bins from 0 to 3 in both cases, because rows 3 and 4 have these values.
+        let value = |row: usize| [3.0, 1.5, 0.5][row % 3];
+        let codes: Vec<f32> = (0..120).flat_map(|row| [value(row), if row % 7 == 0 { 1.0 } else { 0.0 }]).collect();
+        let counts = |codes: &[f32], latent: usize| {
+            let codes = Codes::from_dense(codes, 2).unwrap();
+            let bins = Bins::new(&[(0.0, 3.0), (0.0, 3.0)], 4, false);
+            let counts = bins.counts(codes.columns().unwrap(), codes.rows(), latent).unwrap();
+            (counts.bits(codes.rows()), counts.bits_without_blocks(codes.rows()).next().unwrap())
+        };
+        assert_eq!(bins::block_rows(0, 120), 3);
+        for latent in 0..2 {
+            assert!((counts(&codes, latent).1 - counts(&codes[6..], latent).0).abs() < 1e-12);
+        }
     }
 }

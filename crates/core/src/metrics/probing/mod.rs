@@ -5,15 +5,23 @@ pub mod draw;
 pub mod space;
 pub mod summary;
 pub mod tasks;
+pub mod test_rows;
 
 use super::{Kind, Param};
 use crate::error::Result;
 use crate::run::Job;
 
-/// The interval of all probing metrics.
+/// The interval of probes.
 pub const INTERVAL: &str = "Student's t over repeats, with the standard error enlarged by test rows / training rows \
-    because splits overlap (Nadeau and Bengio 2003). With one repeat: 95 % percentile bootstrap over tasks (`scr`: over \
-    couples).";
+    because splits overlap (Nadeau and Bengio 2003). With one repeat, which is the default for probes on all columns: from the \
+    test rows, because one split does not show the variation of rows. The variance is the sum over rows of their squared part \
+    in the score (of AUC: DeLong's; of F1: first order), a row counts once in all tasks that it tests, and the interval is \
+    Wilson's for as many rows as have this variance. It does not include the variation of training rows, which adds \
+    little. Cost: one sort of the test rows.";
+
+/// The interval of ablations.
+pub const ABLATION_INTERVAL: &str = "Student's t over repeats, with the standard error enlarged by test rows / training rows \
+    because splits overlap (Nadeau and Bengio 2003). None with one repeat, which does not show the variation of rows.";
 
 /// Number of random draws.
 pub const REPEATS: Param =

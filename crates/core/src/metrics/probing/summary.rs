@@ -3,7 +3,8 @@
 use etalon_kernel::statistics::mean;
 
 use super::tasks::Group;
-use crate::results::{Cells, Interval, Repeats, Scores, Table, bootstrap_mean};
+use super::test_rows::{self, RowParts};
+use crate::results::{Cells, Interval, Repeats, Scores, Table};
 
 /// One score by repeat and task.
 pub struct Grid {
@@ -58,8 +59,6 @@ pub struct Average<'a> {
     pub ratio: f64,
     /// The range of the scores.
     pub bounds: (f64, f64),
-    /// The seed of bootstraps.
-    pub seed: u64,
 }
 
 impl Average<'_> {
@@ -71,17 +70,44 @@ impl Average<'_> {
         Repeats { values: grid.cells.iter().filter_map(of_repeat).collect(), ratio: self.ratio }
     }
 
-    /// Adds the average as a headline number, undefined without a grid. The interval is over repeats, or over tasks if
-    /// there is only one repeat.
+    /// Adds the average as a headline number, undefined without a grid. The interval is over repeats; with one repeat
+    /// there is none.
     pub fn headline(&self, scores: &mut Scores, key: &str, grid: Option<&Grid>) {
+        self.headline_of(scores, key, grid, |_| None);
+    }
+
+    /// The same, but with one repeat the interval is from the test rows of every task.
+    pub fn headline_of<'p>(
+        &self,
+        scores: &mut Scores,
+        key: &str,
+        grid: Option<&Grid>,
+        parts: impl Fn(usize) -> Option<&'p RowParts>,
+    ) {
         let Some(grid) = grid else { return scores.headline(key, None, None, 0) };
         let repeats = self.repeats(grid);
-        let by_task: Vec<f64> = grid.tasks().into_iter().flatten().collect();
-        let interval = match repeats.values.len() {
-            1 => bootstrap_mean(&by_task, self.seed, key),
+        let interval = match (&grid.cells[..], repeats.mean()) {
+            ([row], Some(mean)) => test_rows::interval(mean, &self.weighted(row, parts)),
             _ => repeats.interval(self.bounds),
         };
-        scores.headline(key, repeats.mean(), interval, by_task.len());
+        scores.headline(key, repeats.mean(), interval, grid.defined());
+    }
+
+    /// The parts of the tasks that are defined in a repeat, with the weights of these tasks in its average.
+    fn weighted<'p>(
+        &self,
+        row: &[Option<f64>],
+        parts: impl Fn(usize) -> Option<&'p RowParts>,
+    ) -> Vec<(f64, &'p RowParts)> {
+        let defined = |group: &Group| group.tasks.iter().copied().filter(|&task| row[task].is_some()).collect();
+        let groups: Vec<Vec<usize>> =
+            self.groups.iter().map(defined).filter(|tasks: &Vec<_>| !tasks.is_empty()).collect();
+        let weight = |tasks: &[usize]| 1.0 / (groups.len() * tasks.len()) as f64;
+        let of_group = |tasks: &Vec<usize>| {
+            let weight = weight(tasks);
+            tasks.iter().filter_map(|&task| Some((weight, parts(task)?))).collect::<Vec<_>>()
+        };
+        groups.iter().flat_map(of_group).collect()
     }
 
     /// A table by size, with five columns for every score: mean, interval, standard deviation of one repeat, and the
@@ -115,16 +141,31 @@ pub fn note_undefined(scores: &mut Scores, tasks: usize, grid: Option<&Grid>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::probing::draw::DrawnRows;
+    use crate::metrics::probing::test_rows::TestScore;
 
     #[test]
     fn groups_have_the_same_weight() {
         let groups = [vec![0, 1], vec![2]].map(|tasks| Group { name: String::new(), tasks });
-        let average = Average { groups: &groups, ratio: 0.25, bounds: (0.0, 1.0), seed: 0 };
+        let average = Average { groups: &groups, ratio: 0.25, bounds: (0.0, 1.0) };
         // First repeat: (0.5 + 0.7)/2 = 0.6 and 1.0, together 0.8; second: 0.5, and the second group is undefined.
         let grid = Grid { tasks: 3, cells: vec![vec![Some(0.5), Some(0.7), Some(1.0)], vec![Some(0.5), None, None]] };
         let values = average.repeats(&grid).values;
         assert!((values[0] - 0.8).abs() < 1e-12 && values[1] == 0.5);
         assert_eq!((grid.task(1), grid.defined()), (Some(0.7), 3));
         assert!((grid.group(&groups[0]).unwrap() - 0.6).abs() < 1e-12);
+        let test = DrawnRows { rows: vec![0, 1, 2, 3], positive: vec![true, true, false, false] };
+        let parts = TestScore::accuracy(&test, &[1.0, -1.0, -1.0, 1.0], true).unwrap().parts.unwrap();
+        let weights = |row: &[Option<f64>]| -> Vec<f64> {
+            average.weighted(row, |_| Some(&parts)).iter().map(|(weight, _)| *weight).collect()
+        };
+        assert_eq!((weights(&grid.cells[0]), weights(&grid.cells[1])), (vec![0.25, 0.25, 0.5], vec![1.0]));
+        // One repeat: an interval with parts only.
+        let one = Grid { tasks: 3, cells: vec![vec![Some(0.5); 3]] };
+        let mut scores = Scores::default();
+        average.headline(&mut scores, "without", Some(&one));
+        average.headline_of(&mut scores, "with", Some(&one), |_| Some(&parts));
+        let intervals: Vec<bool> = scores.headline.iter().map(|headline| headline.interval.is_some()).collect();
+        assert_eq!(intervals, [false, true]);
     }
 }

@@ -28,7 +28,7 @@ static CARD: Card = Card {
     name: "sae_probes",
     title: "SAE probes",
     summary: "AUC of probes with a searched penalty on the best few latents, compared with probes on all channels.",
-    version: 3,
+    version: 4,
     measures: "The same question as `sparse_probing` with a more careful protocol: latents are compared on their own scale \
         before they are selected, the penalty of every probe is searched on held-out rows, and AUC does not depend on a \
         threshold. The baseline is a probe on all channels with the same search. Among the probing benchmarks it was \
@@ -54,7 +54,7 @@ static CARD: Card = Card {
         latents. The search on all channels costs most.",
     source: "Kantamneni et al., Are Sparse Autoencoders Useful? A Case Study in Sparse Probing (arXiv 2502.16681), and the \
         package sae-probes as SAEBench calls it (`sparse_probing_sae_probes`). Differences: the package draws with NumPy's \
-        generator and seed 42; its solver stops after 1000 iterations, ours converges (at most fifty Newton steps); splits are \
+        generator and seed 42; its solver stops after 1000 iterations, ours converges (at most a hundred Newton steps); splits are \
         redrawn here, which gives an interval. Profile `reference` trains on N − 100 rows however few, so tasks of 100 rows or \
         fewer are undefined. Not bundled: its 113 data sets.",
     interval: INTERVAL,

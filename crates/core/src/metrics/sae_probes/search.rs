@@ -49,9 +49,10 @@ pub struct SearchedProbe {
     pub held_out_auc: Option<f64>,
 }
 
-/// The tolerance is small enough to keep rankings, also with weak penalties.
+/// The tolerance is small enough to keep rankings, also with weak penalties, and that the rounding of other vector
+/// instructions does not change which penalty wins.
 fn logistic(c: f64) -> Logistic {
-    Logistic { c, tolerance: 1e-4 * c.max(1.0), steps: 50, ..Logistic::default() }
+    Logistic { c, tolerance: 1e-7 * c.max(1.0), steps: 100, ..Logistic::default() }
 }
 
 /// A probe; `None` where a class is missing.

@@ -1,6 +1,5 @@
 //! One task in one repeat.
 
-use etalon_kernel::statistics::area_under_curve;
 use serde::{Deserialize, Serialize};
 
 use super::Protocol;
@@ -10,7 +9,7 @@ use crate::metrics::probing::dense::fit_bytes;
 use crate::metrics::probing::draw::{DrawnRows, Part, Pools, Shares};
 use crate::metrics::probing::space::{Comparison, Space, largest, whole_rows};
 use crate::metrics::probing::tasks::Tasks;
-use crate::probe::confusion::ConfusionMatrix;
+use crate::metrics::probing::test_rows::TestScore;
 use crate::probe::design::Design;
 use crate::probe::preconditioner::Preconditioner;
 use crate::results::Profile;
@@ -18,14 +17,14 @@ use crate::run::{CODES, EMBEDDINGS, Job};
 use crate::store::ActivationStore;
 
 /// The quality of a probe.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Quality {
     /// The AUC on the test rows.
-    pub auc: Option<f64>,
+    pub auc: Option<TestScore>,
     /// The mean F1 of both classes, weighted by rows, on the test rows.
-    pub f1: Option<f64>,
+    pub f1: Option<TestScore>,
     /// The accuracy on the test rows.
-    pub accuracy: Option<f64>,
+    pub accuracy: Option<TestScore>,
     /// The AUC on the held-out rows.
     pub held_out_auc: Option<f64>,
     /// The inverse strength of the penalty.
@@ -33,12 +32,11 @@ pub struct Quality {
 }
 
 impl Quality {
-    fn of(searched: &SearchedProbe, scores: &[f64], truth: &[bool]) -> Quality {
-        let matrix = ConfusionMatrix::of(truth, scores);
+    fn of(searched: &SearchedProbe, scores: &[f64], test: &DrawnRows, parts: bool) -> Quality {
         Quality {
-            auc: area_under_curve(truth, scores),
-            f1: matrix.weighted_f1(),
-            accuracy: matrix.accuracy(),
+            auc: TestScore::auc(test, scores, parts),
+            f1: TestScore::weighted_f1(test, scores, parts),
+            accuracy: TestScore::accuracy(test, scores, parts),
             held_out_auc: searched.held_out_auc,
             c: Some(searched.c),
         }
@@ -119,11 +117,11 @@ impl Probing<'_> {
             let width = size.min(most);
             let quality = match qualities.last() {
                 // Sizes beyond the number of latents give the same probe.
-                Some(quality) if last_width == Some(width) => *quality,
+                Some(quality) if last_width == Some(width) => quality.clone(),
                 _ => {
                     let input =
                         |values| ProbeInput::Columns { values, stride: most, width, penalty: self.protocol.penalty };
-                    self.quality(&input(&fitted), &input(&scored), train, test)?
+                    self.quality(&input(&fitted), &input(&scored), (train, test), self.protocol.repeats == 1)?
                 }
             };
             qualities.push(quality);
@@ -146,22 +144,22 @@ impl Probing<'_> {
         let bytes = fit_bytes(&Design::Dense { values: &fitted, width }) + 4 * fitted.len() as u64;
         let _memory = budget.reserve(bytes, "the fit of a probe on all channels")?;
         let input = |values| ProbeInput::Whole { values, width, preconditioner };
-        self.quality(&input(&fitted), &input(&scored), train, test)
+        self.quality(&input(&fitted), &input(&scored), (train, test), self.protocol.full_repeats == 1)
     }
 
-    /// Searches a probe on training rows and tests it.
+    /// Searches a probe on training rows and tests it, with the part of every test row if there is only one split.
     fn quality(
         &self,
         fitted: &ProbeInput<'_>,
         scored: &ProbeInput<'_>,
-        train: &DrawnRows,
-        test: &DrawnRows,
+        (train, test): (&DrawnRows, &DrawnRows),
+        parts: bool,
     ) -> Result<Quality> {
         let weakest = self.job.profile == Profile::Reference;
         let Some(searched) = fitted.search(&train.positive, weakest, self.job.context)? else {
             return Ok(Quality::default());
         };
         let rows: Vec<usize> = (0..test.rows.len()).collect();
-        Ok(Quality::of(&searched, &scored.scores(&rows, &searched.probe), &test.positive))
+        Ok(Quality::of(&searched, &scored.scores(&rows, &searched.probe), test, parts))
     }
 }

@@ -32,7 +32,7 @@ static CARD: Card = Card {
     name: "sparse_probing",
     title: "Sparse probing",
     summary: "Accuracy of probes on the few latents that best separate a class, compared with probes on raw channels.",
-    version: 3,
+    version: 4,
     measures: "If a dictionary has a latent for a class, a probe on that latent alone is nearly as accurate as a probe on all \
         latents. Latents are selected by the difference of their class means, without a probe; a logistic regression on them \
         is then tested on held-out rows. Classes are balanced, so chance is 1/2. The same on raw channels shows what the \

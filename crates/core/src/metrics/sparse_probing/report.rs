@@ -4,34 +4,46 @@ use super::task::{Probing, TaskResult};
 use crate::error::Result;
 use crate::metrics::probing::summary::{Average, Grid, note_undefined};
 use crate::metrics::probing::tasks::note_absent;
+use crate::metrics::probing::test_rows::TestScore;
 use crate::results::{Cells, Scores, Table};
 use crate::run::{CODES, EMBEDDINGS};
 
+/// The accuracies of a task by size.
+type BySize = fn(&TaskResult) -> &[Option<TestScore>];
+
+/// The accuracy of a task on all columns.
+type OfAll = fn(&TaskResult) -> &Option<TestScore>;
+
 /// Computes the scores from one result per block.
 pub fn report(probing: &Probing<'_>, results: &[TaskResult]) -> Result<Scores> {
-    let Probing { job, protocol, tasks, .. } = *probing;
+    let Probing { protocol, tasks, .. } = *probing;
     let (sizes, count, groups) = (&protocol.sizes, tasks.count(), tasks.groups());
-    let by_size = |values: fn(&TaskResult) -> &[Option<f64>]| -> Vec<Grid> {
-        let grid = |size: usize| Grid::new(protocol.repeats, count, |block| values(&results[block])[size]);
+    let value = |score: &Option<TestScore>| score.as_ref().map(|score| score.value);
+    let by_size = |scores: BySize| -> Vec<Grid> {
+        let grid = |size: usize| Grid::new(protocol.repeats, count, |block| value(&scores(&results[block])[size]));
         (0..sizes.len()).map(grid).collect()
     };
+    let of_all = |score: OfAll| Grid::new(protocol.full_repeats, count, |block| value(score(&results[block])));
     let (latents, channels) = (by_size(|result| &result.latents), by_size(|result| &result.channels));
-    let all_latents = Grid::new(protocol.full_repeats, count, |block| results[block].all_latents);
-    let all_channels = Grid::new(protocol.full_repeats, count, |block| results[block].all_channels);
-    let average = Average { groups, ratio: protocol.shares.ratio(), bounds: (0.0, 1.0), seed: job.seed };
+    let (all_latents, all_channels) = (of_all(|result| &result.all_latents), of_all(|result| &result.all_channels));
+    let average = Average { groups, ratio: protocol.shares.ratio(), bounds: (0.0, 1.0) };
     let mut scores = Scores::default();
-    for (grids, kind) in [(&latents, ""), (&channels, "channels_")] {
+    let spaces: [(&[Grid], &Grid, &str, BySize, OfAll); 2] = [
+        (&latents, &all_latents, "", |result| &result.latents, |result| &result.all_latents),
+        (&channels, &all_channels, "channels_", |result| &result.channels, |result| &result.all_channels),
+    ];
+    for (grids, all, kind, scores_by_size, score_of_all) in spaces {
         for size in [1, 2, 5] {
             let (key, index) = (format!("top_{size}_{kind}accuracy"), sizes.iter().position(|&other| other == size));
-            average.headline(&mut scores, &key, index.map(|index| &grids[index]));
+            let parts = |task: usize| scores_by_size(&results[task])[index?].as_ref()?.parts.as_ref();
+            average.headline_of(&mut scores, &key, index.map(|index| &grids[index]), parts);
             if index.is_none() {
                 scores.note(format!("`{key}` is undefined: size {size} is not among `sizes`"));
             }
         }
-        match kind {
-            "" => average.headline(&mut scores, "all_latents_accuracy", Some(&all_latents)),
-            _ => average.headline(&mut scores, "all_channels_accuracy", Some(&all_channels)),
-        }
+        let key = if kind.is_empty() { "all_latents_accuracy" } else { "all_channels_accuracy" };
+        let parts = |task: usize| score_of_all(&results[task]).as_ref()?.parts.as_ref();
+        average.headline_of(&mut scores, key, Some(all), parts);
     }
     add_notes(&mut scores, probing, latents.first())?;
     let selected = |task: usize| results[task].selected.iter().map(|&latent| i64::from(latent)).collect();

@@ -10,7 +10,7 @@ use crate::metrics::probing::dense::Training;
 use crate::metrics::probing::draw::{DrawnRows, Part, Pools};
 use crate::metrics::probing::space::{Comparison, Space, largest};
 use crate::metrics::probing::tasks::Tasks;
-use crate::probe::confusion::ConfusionMatrix;
+use crate::metrics::probing::test_rows::TestScore;
 use crate::probe::logistic::Logistic;
 use crate::probe::newton::{LabelledTable, Penalty};
 use crate::probe::preconditioner::Preconditioner;
@@ -29,13 +29,13 @@ const NAMED: usize = 10;
 #[derive(Serialize, Deserialize)]
 pub struct TaskResult {
     /// By size, of probes on latents.
-    pub latents: Vec<Option<f64>>,
+    pub latents: Vec<Option<TestScore>>,
     /// By size, of probes on channels.
-    pub channels: Vec<Option<f64>>,
+    pub channels: Vec<Option<TestScore>>,
     /// Of a probe on all latents.
-    pub all_latents: Option<f64>,
+    pub all_latents: Option<TestScore>,
     /// Of a probe on all channels.
-    pub all_channels: Option<f64>,
+    pub all_channels: Option<TestScore>,
     /// The best latents, in the first repeat only.
     pub selected: Vec<u32>,
 }
@@ -121,7 +121,7 @@ impl Probing<'_> {
         space: Space<'_>,
         pools: &Pools,
         numbers: &mut DrawNumbers,
-    ) -> Result<(Vec<Option<f64>>, Vec<u32>)> {
+    ) -> Result<(Vec<Option<TestScore>>, Vec<u32>)> {
         let (job, sizes) = (self.job, &self.protocol.sizes);
         let logistic = Logistic { c: self.protocol.c, tolerance: 1e-6, ..Logistic::default() };
         let most = sizes.last().copied().unwrap_or(0).min(space.width());
@@ -139,8 +139,8 @@ impl Probing<'_> {
             let table = |values, positive| LabelledTable { values, stride: most, width: size.min(most), positive };
             let rows = table(fitted, &train.positive).prepare_all();
             let probe = logistic.fit_prepared(&rows, Penalty::Squares, last.as_ref(), job.context)?;
-            let score =
-                |probe| ConfusionMatrix::of(&test.positive, &table(scored, &test.positive).scores(probe)).accuracy();
+            let parts = self.protocol.repeats == 1;
+            let score = |probe| TestScore::accuracy(test, &table(scored, &test.positive).scores(probe), parts);
             accuracies.push(probe.as_ref().and_then(score));
             last = probe;
         }
@@ -148,7 +148,7 @@ impl Probing<'_> {
     }
 
     /// The accuracy of a probe on all columns.
-    fn whole(&self, space: Space<'_>, pools: &Pools, number: u64, block: u64) -> Result<Option<f64>> {
+    fn whole(&self, space: Space<'_>, pools: &Pools, number: u64, block: u64) -> Result<Option<TestScore>> {
         let (job, protocol) = (self.job, self.protocol);
         let (train, test) = (pools.draw(Part::Train, number), pools.draw(Part::Test, number));
         if !test.has_both() {
@@ -167,6 +167,7 @@ impl Probing<'_> {
         let probe = training.fit(space, &train, &validation, self.preconditioner, &mut random, job.context)?;
         let Some(probe) = probe else { return Ok(None) };
         let rows = space.copy(&test.rows, job.budget())?;
-        Ok(LabelledRows { design: rows.design()?, positive: &test.positive }.evaluate(&probe).accuracy())
+        let scores = LabelledRows { design: rows.design()?, positive: &test.positive }.scores(&probe);
+        Ok(TestScore::accuracy(&test, &scores, protocol.full_repeats == 1))
     }
 }

@@ -32,7 +32,8 @@ pub struct TaskResult {
 pub struct ProbedTask {
     probe: Probe,
     train: DrawnRows,
-    test: DrawnRows,
+    /// The rows that accuracies are measured on.
+    pub test: DrawnRows,
     /// The scores of the test rows.
     scores: Vec<f64>,
 }

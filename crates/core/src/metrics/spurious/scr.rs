@@ -5,7 +5,7 @@ use super::removal::Removal;
 use super::{ABLATED, Protocol, scr_report};
 use crate::error::Result;
 use crate::metrics::probing::tasks::absent;
-use crate::metrics::probing::{C, INTERVAL, MOST_POSITIVES, REPEATS, TEST_SHARE};
+use crate::metrics::probing::{ABLATION_INTERVAL, C, MOST_POSITIVES, REPEATS, TEST_SHARE};
 use crate::metrics::{Better, Card, Kind, Metric, Output, Param};
 use crate::results::Scores;
 use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS, Work};
@@ -17,7 +17,7 @@ static CARD: Card = Card {
     name: "scr",
     title: "Spurious correlation removal",
     summary: "How much of a probe's bias disappears when the latents of the biasing attribute are ablated.",
-    version: 2,
+    version: 3,
     measures: "A probe trained on rows in which a task (nurse or not) and an attribute (female or not) always occur together \
         learns both. If the dictionary has separate latents for the attribute, ablating them leaves a probe for the task. 0: no \
         change; 1: as accurate as a probe trained on unbiased rows; below 0: worse than before. Scores vary between draws: \
@@ -45,12 +45,12 @@ static CARD: Card = Card {
         the oracle is not better than the biased probe; no score where both directions start equal. Not reproduced: latents of \
         padding positions that leak into pooled rows, bf16, and the first rows of a split instead of random ones. Chanin (arXiv \
         2605.18229) finds that this score falls with quality at large n.",
-    interval: INTERVAL,
+    interval: ABLATION_INTERVAL,
     needs: &[&CODES, &EMBEDDINGS, &LABELS, &DIRECTIONS],
     uses: &[],
     headline: &[
-        Output::new("scr_10", "Mean score after ablating 10 latents.", ANY, Better::Higher),
         Output::new("scr_20", "Mean score after ablating 20 latents.", ANY, Better::Higher),
+        Output::new("scr_10", "Mean score after ablating 10 latents.", ANY, Better::Higher),
         Output::new("scr_noise", "Standard deviation of `scr_20` between draws of rows.", POSITIVE, Better::Neither),
         Output::new("scr_detectable", "Smallest detectable difference in `scr_20`.", POSITIVE, Better::Neither),
     ],

@@ -17,7 +17,7 @@ pub fn report(
     absent: &Bits,
     results: &[Option<CoupleResult>],
 ) -> Scores {
-    let Removal { job, protocol, .. } = *removal;
+    let protocol = removal.protocol;
     let count = couples.len();
     let grid = |value: &dyn Fn(&CoupleResult) -> Option<f64>| {
         Grid::new(protocol.repeats, count, |block| results[block].as_ref().and_then(value))
@@ -29,11 +29,11 @@ pub fn report(
     let score = by_count(|result| &result.score);
     let groups = [Group { name: String::new(), tasks: (0..count).collect() }];
     let bounds = (f64::NEG_INFINITY, f64::INFINITY);
-    let average = Average { groups: &groups, ratio: protocol.shares.ratio(), bounds, seed: job.seed };
+    let average = Average { groups: &groups, ratio: protocol.shares.ratio(), bounds };
     let mut scores = Scores::default();
-    average.headline(&mut scores, "scr_10", protocol.at(10).map(|index| &score[index]));
     let twenty = protocol.at(20).map(|index| &score[index]);
     average.headline(&mut scores, "scr_20", twenty);
+    average.headline(&mut scores, "scr_10", protocol.at(10).map(|index| &score[index]));
     protocol.add_noise(&mut scores, "scr", &average, twenty);
     let undefined = count - twenty.map_or(0, Grid::defined);
     if couples.is_empty() {
@@ -49,6 +49,7 @@ pub fn report(
     scores.tables.push(
         Table::new("couple")
             .words("name", couples.iter().map(name))
+            .numbers("scr_20", twenty.map_or_else(|| vec![None; count], Grid::tasks))
             .numbers("rows_trained", each(|result| result.trained as f64))
             .numbers("rows_tested", each(|result| result.tested as f64))
             .numbers("biased_on_task", each(|result| result.biased_on_task))

@@ -1,14 +1,21 @@
 //! Closed form against explicit ablation, planted dictionaries, and invalid inputs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::ablation::Ablation;
+use super::perturbation::Perturbation;
 use super::*;
 use crate::codes::Codes;
 use crate::context::{Budget, Context};
 use crate::labels::{Annotations, Label};
+use crate::metrics::probing::draw::{Part, Pools};
+use crate::metrics::probing::tasks::Tasks;
+use crate::metrics::testing::column;
 use crate::metrics::{Metric, evaluate, recipe};
 use crate::results::Scores;
 use crate::run::{CODES, DIRECTIONS, Inputs, LABELS};
 use crate::store::ActivationStore;
+use etalon_kernel::bits::Bits;
 use etalon_kernel::random::unit;
 
 fn run(metric: &dyn Metric, inputs: &Inputs, profile: Profile, given: &[(&str, &str)]) -> Result<Scores> {
@@ -88,6 +95,7 @@ fn a_dictionary_of_separate_latents_removes_the_bias() {
     assert_eq!(table.rows(), 1);
     let count = scores.table("count").unwrap();
     assert!(count.column("score").unwrap().number(0).is_some());
+    assert_eq!((scores.headline[0].key.as_str(), scores.headline[0].value), ("scr_20", Some(cell("scr_20"))));
     assert!(scores.value("scr_noise").is_some() && scores.value("scr_detectable") > scores.value("scr_noise"));
     // Couples by name and by number are the same.
     let named = |couples: &str| {
@@ -160,6 +168,39 @@ fn latents_of_a_class_affect_only_its_probe() {
         // After twenty epochs at a small rate the released probe is far from convergence.
         assert!(accuracy > if profile == Profile::Paper { 0.95 } else { 0.75 }, "{accuracy}");
         assert!(scores.value("tpp_noise").is_some());
+        // One group: the headline is the mean of the column.
+        let columns =
+            ["tpp_20", "tpp_20_intended", "tpp_20_unintended"].map(|name| (name, column(&scores, "concept", name)));
+        for (headline, (name, cells)) in scores.headline.iter().zip(columns) {
+            let mean = cells.iter().flatten().sum::<f64>() / 3.0;
+            assert!(headline.key == name && (headline.value.unwrap() - mean).abs() < 1e-12, "{headline:?} {mean}");
+        }
+    }
+}
+
+#[test]
+fn the_reference_measures_accuracies_on_negatives_drawn_again() {
+    // Class 0 has a third of the rows, so that there are twice as many negatives as are drawn.
+    let inputs = world(300, 3, &|concept| format!("set/{concept}"), true);
+    let (labels, none) = (inputs.share(&LABELS).unwrap(), Bits::empty(300));
+    let (tasks, context) = (Tasks::new(&labels, &none), Context::silent(1, 1 << 30).unwrap());
+    for profile in [Profile::Paper, Profile::Reference] {
+        let params = Tpp.card().params(profile, &BTreeMap::new()).unwrap();
+        let job = Job { inputs: &inputs, params: &params, profile, seed: 1, context: &context };
+        let protocol = Protocol::of(&job).unwrap();
+        let perturbation = Perturbation { job: &job, protocol: &protocol, tasks: &tasks, preconditioner: None };
+        let tested = perturbation.probe(0, 0).unwrap().unwrap().test;
+        let pools = Pools::new(&tasks, 0, 0, 1, &protocol.shares, context.budget()).unwrap();
+        let [first, again] = [0, 1].map(|number| pools.draw(Part::Test, number));
+        assert_ne!(first, again);
+        assert_eq!(tested, if profile == Profile::Paper { first.clone() } else { again.clone() });
+        // The same positives, other negatives.
+        let rows = |drawn: &DrawnRows, class: bool| {
+            let of_class = drawn.rows.iter().zip(&drawn.positive).filter(|(_, positive)| **positive == class);
+            of_class.map(|(&row, _)| row).collect::<BTreeSet<usize>>()
+        };
+        assert_eq!(rows(&first, true), rows(&again, true));
+        assert_ne!(rows(&first, false), rows(&again, false));
     }
 }
 

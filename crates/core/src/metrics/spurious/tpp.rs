@@ -6,7 +6,7 @@ use super::perturbation::{Perturbation, TaskResult};
 use super::{ABLATED, Protocol, tpp_report};
 use crate::error::Result;
 use crate::metrics::probing::tasks::{Tasks, absent};
-use crate::metrics::probing::{C, INTERVAL, MOST_POSITIVES, REPEATS, TEST_SHARE};
+use crate::metrics::probing::{ABLATION_INTERVAL, C, MOST_POSITIVES, REPEATS, TEST_SHARE};
 use crate::metrics::{Better, Card, Kind, Metric, Output, Param};
 use crate::results::Scores;
 use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS, Work};
@@ -17,7 +17,7 @@ static CARD: Card = Card {
     name: "tpp",
     title: "Targeted probe perturbation",
     summary: "Whether ablating the latents of a class harms the probe of that class and no other.",
-    version: 3,
+    version: 4,
     measures: "Every class of a data set has a linear probe on the embeddings. The latents with the largest effect on one probe \
         are ablated. If the dictionary separates the classes, that probe loses accuracy (intended) and the others do not \
         (unintended). The score is the difference of the two losses: at most about 1/2, because probes fall to chance. Scores \
@@ -42,14 +42,14 @@ static CARD: Card = Card {
         is best on the test rows, whose negatives are then drawn again to measure accuracies; n is limited by the number of nonzero effects, so latents with a negative or zero effect can be \
         among them. Not reproduced: latents of padding positions that leak into pooled rows, and bf16. Chanin (arXiv 2605.18229) \
         finds that this score falls with training.",
-    interval: INTERVAL,
+    interval: ABLATION_INTERVAL,
     needs: &[&CODES, &EMBEDDINGS, &LABELS, &DIRECTIONS],
     uses: &[],
     headline: &[
-        Output::new("tpp_10", "Total after ablating 10 latents.", (-2.0, 2.0), Better::Higher),
         Output::new("tpp_20", "Total after ablating 20 latents.", (-2.0, 2.0), Better::Higher),
         Output::new("tpp_20_intended", "Loss of the class's own probe, 20 latents.", (-1.0, 1.0), Better::Higher),
         Output::new("tpp_20_unintended", "Mean loss of the other probes, 20 latents.", (-1.0, 1.0), Better::Lower),
+        Output::new("tpp_10", "Total after ablating 10 latents.", (-2.0, 2.0), Better::Higher),
         Output::new("tpp_noise", "Standard deviation of `tpp_20` between draws of rows.", (0.0, 2.0), Better::Neither),
         Output::new("tpp_detectable", "Smallest detectable difference in `tpp_20`.", POSITIVE, Better::Neither),
     ],

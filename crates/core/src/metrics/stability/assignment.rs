@@ -113,8 +113,10 @@ impl Cosines {
             }
             Ok::<_, Error>(())
         })?;
-        let least = |costs: &[f64]| costs.iter().copied().filter(|cost| cost.is_finite()).reduce(f64::min);
-        let best: Vec<f64> = costs.chunks(columns.max(1)).filter_map(least).map(|least| -least).collect();
+        let least = |costs: &[f64]| {
+            (0..costs.len()).filter(|&c| costs[c].is_finite()).min_by(|&a, &b| costs[a].total_cmp(&costs[b]))
+        };
+        let best: Vec<Option<usize>> = costs.chunks(columns.max(1)).map(least).collect();
         let partners = assign_monitored(&costs, rows, columns, job.context)?;
         Ok(self.compared(&partners, &best, true))
     }
@@ -155,7 +157,8 @@ impl Cosines {
         let _memory = job.budget().reserve(bytes, format!("candidates among {columns} latents for {rows}"))?;
         let mut lists: Vec<Cow<'_, [(f32, u32)]>> =
             candidates.iter().flatten().map(|list| Cow::Borrowed(&list[..])).collect();
-        let best: Vec<f64> = lists.iter().filter_map(|list| list.first()).map(|entry| f64::from(entry.0)).collect();
+        let best: Vec<Option<usize>> =
+            lists.iter().map(|list| list.first().map(|&(_, column)| column as usize)).collect();
         let mut free = vec![true; columns];
         let mut partners = vec![None; rows];
         let mut next = vec![0usize; rows];
@@ -181,12 +184,21 @@ impl Cosines {
         Ok(self.compared(&partners, &best, false))
     }
 
-    fn compared(&self, partners: &[Option<usize>], best: &[f64], optimal: bool) -> Compared {
+    /// The result for some partners; `best` is the column with the largest cosine of every row.
+    fn compared(&self, partners: &[Option<usize>], best: &[Option<usize>], optimal: bool) -> Compared {
         let cosine = |(row, column): (usize, &Option<usize>)| column.map(|column| self.exact(row, column));
+        let cosines: Vec<Option<f64>> = partners.iter().enumerate().map(cosine).collect();
+        // In double precision a partner may be nearer than the best of the single-precision cosines.
+        let larger =
+            |(best, found): (Option<f64>, &Option<f64>)| best.map(|best| found.map_or(best, |found| best.max(found)));
+        let mut largest: Vec<f64> = best.iter().enumerate().map(cosine).zip(&cosines).filter_map(larger).collect();
+        // Only as many rows as have partners count, the best ones.
+        largest.sort_by(|a, b| b.total_cmp(a));
+        largest.truncate(cosines.iter().flatten().count());
         Compared {
-            cosines: partners.iter().enumerate().map(cosine).collect(),
+            bound: mean(&largest),
             partners: partners.iter().map(|partner| partner.map(|column| column as u32)).collect(),
-            bound: mean(best),
+            cosines,
             optimal,
         }
     }

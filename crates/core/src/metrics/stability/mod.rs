@@ -38,7 +38,7 @@ static CARD: Card = Card {
     name: "stability",
     title: "Stability",
     summary: "How similar the directions of dictionaries trained with other seeds are.",
-    version: 1,
+    version: 2,
     measures: "If two trainings that differ only in their seed find different directions, then the directions depend on the \
         seed as much as on the data. Every latent is paired with one latent of the other dictionary, in the way that is best \
         overall, and the score is the mean cosine of the pairs. 1 means that both dictionaries are the same. Random \
@@ -55,16 +55,17 @@ static CARD: Card = Card {
         `sign ignored` takes the absolute cosine, for dictionaries with signed codes (PCA).\n\
         With more than `exact` latents in the larger dictionary, the assignment is greedy: the pair with the largest cosine \
         is made first, ties to the lower latents, then the largest among the rest. The table `pair` records which was used, \
-        and as `bound` the mean over latents of the largest cosine with any latent, which no assignment exceeds. If no \
+        and as `bound` the mean of the largest cosine of a latent with any latent, over as many latents as have partners, those \
+        with the largest; no assignment exceeds it. If no \
         cosine is negative, greedy reaches at least half of the optimum; in practice nearly all.\n\
         Latents of length 0 and latents without a partner have no value and are left out, with a note. Undefined without \
         any partner; the spread is undefined for one pair.\n\
-        Profile `reference`: the assignment is always optimal, and a direction of length 0 has cosine 0 with everything and \
-        takes part.",
+        Profile `reference`: the assignment is always optimal, and a direction of length 0 takes part with cosine 0.",
     cost: "No pass. For each pair of dictionaries latents² · width operations and 12 bytes · latents² up to `exact` (200 MB \
         at 4096), with at worst latents³ steps; above it 64 candidates per latent (34 MB at 65,536) and blocks of 256 rows.",
     source: "Cosine Hungarian loss of the package overcomplete, used to measure stability in \"Archetypal SAE\" (arXiv \
-        2502.12892): the sum of 1 − cosine over the optimal assignment, here `cosine_hungarian_sum`. Means and shares do not \
+        2502.12892): the sum of 1 − cosine over the optimal assignment, here `cosine_hungarian_sum`. That code divides every \
+        direction by its length and fails (0/0) if one has length 0; both profiles here give a result. Means and shares do not \
         depend on the number of latents.",
     interval: "Percentile bootstrap over latents of the evaluated dictionary, 1000 resamples, with fixed assignment. None \
         for numbers over pairs of dictionaries, of which there are few.",
@@ -132,7 +133,7 @@ struct Compared {
     partners: Vec<Option<u32>>,
     /// The cosines with the partners.
     cosines: Vec<Option<f64>>,
-    /// The mean of the largest cosines with any latent.
+    /// The mean of the largest cosines with any latent, which no assignment exceeds.
     bound: Option<f64>,
     optimal: bool,
 }

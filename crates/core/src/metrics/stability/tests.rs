@@ -103,6 +103,27 @@ fn greedy_equals_the_definition_and_is_close_to_the_optimum() {
 }
 
 #[test]
+fn no_assignment_exceeds_the_bound() {
+    let bound_and_cosine = |given: &Inputs, exact: &str| {
+        let scores = run(given, Profile::Paper, &[("exact", exact)]);
+        let table = scores.table("pair").unwrap();
+        ["bound", "cosine"].map(|name| table.column(name).unwrap().number(0).unwrap())
+    };
+    // Cosines in single precision are off by 1e-8, up or down.
+    for seed in 0..20 {
+        let a = noise(40, 7, seed);
+        let given = inputs(store(&a, 7), vec![store(&a, 7)]);
+        for exact in ["4096", "10"] {
+            let [bound, cosine] = bound_and_cosine(&given, exact);
+            assert!(bound >= cosine, "{seed}: {bound} {cosine}");
+        }
+    }
+    // Two latents, one partner: (1, 0) has cosine 1 with it, (0, 1) has 0. The bound is that of the best, 1, not the mean ½.
+    let given = inputs(store(&[1.0, 0.0, 0.0, 1.0], 2), vec![store(&[1.0, 0.0], 2)]);
+    assert_eq!((bound_and_cosine(&given, "4096"), bound_and_cosine(&given, "1")), ([1.0; 2], [1.0; 2]));
+}
+
+#[test]
 fn the_order_of_directions_does_not_matter() {
     let (latents, width) = (80, 20);
     let a = noise(latents, width, 3);
