@@ -81,11 +81,11 @@ impl Metric for Frequency {
     fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
         let temperature = job.number(TEMPERATURE.name)?;
         let rules = Rules { temperature, suppressed_below: 0.1, exaggerated_above: 0.9 };
-        let measured = Measured::new(compare(0, job, work)?, None, rules, job)?;
+        let mut measured = Measured::new(compare(0, job, work)?, None, rules, job)?;
+        let q = flips::p_values(&mut measured, FLIPS, job, work)?.iter().map(|p| false_discovery(p)).collect();
         let concepts = RealConcepts::new(&measured);
         let sides: Vec<&Vec<Option<Concept>>> = measured.sides().collect();
         let ranks = work.blocks("sides", sides.len(), |side| Ok(concepts.ranks(sides[side])))?;
-        let q = flips::p_values(&mut measured, FLIPS, job, work)?.iter().map(|p| false_discovery(p)).collect();
         let relation = Relation::new(&measured, concepts, &ranks, q);
         // An index and two ranks per concept.
         let shape = ("frequency/concepts", relation.concepts.latents.len(), 24);
