@@ -239,7 +239,7 @@ pub struct Train {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub checkpoint_every: u64,
     /// Save snapshots next to the output after these fractions of the training, such as 0.01,0.1
-    #[arg(long, value_name = "SHARE[,SHARE..]", value_delimiter = ',')]
+    #[arg(long, value_name = "SHARE[,SHARE..]", value_delimiter = ',', value_parser = share)]
     pub keep: Vec<f64>,
     /// Split for early stopping: stop when its error no longer falls and keep the best weights
     #[arg(long, value_name = "SPLIT")]
@@ -301,6 +301,12 @@ pub struct Layout {
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+}
+
+/// A fraction of the training.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.trim().parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "expected a number above 0, at most 1".into())
 }
 
 /// The names of the formats in which dictionaries can be written.

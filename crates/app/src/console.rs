@@ -1,11 +1,12 @@
 //! The environment of a command: threads, memory, progress, Ctrl-C, and all printing.
 
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use etalon::context::{Budget, Context};
-use etalon::error::{Error, InputError, Result};
+use etalon::context::{Budget, Context, address_space_left};
+use etalon::error::{Error, InputError, Result, Size};
 use serde_json::{Value, json};
 
 use crate::bar::Bar;
@@ -27,7 +28,7 @@ impl Console {
     /// Reads the global options and installs the Ctrl-C handler.
     pub fn new(common: &Common) -> Result<Console> {
         let budget = match &common.memory {
-            Some(text) => Budget::new(parse_size(text)?),
+            Some(text) => Budget::new(within_address_space(parse_size(text)?)?),
             None => Budget::of_machine(),
         };
         let threads = common.threads.unwrap_or(0);
@@ -62,8 +63,13 @@ impl Console {
         }
     }
 
+    /// Prints what was left out or failed to standard error, also with `--quiet` and `--json`.
+    pub fn warn(&self, text: impl AsRef<str>) {
+        self.bar.line(text.as_ref());
+    }
+
     /// Prints the result to standard output: text, or JSON with `--json`.
-    pub fn print(&self, text: impl AsRef<str>, json: impl FnOnce() -> Value) {
+    pub fn print(&self, text: impl AsRef<str>, json: impl FnOnce() -> Value) -> Result<()> {
         if self.json { print_line(&json().to_string()) } else { print_line(text.as_ref()) }
     }
 
@@ -73,11 +79,19 @@ impl Console {
     }
 }
 
-/// Prints to standard output. A closed pipe, as in `etalon … | head`, ends the program silently.
-fn print_line(text: &str) {
-    use std::io::Write;
-    if writeln!(std::io::stdout(), "{text}").is_err() {
-        std::process::exit(0);
+/// Prints to standard output.
+pub fn print_line(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    printed(writeln!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// The outcome of writing to standard output. A closed pipe, as in `etalon … | head`, is not an error: nobody reads on.
+pub fn printed(written: std::io::Result<()>) -> Result<()> {
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::io("write the result", Path::new("standard output"))(error))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -89,7 +103,8 @@ pub fn report_failure(error: &Error, json: bool) -> ExitCode {
         _ => 1,
     };
     if json {
-        print_line(&json!({"error": message(error), "exit_code": code}).to_string());
+        // The message on standard error and the exit code remain if this fails too.
+        let _ = print_line(&json!({"error": message(error), "exit_code": code}).to_string());
     }
     eprintln!("error: {}", message(error));
     ExitCode::from(code)
@@ -98,6 +113,18 @@ pub fn report_failure(error: &Error, json: bool) -> ExitCode {
 /// The message of an error, with inputs and parameters written as options.
 pub fn message(error: &Error) -> String {
     error.text(|key| format!("`--{}`", key.replace('_', "-")))
+}
+
+/// Refuses a memory limit above what the system lets this process use.
+fn within_address_space(bytes: u64) -> Result<u64> {
+    match address_space_left() {
+        Some(left) if bytes > left => Err(InputError::new("`--memory` is more than the system allows")
+            .expected(format!("at most {}, what `ulimit -v` leaves", Size(left)))
+            .found(Size(bytes))
+            .advice("lower `--memory`, or raise the limit with `ulimit -v unlimited`")
+            .into()),
+        _ => Ok(bytes),
+    }
 }
 
 fn parse_size(text: &str) -> Result<u64> {

@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod console;
 mod options;
+mod outputs;
 mod serve;
 mod tensorboard;
 
@@ -17,10 +18,10 @@ use console::Console;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let matches = options::command(&words).get_matches();
-    let cli = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli,
-        Err(error) => error.exit(),
+    let parsed = options::command(&words).try_get_matches();
+    let (matches, cli) = match parsed.and_then(|matches| Cli::from_arg_matches(&matches).map(|cli| (matches, cli))) {
+        Ok(parsed) => parsed,
+        Err(error) => return explain(&error),
     };
     let console = match Console::new(&cli.common) {
         Ok(console) => console,
@@ -46,10 +47,18 @@ fn main() -> ExitCode {
         Command::ImportResults(args) => commands::import_results::run(args, &console),
         Command::Verify(args) => commands::verify::run(args, &console),
         Command::Metrics(args) => commands::metrics::run(args, &console),
-        Command::Completions(args) => commands::completions::run(args),
+        Command::Completions(args) => commands::completions::run(args, &console),
     };
     match outcome {
         Ok(code) => code,
         Err(error) => console::report_failure(&error, cli.common.json),
+    }
+}
+
+/// Prints help, the version, or what is wrong with the arguments.
+fn explain(error: &clap::Error) -> ExitCode {
+    match console::printed(error.print()) {
+        Ok(()) => ExitCode::from(error.exit_code() as u8),
+        Err(error) => console::report_failure(&error, false),
     }
 }

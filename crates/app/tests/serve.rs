@@ -3,47 +3,14 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use common::Sandbox;
 use common::files::{SAELENS, SAELENS_SETTINGS, npy_f32, npy_i64, saelens};
-use common::{Sandbox, etalon};
+use common::served::{Served, serve_sandbox};
 use serde_json::Value;
-
-/// A running server with its port and token.
-struct Served {
-    child: Child,
-    port: u16,
-    token: String,
-    _sandbox: Sandbox,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A response.
-struct Reply {
-    status: u16,
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Reply {
-    fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap()
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        let of = |line: &'_ str| line.split_once(':').filter(|(other, _)| other.eq_ignore_ascii_case(name)).is_some();
-        self.head.lines().find(|line| of(line)).and_then(|line| line.split_once(':')).map(|(_, value)| value.trim())
-    }
-}
 
 /// A results directory with one small study, a layout, samples that contain markup, and an image.
 fn results() -> Sandbox {
@@ -66,45 +33,6 @@ fn results() -> Sandbox {
 
 fn serve(options: &str) -> Served {
     serve_sandbox(results(), options)
-}
-
-fn serve_sandbox(sandbox: Sandbox, options: &str) -> Served {
-    let arguments = format!("serve out {options}");
-    let mut command = etalon(&sandbox.path("."), &common::words(&arguments));
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let (address, token) = line.trim().split_once("/?token=").unwrap_or_else(|| panic!("not an address: {line:?}"));
-    let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
-    Served { child, port, token: token.into(), _sandbox: sandbox }
-}
-
-impl Served {
-    /// Sends exactly these bytes.
-    fn send(&self, bytes: &[u8]) -> Reply {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        // The server may close the connection before everything is sent.
-        let _ = stream.write_all(bytes);
-        let mut all = Vec::new();
-        let _ = stream.read_to_end(&mut all);
-        let end = all
-            .windows(4)
-            .position(|four| four == b"\r\n\r\n")
-            .unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&all)));
-        let head = String::from_utf8(all[..end].to_vec()).unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head, body: all[end + 4..].to_vec() }
-    }
-
-    fn ask(&self, method: &str, path: &str, headers: &str) -> Reply {
-        self.send(format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n{headers}\r\n", self.port).as_bytes())
-    }
-
-    /// Sends a request with the token.
-    fn get(&self, path: &str) -> Reply {
-        self.ask("GET", path, &format!("Cookie: etalon-{}={}\r\n", self.port, self.token))
-    }
 }
 
 #[test]
@@ -348,8 +276,8 @@ fn text_is_compressed_on_request() {
     let layout = served.get("/api/v1/layouts/long.json");
     assert!(layout.body.len() > 1 << 20, "{}", layout.body.len());
     assert_eq!(layout.json()["name"][59_999], "red 59999");
-    served._sandbox.done("export out --out static");
-    assert!(std::fs::read(served._sandbox.path("static/api/v1/layouts/long.json")).unwrap() == layout.body);
+    served.sandbox.done("export out --out static");
+    assert!(std::fs::read(served.sandbox.path("static/api/v1/layouts/long.json")).unwrap() == layout.body);
 }
 
 #[test]
@@ -374,7 +302,7 @@ fn unchanged_content_is_not_sent_again() {
         assert_eq!(head.header("content-type"), first.header("content-type"), "{path}");
     }
     let before = served.get("/api/v1/manifest.json").header("etag").unwrap().to_string();
-    served._sandbox.write("out/layouts/long.csv", "latent,x,y\n0,1,2\n");
+    served.sandbox.write("out/layouts/long.csv", "latent,x,y\n0,1,2\n");
     let after = served.ask("GET", "/api/v1/manifest.json", &format!("{cookie}If-None-Match: {before}\r\n"));
     assert_eq!(after.json()["layouts"][0]["points"], 1);
     let refused = served.ask("POST", "/", &cookie);
@@ -439,42 +367,11 @@ fn ctrl_c_ends_the_server_within_a_second() {
 }
 
 #[test]
-fn reading_a_directory_again_takes_no_more_memory() {
-    let sandbox = results();
-    // As doubles they are converted in memory: 1.5 MB, and 2 MB while they are read.
-    let values: Vec<u8> = (0..6 * 20_000).flat_map(|value| f64::from(value % 7).to_le_bytes()).collect();
-    sandbox.write("out/directions.npy", common::files::npy("<f8", false, "(6, 20000)", &values));
-    let served = serve_sandbox(sandbox, "--memory 6MB");
-    for change in 0..12 {
-        served._sandbox.write("out/points.csv", format!("latent,x,y\n{change},1,2\n"));
-        let manifest = served.get("/api/v1/manifest.json").json();
-        assert_eq!((&manifest["problems"], &manifest["directions"]), (&serde_json::json!([]), &serde_json::json!(6)));
-        assert_eq!(served.get("/api/v1/layouts/points.json").json()["latent"][0], change);
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn an_image_that_becomes_a_link_is_not_served() {
-    let served = serve("");
-    assert_eq!(served.get("/img/0123456789abcdef").status, 200);
-    let image = served._sandbox.path("out/images/0123456789abcdef.png");
-    std::fs::remove_file(&image).unwrap();
-    std::os::unix::fs::symlink(served._sandbox.path("secret.txt"), &image).unwrap();
-    assert_eq!(served.get("/img/0123456789abcdef").status, 404);
-    served._sandbox.write("picture.png", b"\x89PNG\r\n\x1a\n0000IHDR");
-    std::fs::remove_file(&image).unwrap();
-    std::os::unix::fs::symlink(served._sandbox.path("picture.png"), &image).unwrap();
-    assert_eq!(served.get("/img/0123456789abcdef").status, 404);
-    assert_eq!(served.get("/api/v1/manifest.json").json()["images"], 0);
-}
-
-#[test]
 fn new_results_and_broken_files_show_without_a_restart() {
     let served = serve("");
     assert_eq!(served.get("/api/v1/manifest.json").json()["problems"], serde_json::json!([]));
-    served._sandbox.write("out/points.csv", "latent,x\n1,2\n");
-    served._sandbox.write("out/results/0a.json", "{");
+    served.sandbox.write("out/points.csv", "latent,x\n1,2\n");
+    served.sandbox.write("out/results/0a.json", "{");
     let manifest = served.get("/api/v1/manifest.json").json();
     let problem = manifest["problems"][0].as_str().unwrap();
     assert!(problem.contains("has no column `y`") && problem.contains("file: points.csv"), "{problem}");
@@ -512,7 +409,7 @@ fn wrong_options_are_explained() {
 #[test]
 fn an_export_holds_every_address_of_the_server() {
     let served = serve("");
-    let sandbox = &served._sandbox;
+    let sandbox = &served.sandbox;
     sandbox.done("export out --out static --single all.html");
     let files = sandbox.files("static");
     for name in [
@@ -557,15 +454,15 @@ fn neighbours_are_computed_for_latents_that_have_a_direction() {
         assert_eq!(served.get(&format!("/api/v1/neighbours/{path}.json")).status, 404, "{path}");
     }
     // An export has files for latents with samples.
-    served._sandbox.done("export out --out static");
-    let files = served._sandbox.files("static/api/v1/neighbours");
+    served.sandbox.done("export out --out static");
+    let files = served.sandbox.files("static/api/v1/neighbours");
     assert_eq!(files, ["0.json", "1.json"]);
     // Unreadable directions next to the results are a listed problem; explicit ones are an error.
-    served._sandbox.write("out/directions.npy", "nothing");
+    served.sandbox.write("out/directions.npy", "nothing");
     let manifest = served.get("/api/v1/manifest.json").json();
     assert!(manifest["problems"][0].as_str().unwrap().contains("directions.npy"), "{manifest}");
     assert_eq!((manifest["directions"].as_u64(), served.get("/api/v1/neighbours/0.json").status), (Some(0), 404));
-    let refused = served._sandbox.run("serve out --directions nowhere.npy");
+    let refused = served.sandbox.run("serve out --directions nowhere.npy");
     assert!(refused.code == Some(2) && refused.err.contains("nowhere.npy"), "{}", refused.err);
 }
 

@@ -3,8 +3,12 @@
 //! An input error states what is wrong, what was expected and found, where, and how to fix it. The file comes last,
 //! because paths may be private.
 
+mod closest;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+pub use closest::closest;
 
 /// The result type of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -139,6 +143,16 @@ impl InputError {
     /// How to fix it.
     pub fn advice(mut self, advice: impl fmt::Display) -> InputError {
         self.advice = Some(advice.to_string());
+        self
+    }
+
+    /// Lists the known names as expected, and asks whether the one closest to `name` was meant.
+    pub fn one_of(mut self, name: &str, known: &[&str]) -> InputError {
+        self.expected = Some(known.join(", "));
+        if let Some(meant) = closest(name, known.iter().copied()) {
+            let advice = self.advice.map_or(String::new(), |advice| format!(" {advice}"));
+            self.advice = Some(format!("did you mean `{meant}`?{advice}"));
+        }
         self
     }
 

@@ -18,7 +18,7 @@ pub fn run(args: &cli::Archs, console: &Console) -> Result<ExitCode> {
                 Some(baseline) => baseline.card(),
                 None => arch::find(name)?.card(),
             };
-            console.print(card.to_text(), || card.to_json());
+            console.print(card.to_text(), || card.to_json())?;
         }
         None => {
             let trained: Vec<&ArchCard> = ARCHS.iter().map(|arch| arch.card()).collect();
@@ -31,8 +31,9 @@ pub fn run(args: &cli::Archs, console: &Console) -> Result<ExitCode> {
                 lines(&trained),
                 lines(&baselines)
             );
-            console
-                .print(text, || json!(trained.iter().chain(&baselines).map(|card| card.to_json()).collect::<Vec<_>>()));
+            console.print(text, || {
+                json!(trained.iter().chain(&baselines).map(|card| card.to_json()).collect::<Vec<_>>())
+            })?;
         }
     }
     Ok(ExitCode::SUCCESS)

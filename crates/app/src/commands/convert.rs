@@ -8,9 +8,11 @@ use serde_json::json;
 
 use crate::cli;
 use crate::console::Console;
+use crate::outputs::Paths;
 
 /// Converts a dictionary to another format.
 pub fn run(args: &cli::Convert, console: &Console) -> Result<ExitCode> {
+    Paths::default().input("SAE", &args.sae).output("--out", Some(&args.out)).check()?;
     let Loaded { dictionary, recognised, notes, about, .. } = checkpoint::load(&args.sae, console.budget())?;
     console.status(format!("dictionary: {recognised}"));
     notes.iter().for_each(|note| console.status(format!("note: {note}")));
@@ -21,6 +23,6 @@ pub fn run(args: &cli::Convert, console: &Console) -> Result<ExitCode> {
             "dictionary": args.out, "format": args.to, "recognised": recognised, "notes": notes,
             "arch": card.arch, "width": card.width, "latents": card.latents, "id": dictionary.id(),
         })
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }

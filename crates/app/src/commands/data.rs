@@ -29,7 +29,7 @@ const DATA_SETS: [(&str, &str); 6] = [
 /// Generates a world or converts a data set.
 pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, console: &Console) -> Result<ExitCode> {
     let (Some(name), Some(out)) = (&args.name, &args.out) else {
-        list(console);
+        list(console)?;
         return Ok(ExitCode::SUCCESS);
     };
     let given = given_settings(matches);
@@ -44,15 +44,15 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, console: &Console) ->
         console.print(
             format!("world: {} ({} rows)", out.display(), world.activations.rows()),
             || json!({"world": out, "rows": world.activations.rows(), "width": world.activations.width()}),
-        );
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     if !DATA_SETS.iter().any(|(other, _)| other == name) {
         let names: Vec<&str> =
             WORLDS.iter().map(|world| world.card().name).chain(DATA_SETS.map(|(name, _)| name)).collect();
         return Err(InputError::new(format!("there is no world or data set `{name}`"))
-            .expected(names.join(", "))
-            .advice("`etalon data --list` describes them")
+            .advice("`etalon data --list` describes all")
+            .one_of(name, &names)
             .into());
     }
     if let Some(setting) = given.keys().next() {
@@ -82,7 +82,7 @@ fn given_settings(matches: Option<&ArgMatches>) -> BTreeMap<String, String> {
     given
 }
 
-fn list(console: &Console) {
+fn list(console: &Console) -> Result<()> {
     let mut text = String::from("Worlds (generated, with known truth):\n");
     for world in WORLDS {
         text += &format!("  {:<15} {}\n", world.card().name, world.card().summary);
@@ -93,19 +93,24 @@ fn list(console: &Console) {
     text += "Data sets (converted from downloaded files):\n";
     DATA_SETS.iter().for_each(|(name, summary)| text += &format!("  {name:<15} {summary}\n"));
     let names: Vec<&str> = WORLDS.iter().map(|world| world.card().name).collect();
-    console.print(text.trim_end(), || json!({"worlds": names, "data_sets": DATA_SETS.map(|(name, _)| name)}));
+    console.print(text.trim_end(), || json!({"worlds": names, "data_sets": DATA_SETS.map(|(name, _)| name)}))
 }
 
 fn import_array(from: &Path, out: &Path, nan: &str, console: &Console) -> Result<ExitCode> {
     let source = Source::parse(&from.to_string_lossy())?;
     let mut reader = input::open_rows(&source, console.budget())?;
+    let rows = reader.shape().rows;
     console.status(format!("reading {}", reader.kind()));
     let options = ImportOptions { finite: finite(nan), ..ImportOptions::default() };
     let store = store::import(reader.as_mut(), out, &options, &console.context).in_file(&source.path)?;
+    let dropped = rows - store.rows();
+    if dropped > 0 {
+        console.status(format!("note: {dropped} of {rows} rows with NaN or infinity were dropped"));
+    }
     console.print(
         format!("store: {} ({} rows of {})", out.display(), store.rows(), store.width()),
-        || json!({"store": out, "rows": store.rows(), "width": store.width()}),
-    );
+        || json!({"store": out, "rows": store.rows(), "width": store.width(), "dropped_rows": dropped}),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -115,6 +120,6 @@ fn convert(name: &str, from: &Path, out: &Path, seed: u64, console: &Console) ->
     console.print(
         format!("{}: {} {what}, {} concepts", out.display(), written.images, written.concepts),
         || json!({"directory": out, "images": written.images, "concepts": written.concepts}),
-    );
+    )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -14,9 +14,16 @@ use serde_json::json;
 
 use crate::cli;
 use crate::console::Console;
+use crate::outputs::Paths;
 
 /// Encodes activations.
 pub fn run(args: &cli::Encode, console: &Console) -> Result<ExitCode> {
+    let reconstruction = args.reconstruction.as_ref();
+    let mut paths = Paths::default().input("--store", &args.store);
+    if !["random", "untrained"].contains(&args.sae.as_str()) {
+        paths = paths.input("--sae", &args.sae);
+    }
+    paths.output("--out", Some(&args.out)).output("--reconstruction", reconstruction).check()?;
     let store = load_activations(Path::new(&args.store), Finite::Refuse, console.budget())?;
     let (mut recognised, mut precision) = (args.sae.clone(), None);
     let chosen = Precision::named(&args.precision)?;
@@ -52,7 +59,7 @@ pub fn run(args: &cli::Encode, console: &Console) -> Result<ExitCode> {
                 "precision": precision,
             })
         },
-    );
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

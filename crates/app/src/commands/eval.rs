@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use etalon::error::{Error, InputError, Result};
+use etalon::load::Given;
 use etalon::metrics::{METRICS, Metric, evaluate_together, recipe};
 use etalon::report;
 use etalon::results::{ResultFile, Stored};
@@ -16,11 +17,14 @@ use serde_json::{Value, json};
 use super::{find_metric, finite, load_inputs, profile, write_saebench};
 use crate::cli;
 use crate::console::Console;
+use crate::outputs::Paths;
 
 /// Evaluates one set of inputs with one or more metrics.
 pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) -> Result<ExitCode> {
     let metrics = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
     let given = given_params(&metrics, matches)?;
+    let paths = Paths::default().inputs(args.inputs.given.paths(Path::new("")));
+    paths.output("--out", args.out.as_ref()).output("--saebench", args.saebench.as_ref()).check()?;
     args.out.as_deref().map_or(Ok(()), disk::check_target)?;
     let inputs = load_inputs(&args.inputs.given, finite(&args.nan), console)?;
     // Check all options and inputs before the first long computation.
@@ -35,9 +39,13 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) ->
     let work: Vec<_> = metrics.into_iter().zip(recipes).collect();
     let results = evaluate_together(&work, &inputs, None, &console.context, |_, result| Ok(result));
     let results = results.into_iter().collect::<Result<Vec<_>>>()?;
-    let json = results.iter().map(ResultFile::to_json).collect::<Result<Vec<Value>>>()?;
-    let json = if json.len() == 1 { json.into_iter().next().unwrap_or_default() } else { Value::Array(json) };
+    let name = name_of(&args.inputs.given);
+    let mut about = Set::new(&name, inputs).about;
+    about.insert("inputs".into(), json!(name));
+    let json = one_or_array(results.iter().map(ResultFile::to_json).collect::<Result<Vec<Value>>>()?);
+    let stored = results.into_iter().map(|result| Stored::new(result, about.clone())).collect::<Result<Vec<_>>>()?;
     if let Some(out) = &args.out {
+        let json = one_or_array(stored.iter().map(Stored::to_json).collect::<Result<Vec<Value>>>()?);
         let text = serde_json::to_string_pretty(&json).map_err(|error| Error::Bug(format!("JSON: {error}")))?;
         disk::write(out, format!("{text}\n").as_bytes())?;
         console.wrote("results", out);
@@ -56,8 +64,19 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) ->
         let metric = &stored.result.recipe.metric;
         stored.result.scores.notes.iter().for_each(|note| console.status(format!("note: {metric}: {note}")));
     }
-    console.print(report::text_table(&stored), || json);
+    console.print(report::text_table(&stored), || json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The name of the inputs in tables: that of the dictionary, or of the file of codes.
+fn name_of(given: &Given) -> String {
+    let path = ["sae", "codes", "embeddings", "world"].into_iter().find_map(|key| given.first(key)).unwrap_or_default();
+    Path::new(path).file_stem().map_or("codes".into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The only value, or an array of several.
+fn one_or_array(mut values: Vec<Value>) -> Value {
+    if values.len() == 1 { values.remove(0) } else { Value::Array(values) }
 }
 
 fn declares(metric: &dyn Metric, param: &str) -> bool {

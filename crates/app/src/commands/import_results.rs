@@ -16,7 +16,7 @@ use crate::console::Console;
 pub fn run(args: &cli::ImportResults, console: &Console) -> Result<ExitCode> {
     let imported = saebench::read(&args.directory)?;
     for (file, reason) in &imported.refused {
-        console.status(format!("skipped: {} ({reason})", file.display()));
+        console.warn(format!("skipped: {} ({reason})", file.display()));
     }
     if imported.results.is_empty() {
         return Err(InputError::new("there are no SAEBench results here")

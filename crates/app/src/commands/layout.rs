@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::cli;
 use crate::console::Console;
+use crate::outputs::Paths;
 
 /// Embeds rows in two dimensions.
 pub fn run(args: &cli::Layout, console: &Console) -> Result<ExitCode> {
@@ -22,6 +23,7 @@ pub fn run(args: &cli::Layout, console: &Console) -> Result<ExitCode> {
             .file(&args.out)
             .into());
     }
+    Paths::default().input("DIR_OR_ARRAY", &args.rows).output("--out", Some(&args.out)).check()?;
     disk::check_target(&args.out)?;
     let store = load_directions(&args.rows, console.budget())?;
     let (rows, width) = (store.rows(), store.width());
@@ -52,7 +54,7 @@ pub fn run(args: &cli::Layout, console: &Console) -> Result<ExitCode> {
             "start": map.start.name(), "trustworthiness": map.trustworthiness,
             "trustworthiness_error": map.trustworthiness_error,
         })
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -15,13 +15,13 @@ pub fn run(args: &cli::Metrics, console: &Console) -> Result<ExitCode> {
     match &args.name {
         Some(name) => {
             let card = find_metric(name)?.card();
-            console.print(card.to_text(), || card.to_json());
+            console.print(card.to_text(), || card.to_json())?;
         }
         None => {
             let list: Vec<String> =
                 METRICS.iter().map(|m| format!("{:<16} {}", m.card().name, m.card().summary)).collect();
             let text = format!("{}\n\n`etalon metrics NAME` describes one in detail.", list.join("\n"));
-            console.print(text, || json!(METRICS.iter().map(|m| m.card().to_json()).collect::<Vec<_>>()));
+            console.print(text, || json!(METRICS.iter().map(|m| m.card().to_json()).collect::<Vec<_>>()))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -25,14 +25,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use etalon::error::{Error, InputError, Result};
 use etalon::input::Finite;
-use etalon::load::{Given, Opening, Recognised};
+use etalon::load::{Given, Opening};
 use etalon::metrics::{self as catalogue, METRICS, Metric};
 use etalon::report as pages;
 use etalon::report::saebench;
 use etalon::results::{Archive, Profile, Stored};
 use etalon::run::Inputs;
 use etalon::store::disk;
-use etalon::study::GridOutcome;
+use etalon::study::{GridOutcome, Skipped};
 use serde_json::json;
 
 use crate::console::{Console, message};
@@ -52,8 +52,8 @@ fn find_metric(name: &str) -> Result<&'static dyn Metric> {
     catalogue::find(name).ok_or_else(|| {
         let names: Vec<&str> = METRICS.iter().map(|metric| metric.card().name).collect();
         InputError::new(format!("there is no metric `{name}`"))
-            .expected(names.join(", "))
-            .advice("`etalon metrics` describes them")
+            .advice("`etalon metrics` describes all")
+            .one_of(name, &names)
             .into()
     })
 }
@@ -62,16 +62,8 @@ fn find_metric(name: &str) -> Result<&'static dyn Metric> {
 fn load_inputs(given: &Given, finite: Finite, console: &Console) -> Result<Inputs> {
     let opening = Opening { finite, ..Opening::at(Path::new("")) };
     let opened = console.context.install(|| given.open(&opening, &console.context))?;
-    print_recognised(opened.recognised.as_ref(), console);
+    opened.messages().iter().for_each(|message| console.status(message));
     Ok(opened.inputs)
-}
-
-/// Prints the recognised format of a checkpoint.
-fn print_recognised(recognised: Option<&Recognised>, console: &Console) {
-    if let Some(Recognised { text, notes }) = recognised {
-        console.status(format!("dictionary: {text}"));
-        notes.iter().for_each(|note| console.status(format!("note: {note}")));
-    }
 }
 
 /// Writes results in SAEBench format, one file per evaluation and dictionary.
@@ -112,11 +104,14 @@ fn conclude_with(
     shown: impl Fn(&Stored) -> bool,
     console: &Console,
 ) -> Result<ExitCode> {
+    if outcome.computed + outcome.kept + outcome.failed.len() == 0 {
+        return Err(nothing_evaluated(&outcome.skipped).into());
+    }
     let mut results = archive.all()?;
     let page = pages::write(archive.directory(), title, &results)?;
     results.retain(shown);
     for failure in &outcome.failed {
-        console.status(format!(
+        console.warn(format!(
             "failed: {} on {}, seed {}: {}",
             failure.metric,
             failure.set,
@@ -134,8 +129,24 @@ fn conclude_with(
     console.print(
         format!("{}\nreport: {}\nexplore: {serve}", pages::text_table(&results), page.display()),
         || json!({"report": page, "serve": serve, "computed": outcome.computed, "kept": outcome.kept, "failed": failed}),
-    );
+    )?;
     Ok(if outcome.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) })
+}
+
+/// The error if no metric could be evaluated on any set.
+fn nothing_evaluated(skipped: &[Skipped]) -> InputError {
+    let mut missing: Vec<String> =
+        skipped.iter().map(|skipped| format!("{}: {}", skipped.metric, keys(skipped))).collect();
+    missing.sort();
+    missing.dedup();
+    InputError::new("no metric can be evaluated: every one lacks an input")
+        .found(format!("missing inputs of {}", missing.join("; ")))
+        .advice("add the inputs, or choose other metrics")
+}
+
+/// The missing inputs of a metric.
+fn keys(skipped: &Skipped) -> String {
+    skipped.missing.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// A path as a shell argument, quoted if necessary.

@@ -10,13 +10,16 @@ use serde_json::json;
 use super::write_saebench;
 use crate::cli;
 use crate::console::Console;
+use crate::outputs::Paths;
 
 /// Writes the report of a results directory.
 pub fn run(args: &cli::Report, console: &Console) -> Result<ExitCode> {
     let archive = Archive::open_existing(&args.directory)?;
+    let results = args.directory.join("results");
+    Paths::default().input("DIR", results).output("--saebench", args.saebench.as_ref()).check()?;
     let (results, damaged) = archive.read_all()?;
     for damaged in &damaged {
-        console.status(format!("skipped, damaged: {} ({})", damaged.file.display(), damaged.reason));
+        console.warn(format!("skipped, damaged: {} ({})", damaged.file.display(), damaged.reason));
     }
     if results.is_empty() {
         return Err(InputError::new("there are no results here")
@@ -33,6 +36,6 @@ pub fn run(args: &cli::Report, console: &Console) -> Result<ExitCode> {
     console.print(
         format!("{}\nreport: {}", report::text_table(&results), page.display()),
         || json!({"report": page, "results": results.len()}),
-    );
+    )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use etalon::results::Archive;
 use etalon::store::Lock;
 use etalon::study::{Failure, Grid, GridOutcome, Study};
 
-use super::{conclude, print_recognised, write_saebench};
+use super::{conclude, keys, write_saebench};
 use crate::cli;
 use crate::console::Console;
 
@@ -30,8 +30,8 @@ pub fn run(args: &cli::Run, console: &Console) -> Result<ExitCode> {
     for (index, name) in study.sets().enumerate() {
         console.status(format!("set {}: {name}", index + 1));
         match console.context.install(|| study.load(index, &console.context)) {
-            Ok((set, recognised)) => {
-                print_recognised(recognised.as_ref(), console);
+            Ok((set, messages)) => {
+                messages.iter().for_each(|message| console.status(message));
                 total.add(grid.run(&[set])?);
             }
             Err(Error::Cancelled) => return Err(Error::Cancelled),
@@ -40,8 +40,8 @@ pub fn run(args: &cli::Run, console: &Console) -> Result<ExitCode> {
             }
         }
     }
-    for (metric, set) in &total.lacking {
-        console.status(format!("skipped: {metric} on {set}: a required input is missing"));
+    for skipped in &total.skipped {
+        console.status(format!("skipped: {} on {}: missing {}", skipped.metric, skipped.set, keys(skipped)));
     }
     if let Some(out) = &args.saebench {
         write_saebench(out, &archive.all()?, console)?;

@@ -15,10 +15,10 @@ use crate::console::Console;
 /// Evaluates the tested codes next to untrained and random baselines.
 pub fn run(args: &cli::SanityArgs, console: &Console) -> Result<ExitCode> {
     let chosen = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
+    let archive = Archive::open(&args.out)?;
     let inputs = load_inputs(&args.inputs.given, Finite::Refuse, console)?;
     let options = Sanity { k: args.k, nulls: args.nulls, seed: args.seed };
     let sets = sanity_sets(&args.name, &inputs, &options, &console.context)?;
-    let archive = Archive::open(&args.out)?;
     let _lock = Lock::take(&args.out)?;
     let mut metrics = if args.metrics.is_empty() { Grid::quick_metrics() } else { Grid::all_metrics() };
     if !chosen.is_empty() {

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::cli;
 use crate::console::Console;
+use crate::outputs::Paths;
 use crate::serve::{self, Address, Catalog, Server, Token};
 
 /// Serves the explorer until Ctrl-C.
@@ -19,7 +20,7 @@ pub fn run(args: &cli::Serve, console: &Console) -> Result<ExitCode> {
             .status("warning: other machines can reach this server; anyone with the full address can see the results");
     }
     let url = server.url();
-    console.print(&url, || json!({"url": url}));
+    console.print(&url, || json!({"url": url}))?;
     let context = console.context.clone();
     server.run(move || context.check().is_err())?;
     Ok(ExitCode::SUCCESS)
@@ -32,6 +33,10 @@ pub fn export(args: &cli::Export, console: &Console) -> Result<ExitCode> {
             .expected("--out DIR for a folder, --single FILE.html for one file, or both")
             .into());
     }
+    let read = ["results", "samples.jsonl", "images"].map(|part| ("DIR", args.directory.join(part)));
+    let read = read.into_iter().chain(args.directions.clone().map(|path| ("--directions", path)));
+    let paths = read.fold(Paths::default(), |paths, (option, path)| paths.input(option, path));
+    paths.output("--out", args.out.as_ref()).output("--single", args.single.as_ref()).check()?;
     let catalog = catalog(&args.directory, args.directions.as_deref(), console)?;
     if catalog.results() == 0 {
         return Err(InputError::new("there are no results here")
@@ -51,7 +56,7 @@ pub fn export(args: &cli::Export, console: &Console) -> Result<ExitCode> {
         text.push(format!("explorer: {} ({} kB, standalone)", file.display(), length / 1000));
         json["single"] = json!(file);
     }
-    console.print(text.join("\n"), || json);
+    console.print(text.join("\n"), || json)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -16,10 +16,12 @@ use serde_json::{Value, json};
 
 use crate::cli;
 use crate::console::Console;
+use crate::outputs::Paths;
 use crate::tensorboard::Events;
 
 /// Trains dictionaries and creates baselines.
 pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
+    check_paths(args)?;
     let all = load_activations(Path::new(&args.store), Finite::Refuse, console.budget())?;
     let split = |name: &Option<String>| name.as_deref().map(|name| all.select_split(name)).transpose();
     let (chosen, held_out) = (split(&args.split)?, split(&args.held_out)?);
@@ -44,8 +46,7 @@ pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
     let context = &console.context;
     let baselines = context.install(|| create_baselines(args, &plan.baselines, store, console))?;
     if plan.jobs.is_empty() {
-        conclude(&[], &[], baselines, console);
-        return Ok(ExitCode::SUCCESS);
+        return conclude(&[], &[], baselines, console);
     }
     let steps = plan.jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0);
     let options = TrainOptions {
@@ -69,8 +70,16 @@ pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
     let (path, events) = (args.log.clone(), Vec::new());
     let mut log = TrainLog { path, file: None, folders, events, several, dead_after, console };
     let trained = context.install(|| train(store, &plan.jobs, &options, &mut log, context))?;
-    conclude(&plan.jobs, &trained, baselines, console);
-    Ok(ExitCode::SUCCESS)
+    conclude(&plan.jobs, &trained, baselines, console)
+}
+
+/// Refuses outputs that are inputs.
+fn check_paths(args: &cli::Train) -> Result<()> {
+    let others = [("--init", &args.init), ("--like", &args.like)];
+    let others = others.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)));
+    let paths = Paths::default().input("--store", &args.store);
+    let paths = others.fold(paths, |paths, (option, path)| paths.input(option, path)).output("--out", Some(&args.out));
+    paths.output("--log", args.log.as_ref()).output("--tensorboard", args.tensorboard.as_ref()).check()
 }
 
 /// Options that override settings of the preset.
@@ -120,7 +129,12 @@ fn create_baselines(
     baselines.iter().map(one).collect()
 }
 
-fn conclude(jobs: &[TrainJob], trained: &[Trained], baselines: Vec<(String, Value)>, console: &Console) {
+fn conclude(
+    jobs: &[TrainJob],
+    trained: &[Trained],
+    baselines: Vec<(String, Value)>,
+    console: &Console,
+) -> Result<ExitCode> {
     let (mut text, mut list): (Vec<String>, Vec<Value>) = baselines.into_iter().unzip();
     for (job, trained) in jobs.iter().zip(trained) {
         let card = trained.dictionary.card();
@@ -138,7 +152,8 @@ fn conclude(jobs: &[TrainJob], trained: &[Trained], baselines: Vec<(String, Valu
             "precision": trained.precision, "kept": trained.kept, "id": trained.dictionary.id(),
         }));
     }
-    console.print(text.join("\n"), || if list.len() == 1 { list.remove(0) } else { Value::Array(list) });
+    console.print(text.join("\n"), || if list.len() == 1 { list.remove(0) } else { Value::Array(list) })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the log files and prints the training progress.
@@ -159,9 +174,10 @@ impl Log for TrainLog<'_> {
     fn begin(&mut self, step: u64) -> Result<()> {
         self.events = self.folders.iter().map(|folder| Events::create(folder, step)).collect::<Result<_>>()?;
         let Some(path) = &self.path else { return Ok(()) };
-        if step == 0 && path.exists() && std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
-            let first = std::fs::read_to_string(path).unwrap_or_default();
-            let ours = first.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
+        disk::check_target(path)?;
+        let before = disk::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        if step == 0 && !before.is_empty() {
+            let ours = before.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
             if ours.is_none_or(|line| line.get("step").is_none()) {
                 return Err(InputError::new("the log file exists and is not a training log")
                     .advice("choose another file")
@@ -169,7 +185,6 @@ impl Log for TrainLog<'_> {
                     .into());
             }
         }
-        let before = std::fs::read_to_string(path).unwrap_or_default();
         let kept: String = before
             .lines()
             .filter(|line| {

@@ -22,7 +22,7 @@ pub fn run(args: &cli::Unit, console: &Console) -> Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| study.out.clone());
     let Some(text) = &args.cell else {
         let cells: Vec<String> = study.cells().iter().map(Cell::to_string).collect();
-        console.print(cells.join("\n"), || json!({"cells": cells}));
+        console.print(cells.join("\n"), || json!({"cells": cells}))?;
         return Ok(ExitCode::SUCCESS);
     };
     let cell = study.cell(text)?;
@@ -39,7 +39,7 @@ pub fn run(args: &cli::Unit, console: &Console) -> Result<ExitCode> {
             format!("{text}: stage {stage} waits for {} units", missing.len()),
             || json!({"cell": text, "stage": stage, "missing": missing}),
         ),
-    }
+    }?;
     Ok(ExitCode::SUCCESS)
 }
 

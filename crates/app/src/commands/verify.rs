@@ -14,6 +14,6 @@ pub fn run(args: &cli::Verify, console: &Console) -> Result<ExitCode> {
     console.print(
         format!("verified: {} in {} files ({})", Size(checked.bytes), checked.files, checked.kinds.join(", ")),
         || json!({"files": checked.files, "bytes": checked.bytes, "kinds": checked.kinds}),
-    );
+    )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -78,25 +78,55 @@ pub fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
 
 /// A zip archive whose directory claims other lengths.
 pub fn zip_claiming(entries: &[(&str, &[u8])], lengths: &[u32]) -> Vec<u8> {
+    let packed = entries.iter().zip(lengths).map(|(&(name, data), &claimed)| ZipEntry {
+        name,
+        packed: data.to_vec(),
+        method: 0,
+        crc: crc32(data),
+        lengths: [data.len() as u32, claimed],
+    });
+    zip_of(&packed.collect::<Vec<_>>())
+}
+
+/// A zip archive of one compressed entry.
+pub fn zip_deflated(name: &str, data: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, data).unwrap();
+    let lengths = [data.len() as u32; 2];
+    zip_of(&[ZipEntry { name, packed: encoder.finish().unwrap(), method: 8, crc: crc32(data), lengths }])
+}
+
+/// An entry of a zip archive.
+struct ZipEntry<'a> {
+    name: &'a str,
+    packed: Vec<u8>,
+    /// 0: stored, 8: deflated.
+    method: u16,
+    crc: u32,
+    /// The length after unpacking, in the header of the entry and in the directory.
+    lengths: [u32; 2],
+}
+
+fn zip_of(entries: &[ZipEntry<'_>]) -> Vec<u8> {
     let (mut bytes, mut directory) = (Vec::new(), Vec::new());
-    for ((name, data), claimed) in entries.iter().zip(lengths) {
+    for ZipEntry { name, packed, method, crc, lengths } in entries {
         let offset = bytes.len() as u32;
         let fields = |unpacked: u32| {
             let mut fields = Vec::new();
-            fields.extend([20u16, 0, 0, 0, 0x21].map(u16::to_le_bytes).concat());
-            fields.extend(crc32(data).to_le_bytes());
-            fields.extend((data.len() as u32).to_le_bytes());
+            fields.extend([20u16, 0, *method, 0, 0x21].map(u16::to_le_bytes).concat());
+            fields.extend(crc.to_le_bytes());
+            fields.extend((packed.len() as u32).to_le_bytes());
             fields.extend(unpacked.to_le_bytes());
             fields.extend((name.len() as u16).to_le_bytes());
             fields.extend(0u16.to_le_bytes());
             fields
         };
         bytes.extend(b"PK\x03\x04");
-        bytes.extend(fields(data.len() as u32));
+        bytes.extend(fields(lengths[0]));
         bytes.extend(name.as_bytes());
-        bytes.extend(*data);
+        bytes.extend(packed);
         directory.extend(b"PK\x01\x02\x14\x00");
-        directory.extend(fields(*claimed));
+        directory.extend(fields(lengths[1]));
         directory.extend([0; 10]);
         directory.extend(offset.to_le_bytes());
         directory.extend(name.as_bytes());

@@ -4,6 +4,7 @@
 
 pub mod everything;
 pub mod files;
+pub mod served;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -37,14 +37,11 @@ impl Budget {
         Budget(Arc::new(Bytes { total: bytes, used: AtomicU64::new(0), peak: AtomicU64::new(0) }))
     }
 
-    /// 70 % of the RAM, or of the memory of the control group if that is less.
+    /// 70 % of the RAM, or of the memory of the control group or the address space that is left, if that is less.
     pub fn of_machine() -> Budget {
-        let ram = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-            let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-            Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
-        });
+        let ram = kilobytes("/proc/meminfo", "MemTotal:");
         let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-        let bytes: u64 = ram.into_iter().chain(group).min().unwrap_or(4 << 30);
+        let bytes: u64 = ram.into_iter().chain(group).chain(address_space_left()).min().unwrap_or(4 << 30);
         Budget::new(bytes / 10 * 7)
     }
 
@@ -64,6 +61,21 @@ impl Budget {
     pub fn peak(&self) -> u64 {
         self.0.peak.load(Ordering::Relaxed)
     }
+}
+
+/// Bytes that this process can still map, if their number is limited (`ulimit -v`). An allocation beyond them ends the
+/// process.
+pub fn address_space_left() -> Option<u64> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current?;
+    let used = kilobytes("/proc/self/status", "VmSize:").unwrap_or(0);
+    Some(limit.saturating_sub(used))
+}
+
+/// A number of kilobytes in a file of the kernel, in bytes.
+fn kilobytes(file: &str, field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(field))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 impl Reservation {

@@ -6,11 +6,11 @@ mod progress;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use budget::{Budget, Reservation, Reserved};
+pub use budget::{Budget, Reservation, Reserved, address_space_left};
 pub use etalon_kernel::monitor::Monitor;
 pub use progress::{Progress, Silent};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, InputError, Key, Result};
 
 /// Threads, memory limit, progress listener and cancellation. Clones share all of them.
 ///
@@ -36,7 +36,11 @@ impl Context {
     /// A context with its own thread pool; 0 threads means one per core.
     pub fn new(threads: usize, budget: Budget, progress: impl Progress + Send + 'static) -> Result<Context> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool = pool.map_err(|error| Error::Bug(format!("no threads: {error}")))?;
+        let pool = pool.map_err(|error| {
+            InputError::new("the system cannot start the threads")
+                .found(error)
+                .advice(format!("lower {}, or raise the limits of the system (`ulimit -a`)", Key("threads")))
+        })?;
         let (progress, cancelled) = (Box::new(progress), AtomicBool::new(false));
         Ok(Context(Arc::new(Shared { pool, budget, progress, cancelled })))
     }

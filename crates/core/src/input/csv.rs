@@ -13,10 +13,11 @@ pub(super) fn read(path: &Path, delimiter: u8, budget: &Budget) -> Result<TextTa
     let file = Regular::open(path)?;
     let checked = CheckedBytes::new(BufReader::with_capacity(1 << 16, file.file), delimiter, path.to_path_buf());
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).trim(csv::Trim::Headers).from_reader(checked);
-    let header = match reader.headers() {
+    let mut header: Vec<String> = match reader.headers() {
         Ok(header) => header.iter().map(str::to_string).collect(),
         Err(error) => return Err(csv_error(error, &reader.get_ref().starts)),
     };
+    let has_index = TextTable::name_index(&mut header);
     let mut table = TextTable::new(header)?;
     let mut pending = 0;
     let mut record = csv::StringRecord::new();
@@ -34,6 +35,9 @@ pub(super) fn read(path: &Path, delimiter: u8, budget: &Budget) -> Result<TextTa
     table.reserve(&mut pending, budget)?;
     // The first entry is the line of the header.
     table.lines = reader.into_inner().starts.into_iter().skip(1).collect();
+    if has_index {
+        table.check_index()?;
+    }
     Ok(table)
 }
 
@@ -195,6 +199,19 @@ mod tests {
         assert_eq!((table.column("b"), table.position(1)), (Some(1), "row 1 (line 5)".to_string()));
         assert_eq!(read_file("a.tsv", b"a\tb\n1\t2").unwrap().cells, [["1", "2"]]);
         assert!(read(b"a,b\n").unwrap().cells.is_empty());
+    }
+
+    #[test]
+    fn an_index_of_pandas_is_named_id() {
+        let table = read(b",a,b\n0,1,2\n7,3,4\n").unwrap();
+        assert_eq!((table.header.join(" "), table.cells[1].join(" ")), ("id a b".into(), "7 3 4".into()));
+        let error = message(b",a\n0,1\nx,2\n");
+        assert!(
+            error.contains("is not an index") && error.contains("line 3") && error.contains("index=False"),
+            "{error}"
+        );
+        // With another `id` the column stays without a name.
+        assert!(message(b",id\n0,1\n").contains("no name"));
     }
 
     #[test]

@@ -6,6 +6,9 @@ use crate::error::{InputError, Result};
 /// Maximum length of a line in bytes.
 pub(super) const LONGEST_LINE: usize = 1 << 20;
 
+/// The name given to an index without a name.
+const INDEX: &str = "id";
+
 /// Bytes per cell besides its text: the `String` and the overhead of the allocator.
 const CELL_BYTES: u64 = 56;
 
@@ -43,6 +46,27 @@ impl TextTable {
                 .into());
         }
         Ok(TextTable { header, cells: Vec::new(), lines: Vec::new(), memory: Vec::new() })
+    }
+
+    /// Names a first column without a name, as pandas writes the index of a table, `id`. Returns whether it did.
+    pub(super) fn name_index(header: &mut [String]) -> bool {
+        let is_index = header.len() > 1 && header[0].trim().is_empty() && !header.iter().any(|name| name == INDEX);
+        if is_index {
+            header[0] = INDEX.into();
+        }
+        is_index
+    }
+
+    /// Refuses a column without a name that is not an index: one with a cell that is not a whole number.
+    pub(super) fn check_index(&self) -> Result<()> {
+        let is_number = |cells: &Vec<String>| cells.first().is_some_and(|cell| cell.trim().parse::<u64>().is_ok());
+        let Some(row) = self.cells.iter().position(|cells| !is_number(cells)) else { return Ok(()) };
+        Err(InputError::new("the first column has no name and is not an index")
+            .expected("a name in the header, or a whole number in every row, as pandas writes an index")
+            .found(self.cells[row].first().map_or(String::new(), |cell| format!("`{}`", cell.escape_debug())))
+            .at(self.position(row))
+            .advice("name the column `id`, or write the table with index=False")
+            .into())
     }
 
     /// The index of a column.

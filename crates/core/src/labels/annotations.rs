@@ -22,6 +22,8 @@ pub struct Annotations {
     names: Vec<String>,
     yes: Vec<Bits>,
     known: Vec<Bits>,
+    /// See [`Annotations::row_numbers`].
+    pub(super) row_numbers: Option<Vec<u64>>,
 }
 
 impl Annotations {
@@ -41,7 +43,7 @@ impl Annotations {
                 }
             }
         }
-        Ok(Annotations { rows, names, yes, known })
+        Ok(Annotations { rows, names, yes, known, row_numbers: None })
     }
 
     /// Annotations from the rows where each concept is present; every cell is known. Names must be unique.
@@ -51,7 +53,7 @@ impl Annotations {
             return Err(Error::Bug(format!("{} names for {} columns of {rows} rows", names.len(), yes.len())));
         }
         let known = vec![Bits::full(rows); names.len()];
-        Ok(Annotations { rows, names, yes, known })
+        Ok(Annotations { rows, names, yes, known, row_numbers: None })
     }
 
     /// Number of rows.
@@ -111,6 +113,7 @@ impl Annotations {
             names: self.names.clone(),
             yes: self.yes.iter().map(pick).collect(),
             known: self.known.iter().map(pick).collect(),
+            row_numbers: self.row_numbers.as_ref().map(|ids| rows.iter().map(|&row| ids[row]).collect()),
         }
     }
 

@@ -8,6 +8,7 @@ mod cub;
 mod dataset;
 mod pairs;
 mod read;
+mod row_numbers;
 mod splits;
 mod syncoco;
 mod syncub;

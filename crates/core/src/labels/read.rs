@@ -8,8 +8,9 @@ use crate::error::{Error, InputError, Result};
 use crate::input::TextTable;
 use crate::store::csv_text;
 
-/// Names of a first column of sample ids. Upper and lower case do not matter.
-const ID_COLUMNS: [&str; 3] = ["sample", "id", "image"];
+/// Names of a first column of sample ids. Upper and lower case do not matter. pandas calls an index that it reads back
+/// `Unnamed: 0`.
+const ID_COLUMNS: [&str; 4] = ["sample", "id", "image", "unnamed: 0"];
 
 impl Annotations {
     /// Reads a table whose header names the concepts. A first column `sample`, `id` or `image` contains unique ids.
@@ -46,13 +47,17 @@ impl Annotations {
                     .advice("add or remove cells")
                     .into());
             }
-            for (text, name) in line[first..].iter().zip(&names) {
+            for (column, text) in line.iter().enumerate().skip(first) {
                 cells.push(parse_label(text).ok_or_else(|| {
                     InputError::new("a label is neither yes, no nor unknown")
                         .expected("1 or 0, true or false, yes or no; empty, `?`, `na` or `-1` if not annotated")
                         .found(format!("`{}`", text.trim()))
-                        .at(cell(table, row, name))
-                        .advice("fix the cell; apply a threshold to scores first")
+                        .at(cell(table, row, &table.header[column]))
+                        .advice(if has_class_names(table, column) {
+                            "the column contains names of classes: replace it with a column of 0 and 1 per class, as pandas.get_dummies does"
+                        } else {
+                            "fix the cell; apply a threshold to scores first"
+                        })
                 })?);
             }
         }
@@ -131,6 +136,13 @@ fn parse_label(text: &str) -> Option<Label> {
     }
 }
 
+/// Whether a column contains words in several rows that are not labels, such as names of classes.
+fn has_class_names(table: &TextTable, column: usize) -> bool {
+    let cells = table.cells.iter().filter_map(|line| line.get(column));
+    let is_word = |text: &&String| parse_label(text).is_none() && text.trim().parse::<f64>().is_err();
+    cells.filter(is_word).take(2).count() == 2
+}
+
 fn unique_ids(table: &TextTable) -> Result<Vec<String>> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let mut ids = Vec::with_capacity(table.cells.len());
@@ -199,6 +211,9 @@ mod tests {
         assert!(error("id,bird\na,1,1\n").contains("3 cells"));
         assert!(error("id,bird,bird\na,1,1\n").contains("same name"));
         assert!(error("bird,\n1,1\n").contains("no name"));
+        let text = error("bird,kind\n1,gull\n0,\n1,tern\n");
+        assert!(text.contains("column `kind`") && text.contains("names of classes"), "{text}");
+        assert!(error("bird,kind\n1,0.5\n0,0.7\n").contains("threshold"));
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub fn convert_data_set(name: &str, from: &Path, out: &Path, seed: u64, budget: 
     }
     let write = |name: &str, text: String| {
         let path = out.join(name);
-        match std::fs::read(&path) {
+        match disk::read(&path) {
             // An interrupted run wrote it.
             Ok(existing) if existing == text.as_bytes() => Ok(()),
             Ok(_) => Err(InputError::new("a different file of that name exists")

@@ -1,7 +1,9 @@
 //! Derived inputs: inputs without dropped rows, codes from a dictionary, one row per sample.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use super::sample_numbers::SampleNumbers;
 use super::tokens::{Tokens, TokensOfSets};
 use crate::codes::Pool;
 use crate::context::Context;
@@ -45,7 +47,7 @@ pub fn drop_rows(inputs: &mut Inputs, dropped: &[usize]) -> Result<()> {
 /// the dictionary is compared with others.
 pub fn encode(inputs: &mut Inputs, context: &Context) -> Result<Option<Recognised>> {
     let Some(sae) = inputs.share(&SAE) else { return Ok(None) };
-    let file = inputs.file(&SAE).map(std::path::Path::to_path_buf).unwrap_or_default();
+    let file = inputs.file(&SAE).map(Path::to_path_buf).unwrap_or_default();
     if inputs.has(&CODES) || inputs.has(&PAIR_CODES) {
         return Err(InputError::new("both codes and a dictionary to encode them are given")
             .expected(format!("either {}, or {} and {}", Key("sae"), Key("codes"), Key("pair-codes")))
@@ -78,8 +80,9 @@ pub fn encode(inputs: &mut Inputs, context: &Context) -> Result<Option<Recognise
 }
 
 /// Pools tokens to one row per sample, if a pooling method is given: codes, nulls, generated rows and true codes by
-/// that method; embeddings by their mean, or their first row. With `keep`, returns the codes before pooling.
-pub fn pool(inputs: &mut Inputs, keep: bool) -> Result<TokensOfSets> {
+/// that method; embeddings by their mean, or their first row. Labels are aligned with the samples. With `keep`, returns
+/// the codes before pooling.
+pub fn pool(inputs: &mut Inputs, keep: bool, notes: &mut Vec<String>) -> Result<TokensOfSets> {
     let mut tokens = TokensOfSets::default();
     let given = inputs.share(&SAMPLES);
     let Some(pool) = inputs.find(&POOLING).copied() else {
@@ -99,23 +102,42 @@ pub fn pool(inputs: &mut Inputs, keep: bool) -> Result<TokensOfSets> {
             ))
             .advice(format!("leave out {} if every row is a sample", Key("pool")))
     })?;
-    let largest = samples.iter().max().map_or(0, |&sample| sample as usize + 1);
-    // Labels are per sample, and samples may have no row.
-    let count = inputs.find(&LABELS).map_or(largest, |labels| labels.rows().max(largest));
-    let samples: Arc<[u32]> = samples.into();
+    let numbers = SampleNumbers::of(&samples);
+    if let Some(labels) = inputs.share(&LABELS) {
+        let file = inputs.file(&LABELS).map(Path::to_path_buf).unwrap_or_default();
+        if let Some(rows) = numbers.label_rows(&samples, &labels).in_file(&file)? {
+            if labels.rows() > rows.len() {
+                let extra = labels.rows() - rows.len();
+                notes.push(format!(
+                    "{extra} of {} rows of the labels belong to no sample and were dropped",
+                    labels.rows()
+                ));
+            }
+            inputs.replace(&LABELS, labels.select(&rows));
+        }
+    }
+    let count = numbers.count();
+    let samples: Arc<[u32]> = numbers.indices(&samples)?.into();
     let generated = inputs.share_all(&GENERATED);
     inputs.remove(&GENERATED);
     let real = inputs.share(&CODES).filter(|_| keep);
     inputs.pool(&samples, count, pool)?;
     tokens.real = real.map(|codes| Tokens { codes, samples: samples.clone() });
-    // Pooled codes cannot be decoded.
-    inputs.remove(&DICTIONARY);
+    if inputs.has(&DICTIONARY) {
+        notes
+            .push("pooled codes cannot be decoded: numbers of the reconstruction need the rows without pooling".into());
+        inputs.remove(&DICTIONARY);
+    }
     for (name, output) in generated {
         // A generator may produce more or fewer tokens per sample. Without sample numbers, its tokens match the real
         // ones.
-        let of_store = output.embeddings.as_ref().and_then(|store| store.samples().map(Arc::from));
-        let own_samples: Arc<[u32]> = of_store.unwrap_or_else(|| samples.clone());
-        if own_samples.len() != output.codes.rows() || own_samples.iter().any(|&sample| sample as usize >= count) {
+        let of_store = output.embeddings.as_ref().and_then(|store| store.samples());
+        let own_samples: Arc<[u32]> = match of_store {
+            Some(own) if SampleNumbers::of(own) == numbers => numbers.indices(own)?.into(),
+            Some(own) => return Err(numbers.different(own, &name).into()),
+            None => samples.clone(),
+        };
+        if own_samples.len() != output.codes.rows() {
             return Err(InputError::new(format!("cannot pool the tokens of the generator `{name}`"))
                 .expected(format!("rows of {count} samples: {} rows, or a store with sample numbers", samples.len()))
                 .found(format!("{} rows", output.codes.rows()))

@@ -1,11 +1,13 @@
 //! The values that a user gave for roles: from options, a study file or Python.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
-use crate::run::{CODES, Many, ROLES, RoleCard, SAE, find_role};
+use crate::error::closest;
+use crate::run::{CODES, Many, POOLING, ROLES, RoleCard, SAE, find_role};
 
 /// Values by key of the role, unread. [`Given::open`] loads them.
 ///
@@ -54,6 +56,16 @@ impl Given {
     /// Whether a key has a value.
     pub fn has(&self, key: &str) -> bool {
         self.first(key).is_some()
+    }
+
+    /// The files and directories among the values, with their keys. Paths are relative to `base`.
+    pub fn paths(&self, base: &Path) -> Vec<(&'static str, PathBuf)> {
+        let path = |(key, value): &(&'static str, String)| {
+            let named = find_role(key).is_some_and(|role| role.card().many == Many::Named);
+            let path = if named { value.split_once('=').map_or("", |(_, path)| path) } else { value };
+            (*key, base.join(path))
+        };
+        self.0.iter().filter(|(key, _)| *key != POOLING.card().key).map(path).collect()
     }
 
     /// Fills keys without a value from `other`.
@@ -114,7 +126,9 @@ impl<'de> Deserialize<'de> for RoleKey {
         let key = String::deserialize(deserializer)?;
         find_role(&key).map(|role| RoleKey(role.card())).ok_or_else(|| {
             let known: Vec<&str> = ROLES.iter().filter(|role| role.is_given()).map(|role| role.card().key).collect();
-            de::Error::custom(format!("unknown field `{key}`, expected one of {}", known.join(", ")))
+            let meant = closest(&key, known.iter().copied());
+            let meant = meant.map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+            de::Error::custom(format!("unknown field `{key}`, expected one of {}{meant}", known.join(", ")))
         })
     }
 }
@@ -155,6 +169,9 @@ mod tests {
     fn study_files_name_roles_by_key() {
         let given: Given = toml::from_str("codes = \"a.npy\"\nnull = [\"b\", \"c\"]\npool = \"max\"\n").unwrap();
         assert_eq!(given.get("null").collect::<Vec<_>>(), ["b", "c"]);
+        let paths = given.with("generated", "sd=g=1.npy").paths(Path::new("base"));
+        let expected = [("codes", "a.npy"), ("null", "b"), ("null", "c"), ("generated", "g=1.npy")];
+        assert_eq!(paths, expected.map(|(key, path)| (key, Path::new("base").join(path))));
         let wrong = |text: &str| toml::from_str::<Given>(text).unwrap_err().to_string();
         assert!(wrong("code = \"a\"").contains("unknown field `code`, expected one of world, codes"));
         assert!(wrong("null = \"a\"").contains("a list of strings"));

@@ -4,6 +4,7 @@
 mod data_set;
 mod derive;
 mod given;
+mod sample_numbers;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -25,7 +26,8 @@ use crate::context::Context;
 use crate::error::{InFile, InputError, Key, Result};
 use crate::input::Finite;
 use crate::labels::Annotations;
-use crate::run::{EMBEDDINGS, Inputs, LABELS, Loading, Many, PAIR_LABELS, POOLING, ROLES, SAE};
+use crate::run::{EMBEDDINGS, Inputs, LABELS, Loading, Many, PAIR_LABELS, POOLING, ROLES, Role, SAE};
+use crate::store::ActivationStore;
 
 /// Options of [`Given::open`].
 #[derive(Clone, Copy, Debug)]
@@ -52,27 +54,41 @@ pub struct Opened {
     pub inputs: Inputs,
     /// The detected format of the dictionary.
     pub recognised: Option<Recognised>,
+    /// What was changed in the inputs to make them fit together.
+    pub notes: Vec<String>,
     /// The codes before pooling, with [`Opening::keep_tokens`].
     pub tokens: TokensOfSets,
+}
+
+impl Opened {
+    /// Lines for the user: the detected format of the dictionary, and notes.
+    pub fn messages(&self) -> Vec<String> {
+        let dictionary = self.recognised.iter().map(|recognised| format!("dictionary: {}", recognised.text));
+        let notes = self.recognised.iter().flat_map(|recognised| &recognised.notes).chain(&self.notes);
+        dictionary.chain(notes.map(|note| format!("note: {note}"))).collect()
+    }
 }
 
 impl Given {
     /// Loads all inputs, derives inputs from them, and checks that they fit together.
     pub fn open(&self, opening: &Opening<'_>, context: &Context) -> Result<Opened> {
-        let mut inputs = self.load(opening, context)?;
+        let mut notes = Vec::new();
+        let mut inputs = self.load(opening, context, &mut notes)?;
+        check_order(&inputs, &PAIR_LABELS)?;
         // With pooling, labels have one row per sample while the other inputs still have one per token.
         if !inputs.has(&POOLING) {
             inputs.check_axes()?;
+            check_order(&inputs, &LABELS)?;
         }
         inputs.check_pairs()?;
         let recognised = derive::encode(&mut inputs, context)?;
-        let tokens = derive::pool(&mut inputs, opening.keep_tokens)?;
+        let tokens = derive::pool(&mut inputs, opening.keep_tokens, &mut notes)?;
         inputs.check()?;
-        Ok(Opened { inputs, recognised, tokens })
+        Ok(Opened { inputs, recognised, notes, tokens })
     }
 
     /// Loads the given inputs and drops rows that are not finite, if [`Opening::finite`] allows it.
-    fn load(&self, opening: &Opening<'_>, context: &Context) -> Result<Inputs> {
+    fn load(&self, opening: &Opening<'_>, context: &Context, notes: &mut Vec<String>) -> Result<Inputs> {
         let given = world::complete(self, opening.base)?;
         let mut inputs = Inputs::default();
         for role in ROLES.iter().filter(|role| role.is_given()) {
@@ -106,8 +122,18 @@ impl Given {
         let dropped = inputs.find(&EMBEDDINGS).map(|store| store.dropped_rows().to_vec()).unwrap_or_default();
         let file = inputs.file(&EMBEDDINGS).map(Path::to_path_buf).unwrap_or_default();
         derive::drop_rows(&mut inputs, &dropped).in_file(&file)?;
+        if !dropped.is_empty() {
+            let rows = inputs.find(&EMBEDDINGS).map_or(0, ActivationStore::rows) + dropped.len();
+            notes.push(format!("{} of {rows} rows with NaN or infinity were dropped from all inputs", dropped.len()));
+        }
         Ok(inputs)
     }
+}
+
+/// Refuses labels whose ids do not identify rows; see [`Annotations::check_order`].
+fn check_order(inputs: &Inputs, role: &'static Role<Annotations>) -> Result<()> {
+    let file = inputs.file(role).unwrap_or(Path::new(""));
+    inputs.find(role).map_or(Ok(()), Annotations::check_order).in_file(file)
 }
 
 fn name_and_path<'t>(text: &'t str, key: &str) -> Result<(&'t str, &'t str)> {

@@ -118,14 +118,18 @@ fn a_generator_has_a_name_and_a_path() {
     assert!(error.contains("are called `a`"), "{error}");
 }
 
+/// Labels of one concept, which only row 1 has.
+fn labels(rows: usize) -> Annotations {
+    Annotations::new(vec!["a".into()], rows, |row, _| if row == 1 { Label::Yes } else { Label::No }).unwrap()
+}
+
 fn tokens() -> Inputs {
-    let labels = Annotations::new(vec!["a".into()], 3, |row, _| if row == 1 { Label::Yes } else { Label::No });
     let codes = Arc::new(Codes::from_dense(&[0.0, 4.0, 5.0, 0.0, 6.0, 0.0], 2).unwrap());
     Inputs::default()
         .with(&CODES, Codes::from_dense(&[1.0, 0.0, 2.0, 0.0, 0.0, 3.0], 2).unwrap())
         .with(&EMBEDDINGS, ActivationStore::from_rows(vec![1.0, 3.0, 5.0], 1).unwrap())
         .and(&GENERATED, "a", Generated { codes, embeddings: None })
-        .with(&LABELS, labels.unwrap())
+        .with(&LABELS, labels(3))
 }
 
 #[test]
@@ -139,24 +143,62 @@ fn rows_are_dropped_from_all_inputs() {
 
 #[test]
 fn tokens_are_pooled_to_samples() {
-    // Rows 0 and 2 are sample 0; sample 1 is row 1; sample 2 has a label and no row.
-    let given = |how: Pool| tokens().with(&POOLING, how).with(&SAMPLES, Samples(vec![0, 1, 0]));
-    let mut inputs = given(Pool::Max);
-    let before = pool(&mut inputs, true).unwrap();
+    // Rows 0 and 2 are sample 7; sample 9 is row 1.
+    let numbers = |how: Pool| {
+        let inputs = tokens().with(&POOLING, how).with(&SAMPLES, Samples(vec![7, 9, 7]));
+        inputs.with(&LABELS, labels(2))
+    };
+    let mut inputs = numbers(Pool::Max);
+    let before = pool(&mut inputs, true, &mut Vec::new()).unwrap();
     let real = before.real.unwrap();
     assert_eq!((real.codes.rows(), &*real.samples, before.models.len()), (3, &[0u32, 1, 0][..], 1));
     let codes = inputs.find(&CODES).unwrap();
-    assert_eq!((codes.rows(), codes.all().unwrap().row(0)), (3, (&[0u32, 1][..], &[1.0f32, 3.0][..])));
-    assert_eq!(&*inputs.find(&EMBEDDINGS).unwrap().tile(0..3).unwrap().values, &[3.0, 3.0, 0.0]);
+    assert_eq!((codes.rows(), codes.all().unwrap().row(0)), (2, (&[0u32, 1][..], &[1.0f32, 3.0][..])));
+    assert_eq!(&*inputs.find(&EMBEDDINGS).unwrap().tile(0..2).unwrap().values, &[3.0, 3.0]);
     assert_eq!(inputs.find(&GENERATED).unwrap().codes.all().unwrap().row(0), (&[0u32, 1][..], &[6.0f32, 4.0][..]));
-    let mut first = given(Pool::First);
-    let none = pool(&mut first, false).unwrap();
+    let mut first = numbers(Pool::First);
+    let none = pool(&mut first, false, &mut Vec::new()).unwrap();
     assert!(none.real.is_none() && none.models.is_empty());
     assert_eq!(first.find(&GENERATED).unwrap().codes.all().unwrap().row(0), (&[1u32][..], &[4.0f32][..]));
-    assert_eq!(&*first.find(&EMBEDDINGS).unwrap().tile(0..3).unwrap().values, &[1.0, 3.0, 0.0]);
+    assert_eq!(&*first.find(&EMBEDDINGS).unwrap().tile(0..2).unwrap().values, &[1.0, 3.0]);
     let short = Generated { codes: Arc::new(Codes::from_dense(&[1.0, 1.0], 2).unwrap()), embeddings: None };
-    let mut short = given(Pool::Max).without(&GENERATED).and(&GENERATED, "a", short);
-    let error = pool(&mut short, true).unwrap_err().to_string();
+    let mut short = numbers(Pool::Max).without(&GENERATED).and(&GENERATED, "a", short);
+    let error = pool(&mut short, true, &mut Vec::new()).unwrap_err().to_string();
     assert!(error.contains("tokens of the generator `a`"), "{error}");
-    assert!(pool(&mut tokens().with(&POOLING, Pool::Max), true).is_err());
+    assert!(pool(&mut tokens().with(&POOLING, Pool::Max), true, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn labels_are_aligned_with_samples_by_id() {
+    let ids = |ids: &[&str]| labels(ids.len()).with_ids(&ids.iter().map(|id| id.to_string()).collect::<Vec<_>>());
+    let pooled = |samples: &[u32], labels: Annotations| {
+        let mut inputs = tokens().with(&POOLING, Pool::Max).with(&SAMPLES, Samples(samples.to_vec()));
+        inputs.put(&LABELS, labels);
+        let mut notes = Vec::new();
+        pool(&mut inputs, false, &mut notes).map_err(|error| error.to_string())?;
+        let labels = inputs.find(&LABELS).unwrap();
+        Ok::<_, String>(
+            (0..labels.rows())
+                .map(|row| labels.label(row, Concept(0)))
+                .zip(notes.into_iter().map(Some).chain([None, None]))
+                .collect::<Vec<_>>(),
+        )
+    };
+    // The second line of the labels has the concept: it belongs to sample 7, which is the first one.
+    let rows = pooled(&[7, 9, 7], ids(&["9", "7", "8"])).unwrap();
+    assert_eq!(rows.iter().map(|(label, _)| *label).collect::<Vec<_>>(), [Label::Yes, Label::No]);
+    assert!(rows[0].1.as_ref().unwrap().contains("1 of 3 rows"), "{rows:?}");
+    // Without ids, the numbers must be 0 to N - 1 or ascend, and there is one row per sample.
+    assert!(pooled(&[7, 9, 9], labels(2)).is_ok() && pooled(&[1, 0, 1], labels(2)).is_ok());
+    let error = pooled(&[9, 7, 9], labels(2)).unwrap_err();
+    assert!(error.contains("in which order") && error.contains("`id`"), "{error}");
+    for (samples, labels) in [(&[0, 1, 0], labels(3)), (&[0, 2, 0], labels(3)), (&[0, 1, 0], labels(1))] {
+        let error = pooled(samples, labels).unwrap_err();
+        assert!(error.contains("2 rows, one per sample"), "{error}");
+    }
+    // Ids that lack a sample are refused, unless both only count.
+    let error = pooled(&[7, 9, 7], ids(&["7", "8"])).unwrap_err();
+    assert!(error.contains("sample 9"), "{error}");
+    assert!(pooled(&[0, 1, 0], ids(&["139", "285"])).is_ok());
+    assert!(pooled(&[0, 1, 0], ids(&["285", "139"])).is_err());
 }

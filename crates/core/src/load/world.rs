@@ -155,7 +155,7 @@ fn claim(out: &Path) -> Result<()> {
 /// Checks that all parts of a world exist, and every byte of its tables. Returns the number of files and bytes.
 pub fn verify_tables(directory: &Path) -> Result<(usize, u64)> {
     let path = directory.join(ABOUT);
-    let about = std::fs::read(&path).map_err(Error::io("read a world", &path))?;
+    let about = disk::read(&path).map_err(Error::io("read a world", &path))?;
     let damaged = |what: &str| InputError::new(what).advice("delete the world and create it again");
     let about: Written = serde_json::from_slice(&about)
         .map_err(|error| damaged("the description of a world is damaged").found(error).file(&path))?;
@@ -168,7 +168,7 @@ pub fn verify_tables(directory: &Path) -> Result<(usize, u64)> {
     for name in TABLES {
         let Some(expected) = about.tables.get(name) else { continue };
         let table = directory.join(name);
-        let text = std::fs::read(&table).map_err(Error::io("read a table of a world", &table))?;
+        let text = disk::read(&table).map_err(Error::io("read a table of a world", &table))?;
         let found = format!("blake3:{}", blake3::hash(&text).to_hex());
         if found != *expected {
             return Err(damaged("a table of a world is damaged").expected(expected).found(found).file(&table).into());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::error::{InputError, Key, Result};
 use crate::results::Profile;
-use crate::run::{AnyRole, Inputs};
+use crate::run::{AnyRole, Inputs, find_role};
 
 /// The description of a metric.
 pub struct Card {
@@ -162,8 +162,8 @@ impl Card {
         if let Some(name) = given.keys().find(|name| !self.params.iter().any(|param| param.name == name.as_str())) {
             let known: Vec<&str> = self.params.iter().map(|param| param.name).collect();
             return Err(InputError::new(format!("`{}` has no parameter `{name}`", self.name))
-                .expected(if known.is_empty() { "no parameters".into() } else { known.join(", ") })
-                .advice(format!("`etalon metrics {}` describes them", self.name))
+                .advice(format!("`etalon metrics {}` describes its parameters", self.name))
+                .one_of(name, if known.is_empty() { &["no parameters"] } else { &known })
                 .into());
         }
         let value = |param: &Param| {
@@ -181,17 +181,24 @@ impl Card {
         self.needs.iter().chain(self.uses).copied().collect()
     }
 
+    /// The keys of required inputs that are missing.
+    pub fn missing(&self, inputs: &Inputs) -> Vec<&'static str> {
+        let inputs = inputs.completed();
+        distinct(self.needs.iter().filter(|role| !inputs.has(**role)).map(|role| role.card().key))
+    }
+
     /// Returns an error that lists all missing inputs.
     pub fn check_needs(&self, inputs: &Inputs) -> Result<()> {
-        let inputs = inputs.completed();
-        let missing = distinct(self.needs.iter().filter(|role| !inputs.has(**role)).map(|role| role.card().key));
+        let missing = self.missing(inputs);
         if missing.is_empty() {
             return Ok(());
         }
         let needed = distinct(self.needs.iter().map(|role| role.card().key));
+        let help = |key: &&str| find_role(key).map(|role| format!("{}: {}", Key(key), role.card().help));
         let error = InputError::new(format!("`{}` lacks an input", self.name))
             .expected(needed.join(", "))
-            .found(format!("no {}", missing.join(", no ")));
+            .found(format!("no {}", missing.join(", no ")))
+            .advice(missing.iter().filter_map(help).collect::<Vec<_>>().join("; "));
         Err(missing.into_iter().fold(error, InputError::needs).into())
     }
 }

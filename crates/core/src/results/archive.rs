@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::recipe::{Recipe, ResultFile};
-use super::stored::{Metadata, Stored, content, read};
+use super::stored::{Metadata, Stored, content, is_id, read, read_values};
 use crate::error::{Error, InputError, Result};
 use crate::store::disk;
 
@@ -102,9 +102,9 @@ impl Archive {
             return Ok(None);
         }
         let path = self.path(id);
-        match fs::read(&path) {
+        match disk::read(&path) {
             Ok(bytes) => Ok(read(id, &bytes).ok().map(|stored| Stored { written: written(&path), ..stored })),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => Ok(None),
             Err(error) => Err(Error::io("read a result", &path)(error)),
         }
     }
@@ -133,13 +133,32 @@ impl Archive {
         let (mut valid, mut damaged) = (Vec::new(), Vec::new());
         for id in self.ids()? {
             let file = self.path(&id);
-            let bytes = fs::read(&file).map_err(Error::io("read a result", &file))?;
-            match read(&id, &bytes) {
-                Ok(stored) => valid.push(Stored { written: written(&file), ..stored }),
+            let read = match disk::read(&file) {
+                Ok(bytes) if is_id(&id) => read(&id, &bytes).map(|stored| vec![stored]),
+                Ok(bytes) => read_values(&bytes),
+                Err(error) if error.kind() == ErrorKind::InvalidInput => Err(error.to_string()),
+                Err(error) => return Err(Error::io("read a result", &file)(error)),
+            };
+            match read {
+                Ok(read) => valid.extend(read.into_iter().map(|stored| Stored { written: written(&file), ..stored })),
                 Err(reason) => damaged.push(Damaged { file, reason }),
             }
         }
+        // A result may be in the archive twice: under its id, and in a file that a user has added.
+        valid.sort_by(|one, two| (&one.id, one.written).cmp(&(&two.id, two.written)));
+        valid.dedup_by(|one, two| one.id == two.id);
         Ok((valid, damaged))
+    }
+
+    /// The number of result files and their size in bytes.
+    pub fn size(&self) -> Result<(usize, u64)> {
+        let ids = self.ids()?;
+        let size = |id: &String| {
+            let path = self.path(id);
+            Ok(fs::metadata(&path).map_err(Error::io("read the size of a result", &path))?.len())
+        };
+        let bytes = ids.iter().map(size).sum::<Result<u64>>()?;
+        Ok((ids.len(), bytes))
     }
 
     /// The ids of all result files, sorted.
@@ -296,7 +315,8 @@ mod tests {
         let id = archive.put(&result, &about).unwrap();
         let good = fs::read_to_string(archive.path(&id)).unwrap();
         fs::write(archive.path(&id), good.replace("512", "513")).unwrap();
-        fs::write(archive.path("0a"), &good).unwrap();
+        let other = format!("{}-00000000", "0a".repeat(16));
+        fs::write(archive.path(&other), &good).unwrap();
         fs::write(archive.results.join(".half.json.1-0.tmp"), "{").unwrap();
         assert_eq!(archive.get(&id).unwrap(), None);
         let damaged = archive.damaged().unwrap();
@@ -306,6 +326,30 @@ mod tests {
         assert_eq!(damaged[1].reason, "wrong checksum");
         archive.put(&result, &about).unwrap();
         assert_eq!(fs::read_to_string(archive.path(&id)).unwrap(), good);
+    }
+
+    #[test]
+    fn results_in_files_with_other_names_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = Archive::open(directory.path()).unwrap();
+        let stored: Vec<Stored> =
+            (0..3).map(|seed| example(seed)).map(|(result, about)| Stored::new(result, about).unwrap()).collect();
+        let json: Vec<serde_json::Value> = stored.iter().map(|stored| stored.to_json().unwrap()).collect();
+        fs::create_dir_all(&archive.results).unwrap();
+        fs::write(archive.results.join("one.json"), format!("{:#}", json[0])).unwrap();
+        fs::write(archive.results.join("more.json"), serde_json::to_string(&json[1..]).unwrap()).unwrap();
+        // The same result once more, under its id.
+        archive.put(&stored[0].result, &stored[0].about).unwrap();
+        let mut expected: Vec<&String> = stored.iter().map(|stored| &stored.id).collect();
+        expected.sort();
+        let (found, damaged) = archive.read_all().unwrap();
+        assert_eq!((found.iter().map(|stored| &stored.id).collect::<Vec<_>>(), damaged.len()), (expected, 0));
+        assert_eq!(archive.size().unwrap().0, 3);
+        let text = json[0].to_string();
+        for wrong in [text.replace("\"seed\":0", "\"seed\":1"), text.replace("\"check\"", "\"checked\"")] {
+            fs::write(archive.results.join("one.json"), wrong).unwrap();
+            assert_eq!(archive.damaged().unwrap().len(), 1);
+        }
     }
 
     #[test]

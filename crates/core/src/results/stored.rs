@@ -75,6 +75,11 @@ impl Stored {
         Ok(text + &ending)
     }
 
+    /// Its file as a JSON value. [`read_values`] accepts it, also inside an array or formatted differently.
+    pub fn to_json(&self) -> Result<Value> {
+        serde_json::from_str(&self.to_text()?).map_err(|error| Error::Bug(format!("a result to JSON: {error}")))
+    }
+
     /// Parses the text of a file; the error is a short description of the damage.
     fn from_text(id: &str, text: &str) -> Result<Stored, String> {
         let end = text.rfind(SECONDS).ok_or("the file is truncated")?;
@@ -84,14 +89,27 @@ impl Stored {
             return Err("wrong checksum".into());
         }
         let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-        let result = ResultFile::from_json(&value).map_err(|error| one_line(&error))?;
+        let stored = Stored::from_json(&value)?;
+        if stored.id == id { Ok(stored) } else { Err("the file name does not match the recipe".into()) }
+    }
+
+    /// The result in a JSON value, without its checksum.
+    fn from_json(value: &Value) -> Result<Stored, String> {
+        let result = ResultFile::from_json(value).map_err(|error| one_line(&error))?;
         result.scores.check().map_err(|error| one_line(&error))?;
         let about: Metadata = match value.get("about") {
             Some(about) => serde_json::from_value(about.clone()).map_err(|error| format!("field `about`: {error}"))?,
             None => Metadata::new(),
         };
-        let stored = Stored::new(result, about).map_err(|error| one_line(&error))?;
-        if stored.id == id { Ok(stored) } else { Err("the file name does not match the recipe".into()) }
+        Stored::new(result, about).map_err(|error| one_line(&error))
+    }
+
+    /// The result in a JSON value whose field `check` is the checksum of its file.
+    fn from_checked_json(value: &Value) -> Result<Stored, String> {
+        let check = value.get("check").ok_or("no result with a checksum; `etalon eval --out` writes one")?;
+        let stored = Stored::from_json(value)?;
+        let expected = stored.to_json().map_err(|error| one_line(&error))?;
+        if expected.get("check") == Some(check) { Ok(stored) } else { Err("wrong checksum".into()) }
     }
 }
 
@@ -113,7 +131,21 @@ fn one_line(error: &Error) -> String {
     error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
-/// Parses the bytes of a file.
+/// Parses the bytes of a file with any name: one result, or an array of several, as `etalon eval --out` writes them.
+pub(super) fn read_values(bytes: &[u8]) -> Result<Vec<Stored>, String> {
+    match serde_json::from_slice(bytes).map_err(|error| format!("not JSON: {error}"))? {
+        Value::Array(values) => values.iter().map(Stored::from_checked_json).collect(),
+        value => Ok(vec![Stored::from_checked_json(&value)?]),
+    }
+}
+
+/// Whether a file name is an id, not a name that a user chose.
+pub(super) fn is_id(name: &str) -> bool {
+    let is_hex = |part: &str, length| part.len() == length && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.split_once('-').is_some_and(|(recipe, inputs)| is_hex(recipe, 32) && is_hex(inputs, 8))
+}
+
+/// Parses the bytes of a file that is named by its id.
 pub(super) fn read(id: &str, bytes: &[u8]) -> Result<Stored, String> {
     Stored::from_text(id, std::str::from_utf8(bytes).map_err(|_| "not UTF-8 text")?)
 }

@@ -1,6 +1,6 @@
 //! Files of states: postcard bytes, followed by their length and CRC32C.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::input::open_regular;
 use crate::store::disk::NewFile;
 
 /// Bytes of length and CRC32C at the end of a file.
@@ -69,7 +70,7 @@ pub fn write<S: Serialize>(target: &Path, state: &S) -> Result<blake3::Hash> {
 
 /// The hash of a state's bytes; `None` if the file is missing or damaged.
 pub fn verify(file: &Path) -> Option<blake3::Hash> {
-    let mut input = BufReader::with_capacity(BUFFER, File::open(file).ok()?);
+    let mut input = BufReader::with_capacity(BUFFER, open_regular(file).ok()?.0);
     let length = file.metadata().ok()?.len().checked_sub(TRAILER as u64)?;
     let mut writer = HashingWriter::new(io::sink());
     io::copy(&mut input.by_ref().take(length), &mut writer).ok()?;

@@ -73,6 +73,12 @@ impl Inputs {
         self.0.push(Item::new(role, "", value.into()));
     }
 
+    /// Replaces the value of a role and keeps the file that it came from.
+    pub(crate) fn replace<T: Artefact>(&mut self, role: &'static Role<T>, value: impl Into<Arc<T>>) {
+        let value: Arc<T> = value.into();
+        self.0.iter_mut().filter(|item| item.is(role)).for_each(|item| item.value = value.clone());
+    }
+
     /// Adds a value to a role that takes several; `name` is empty unless the role is [`Many::Named`].
     pub fn add<T: Artefact>(&mut self, role: &'static Role<T>, name: &str, value: impl Into<Arc<T>>) {
         self.0.push(Item::new(role, name, value.into()));

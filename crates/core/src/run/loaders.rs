@@ -50,8 +50,19 @@ fn with_samples(store: ActivationStore, rows_per_sample: Option<usize>) -> Resul
 /// Values of a dense array that are converted to codes at a time.
 const BLOCK_VALUES: usize = 1 << 20;
 
+/// Bytes per latent that every metric needs at least. The number of latents of a sparse file is a number in its header,
+/// which costs nothing to write.
+const LATENT_BYTES: u64 = 32;
+
 /// Codes from a codes directory, a SciPy sparse file, or a dense array.
 pub fn load_codes(path: &Path, budget: &Budget) -> Result<Codes> {
+    let codes = read_codes(path, budget)?;
+    let bytes = (codes.latents() as u64).saturating_mul(LATENT_BYTES);
+    drop(budget.reserve(bytes, format!("numbers of {} latents", codes.latents()))?);
+    Ok(codes)
+}
+
+fn read_codes(path: &Path, budget: &Budget) -> Result<Codes> {
     if path.is_dir() {
         return Codes::open(path);
     }
@@ -77,12 +88,14 @@ pub fn load_codes(path: &Path, budget: &Budget) -> Result<Codes> {
     }
 }
 
-/// Labels from a table with a header of concept names, or from an array of 0, 1 and −1.
+/// Labels from a table with a header of concept names, or from an array of 0, 1 and −1. Rows whose ids are the row
+/// numbers 0 to N − 1 are sorted by them.
 pub fn load_labels(path: &Path, budget: &Budget) -> Result<Annotations> {
     let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase()).unwrap_or_default();
     if ["csv", "tsv", "jsonl", "ndjson", "parquet"].contains(&extension.as_str()) {
         let table = input::read_table(path, budget)?;
-        return Ok(Annotations::from_table(&table).in_file(path)?.0);
+        let (labels, ids) = Annotations::from_table(&table).in_file(path)?;
+        return Ok(labels.with_ids(&ids.unwrap_or_default()));
     }
     let source = source(path)?;
     let rows = input::read_with_gaps(&source, budget)?;

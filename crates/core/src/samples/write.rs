@@ -266,7 +266,7 @@ mod tests {
             .and(&GENERATED, "sd", Generated { codes: codes(&swapped), embeddings: None })
             .with(&SAMPLES, Samples((0..10).map(|row| row / 5).collect()))
             .with(&POOLING, Pool::Mean);
-        let tokens = pool(&mut inputs, true).unwrap();
+        let tokens = pool(&mut inputs, true, &mut Vec::new()).unwrap();
         (inputs, tokens)
     }
 

@@ -3,11 +3,12 @@
 //! A file under its final name is therefore complete. With the feature `crash-points`, the process aborts just before the
 //! n-th of these operations (`ETALON_CRASH_AT=n`), so that tests can stop it everywhere.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::orphans;
 use crate::error::{Error, InputError, Result};
 
 /// Numbers the temporary files of this process, so that two threads never share one.
@@ -36,17 +37,25 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Creates a temporary file in the directory of the final one; creates the directory if it does not exist.
+    /// Creates a temporary file in the directory of the final one; creates the directory if it does not exist. Removes
+    /// temporary files for the same name that a killed process has left.
     pub fn create(target: &Path) -> Result<NewFile> {
         check_target(target)?;
         let directory = parent(target);
         make_directory(directory)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let temporary = directory.join(format!(".{name}.{}-{serial}.tmp", std::process::id()));
-        crash_point();
-        let file = File::create(&temporary).map_err(Error::io("create a file", &temporary))?;
-        Ok(NewFile { file, temporary, target: target.to_path_buf(), finished: false })
+        orphans::remove_for(directory, &name)?;
+        loop {
+            let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+            let temporary = directory.join(format!(".{name}.{}-{serial}.tmp", std::process::id()));
+            crash_point();
+            let file = File::create(&temporary).map_err(Error::io("create a file", &temporary))?;
+            // Locked until it is closed, which tells other processes, also on other machines, that it is not left over.
+            let locked = file.try_lock();
+            if !matches!(locked, Err(TryLockError::WouldBlock)) && temporary.exists() {
+                return Ok(NewFile { file, temporary, target: target.to_path_buf(), finished: false });
+            }
+        }
     }
 
     /// Appends bytes.
@@ -80,7 +89,7 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {
-            // Best effort: a leftover temporary file is harmless, and `etalon clean` removes it.
+            // Best effort: a leftover temporary file is harmless, and the next writer of the same file removes it.
             let _ = fs::remove_file(&self.temporary);
         }
     }
@@ -106,6 +115,18 @@ pub fn write(target: &Path, bytes: &[u8]) -> Result<()> {
     file.finish()
 }
 
+/// Reads a whole regular file. Refuses pipes and devices, which could block or never end.
+pub fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    let about = fs::metadata(file)?;
+    if !about.is_file() {
+        let found = if about.is_dir() { "a directory" } else { "a pipe, a device or a socket" };
+        return Err(std::io::Error::new(ErrorKind::InvalidInput, format!("{found} instead of a regular file")));
+    }
+    let mut bytes = Vec::with_capacity(about.len() as usize);
+    File::open(file)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Creates a directory and its parents. They are durable once a file in them is.
 pub fn make_directory(directory: &Path) -> Result<()> {
     if directory.is_dir() {
@@ -124,10 +145,9 @@ pub fn remove(file: &Path) -> Result<()> {
     }
 }
 
-/// The process that wrote a temporary file of [`NewFile`], from its name.
-pub(super) fn owner(name: &str) -> Option<u32> {
-    let (_, number) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
-    number.split_once('-')?.0.parse().ok()
+/// Whether a file is a temporary one of [`NewFile`], from its name.
+pub fn is_temporary(name: &str) -> bool {
+    orphans::target_and_process(name).is_some()
 }
 
 fn sync_directory(directory: &Path) -> Result<()> {

@@ -5,9 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, test_kill_process};
-
-use super::disk;
+use super::{disk, orphans};
 use crate::error::{Error, InputError, Result};
 
 /// The name of the lock file.
@@ -52,7 +50,7 @@ impl Lock {
                 let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
                 written.map_err(Error::io("lock a directory", &path))?;
                 let lock = Lock { path, created, _file: file };
-                remove_leftovers(directory)?;
+                orphans::remove_all(directory)?;
                 return Ok(lock);
             }
         }
@@ -77,20 +75,6 @@ fn held(file: &mut File, directory: &Path) -> InputError {
         .found(if holder.is_empty() { "an unknown process".into() } else { holder })
         .advice("wait until it has ended, or choose another directory")
         .file(directory)
-}
-
-fn remove_leftovers(directory: &Path) -> Result<()> {
-    for name in names(directory)? {
-        if disk::owner(&name).is_some_and(|process| !is_alive(process)) {
-            disk::remove(&directory.join(name))?;
-        }
-    }
-    Ok(())
-}
-
-fn is_alive(process: u32) -> bool {
-    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-    process.is_some_and(|process| test_kill_process(process) != Err(rustix::io::Errno::SRCH))
 }
 
 /// The names in a directory, sorted; none if it does not exist.
@@ -120,19 +104,5 @@ mod tests {
         drop(lock);
         assert_eq!(names(directory.path()).unwrap(), [""; 0]);
         Lock::take(directory.path()).unwrap();
-    }
-
-    #[test]
-    fn temporary_files_of_ended_processes_are_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        child.wait().unwrap();
-        let leftover = format!(".a.f32.{}-0.tmp", child.id());
-        let ours = format!(".a.f32.{}-7.tmp", std::process::id());
-        for name in [NAME, &leftover, &ours] {
-            fs::write(directory.path().join(name), "process 1").unwrap();
-        }
-        let _lock = Lock::take(directory.path()).unwrap();
-        assert_eq!(names(directory.path()).unwrap(), [ours, NAME.into()]);
     }
 }

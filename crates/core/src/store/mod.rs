@@ -14,6 +14,7 @@ mod lock;
 pub(crate) mod manifest;
 mod map;
 mod npy;
+mod orphans;
 pub(crate) mod output;
 pub(crate) mod shard;
 pub(crate) mod sparse;

@@ -1,7 +1,6 @@
 //! A directory that is being written: locked, filled file by file, finished with its manifest.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -37,7 +36,7 @@ impl Output {
                 .into());
         }
         for name in lock::names(directory)? {
-            let known = name == lock::NAME || name == manifest::NAME || disk::owner(&name).is_some();
+            let known = name == lock::NAME || name == manifest::NAME || disk::is_temporary(&name);
             if !known && !is_ours(&name) {
                 return Err(InputError::new("the output directory contains other files")
                     .expected("a new or empty directory, or the unfinished work of an earlier run")
@@ -75,7 +74,7 @@ impl Output {
         let path = self.directory.join(manifest::NAME);
         let text = manifest::text(self.format, body)?;
         if self.finished {
-            let existing = fs::read(&path).map_err(Error::io("read a manifest", &path))?;
+            let existing = disk::read(&path).map_err(Error::io("read a manifest", &path))?;
             return if existing == text.as_bytes() { Ok(()) } else { Err(differs(&self.directory).into()) };
         }
         let checksums = |name: &str| Checksums::path_of(Path::new(name)).to_string_lossy().into_owned();

@@ -71,10 +71,21 @@ pub struct GridOutcome {
     pub computed: usize,
     /// Number of cells whose result was in the archive.
     pub kept: usize,
-    /// Metric and set of cells left out because the set lacks inputs that the metric needs.
-    pub lacking: Vec<(String, String)>,
+    /// Metrics left out because a set lacks inputs that they need.
+    pub skipped: Vec<Skipped>,
     /// Cells that failed.
     pub failed: Vec<Failure>,
+}
+
+/// A metric that cannot be evaluated on a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// The set.
+    pub set: String,
+    /// The metric.
+    pub metric: String,
+    /// The keys of the inputs that the set lacks.
+    pub missing: Vec<&'static str>,
 }
 
 /// A cell that failed; the others are not affected.
@@ -104,7 +115,7 @@ impl GridOutcome {
     pub fn add(&mut self, other: GridOutcome) {
         self.computed += other.computed;
         self.kept += other.kept;
-        self.lacking.extend(other.lacking);
+        self.skipped.extend(other.skipped);
         self.failed.extend(other.failed);
     }
 }
@@ -144,8 +155,9 @@ impl Grid<'_> {
         let mut work: Vec<(&'static dyn Metric, Recipe)> = Vec::new();
         for (metric, given) in &self.metrics {
             let name = metric.card().name;
-            if metric.card().check_needs(&set.inputs).is_err() {
-                outcome.lacking.push((name.into(), set.name.clone()));
+            let missing = metric.card().missing(&set.inputs);
+            if !missing.is_empty() {
+                outcome.skipped.push(Skipped { set: set.name.clone(), metric: name.into(), missing });
                 continue;
             }
             for &seed in &self.seeds {

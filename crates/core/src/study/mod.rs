@@ -9,7 +9,7 @@ mod training_grid;
 mod verify;
 
 pub use cell::{Cell, CellOutcome};
-pub use grid::{Failure, Grid, GridOutcome, Set};
+pub use grid::{Failure, Grid, GridOutcome, Set, Skipped};
 pub use plan_file::Study;
 pub use sanity::{Sanity, sanity_sets};
 pub use training_grid::{BaselineJob, Changes, TrainingGrid, TrainingPlan};

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use super::folder::{dictionaries, folder_of};
 use super::grid::Set;
 use crate::context::Context;
-use crate::error::{Error, InFile, InputError, Result};
+use crate::error::{Error, InFile, InputError, Result, Size};
 use crate::input;
-use crate::load::{Given, Opening, Recognised};
+use crate::load::{Given, Opening};
 use crate::metrics::{self, METRICS, Metric};
 use crate::results::Profile;
 
@@ -101,9 +101,16 @@ pub struct Study {
 impl Study {
     /// Reads and checks a study file.
     pub fn read(file: &Path) -> Result<Study> {
-        let (opened, _) = input::open_regular(file)?;
+        let (mut opened, length) = input::open_regular(file)?;
+        if length > MAX_BYTES {
+            return Err(InputError::new("the file is too large for a study")
+                .expected(format!("at most {}", Size(MAX_BYTES)))
+                .found(Size(length))
+                .file(file)
+                .into());
+        }
         let mut text = String::new();
-        opened.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| match error.kind() {
+        opened.read_to_string(&mut text).map_err(|error| match error.kind() {
             ErrorKind::InvalidData => {
                 InputError::new("the study is not UTF-8 text").advice("save it as UTF-8").file(file).into()
             }
@@ -124,7 +131,7 @@ impl Study {
         for name in &written.metrics {
             let metric = metrics::find(name).ok_or_else(|| {
                 let known: Vec<&str> = METRICS.iter().map(|metric| metric.card().name).collect();
-                wrong(format!("there is no metric `{name}`")).expected(known.join(", ")).at("key `metrics`")
+                wrong(format!("there is no metric `{name}`")).one_of(name, &known).at("key `metrics`")
             })?;
             let given = written.params.get(name).map(given_params).unwrap_or_default();
             metric.card().params(written.profile, &given).in_file(file)?;
@@ -170,13 +177,14 @@ impl Study {
         self.sets.iter().map(|(name, _, _)| name.as_str())
     }
 
-    /// Loads the inputs of a set.
-    pub fn load(&self, index: usize, context: &Context) -> Result<(Set, Option<Recognised>)> {
+    /// Loads the inputs of a set. Also returns [`Opened::messages`](crate::load::Opened::messages).
+    pub fn load(&self, index: usize, context: &Context) -> Result<(Set, Vec<String>)> {
         let (name, given, about) = self.sets.get(index).ok_or_else(|| Error::Bug(format!("no set number {index}")))?;
         let opened = given.open(&Opening::at(&self.base), context)?;
+        let messages = opened.messages();
         let mut set = Set::new(name, opened.inputs);
         set.about.extend(about.clone());
-        Ok((set, opened.recognised))
+        Ok((set, messages))
     }
 }
 

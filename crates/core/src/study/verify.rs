@@ -75,11 +75,9 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
                 .file(&damaged.file)
                 .into());
         }
-        checked.files += whole.len();
-        for stored in &whole {
-            let path = archive.path(&stored.id);
-            checked.bytes += fs::metadata(&path).map_err(Error::io("read the size of a result", &path))?.len();
-        }
+        let (files, bytes) = archive.size()?;
+        checked.files += files;
+        checked.bytes += bytes;
         if !whole.is_empty() {
             checked.kinds.push("results".into());
         }

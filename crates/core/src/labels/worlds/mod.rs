@@ -174,8 +174,8 @@ pub fn make(name: &str, given: &BTreeMap<String, String>, seed: u64, budget: &Bu
     let maker = find(name).ok_or_else(|| {
         let known: Vec<&str> = WORLDS.iter().map(|maker| maker.card().name).collect();
         InputError::new(format!("there is no world `{name}`"))
-            .expected(known.join(", "))
             .advice("list all worlds with `etalon data --list`")
+            .one_of(name, &known)
     })?;
     maker.make(&WorldSettings::of(maker.card(), given)?, seed, budget)
 }

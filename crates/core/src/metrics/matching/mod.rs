@@ -148,6 +148,9 @@ impl Metric for Match {
             profile: job.profile,
         };
         let mut scores = findings.scores(job, work)?;
+        if concepts.iter().all(|concept| concept.choices.iter().all(|choice| choice.latents.is_empty())) {
+            note_silent(&mut scores, job)?;
+        }
         note_settings(&mut scores, job, &order, &strategies)?;
         Ok(scores)
     }
@@ -192,6 +195,21 @@ impl MatchedConcept {
             choices,
         })
     }
+}
+
+/// Explains scores of 0 if no latent fires at all: codes can be negative, or too small for their number type.
+fn note_silent(scores: &mut Scores, job: &Job<'_>) -> Result<()> {
+    let (codes, threshold) = (job.get(&CODES)?, job.number(THRESHOLD.name)?);
+    let (smallest, largest) = codes.all()?.extremes();
+    if f64::from(largest) > threshold {
+        return Ok(());
+    }
+    scores.note(match (smallest, largest) {
+        (0.0, 0.0) => "all codes are 0: no latent fires, and every F1 is 0".into(),
+        (_, 0.0) => format!("all codes are 0 or negative, down to {smallest}: no latent fires, and every F1 is 0"),
+        _ => format!("no code is above `threshold` ({threshold}); the largest is {largest}: every F1 is 0"),
+    });
+    Ok(())
 }
 
 fn note_settings(scores: &mut Scores, job: &Job<'_>, order: &RowOrder, strategies: &[Strategy]) -> Result<()> {

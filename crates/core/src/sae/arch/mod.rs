@@ -96,8 +96,8 @@ pub fn find(name: &str) -> Result<&'static dyn Arch> {
         let baselines = BASELINES.iter().map(|baseline| baseline.card().name);
         let names: Vec<&str> = ARCHS.iter().map(|arch| arch.card().name).chain(baselines).collect();
         InputError::new(format!("there is no architecture `{name}`"))
-            .expected(names.join(", "))
-            .advice("`etalon archs` describes them")
+            .advice("`etalon archs` describes all")
+            .one_of(name, &names)
             .into()
     })
 }

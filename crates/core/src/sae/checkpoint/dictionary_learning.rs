@@ -170,7 +170,16 @@ fn read_k(weights: &mut Weights, trainer: &Config) -> Result<usize> {
     }
     let k = weights.take_number("k")?;
     if k >= 1.0 && k.fract() == 0.0 && k < 1e9 {
-        return Ok(k as usize);
+        let k = k as usize;
+        return match trainer.count("k")?.filter(|setting| *setting != k) {
+            None => Ok(k),
+            Some(setting) => Err(InputError::new("the number of active latents differs between settings and weights")
+                .expected(format!("{setting}, as in config.json"))
+                .found(k)
+                .at("tensor `k`")
+                .advice("copy both files again; if the weights are right, correct `trainer.k` in config.json")
+                .into()),
+        };
     }
     Err(InputError::new("the number of active latents is not a positive integer")
         .expected("1, 2, ..")

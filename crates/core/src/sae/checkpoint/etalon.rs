@@ -19,7 +19,8 @@ use crate::sae::linear::{Linear, Parts};
 use crate::sae::matching_pursuit::MatchingPursuit;
 use crate::sae::normalise::Normalisation;
 
-const WEIGHTS: &str = "weights.safetensors";
+/// The name of the file of weights.
+pub(super) const WEIGHTS: &str = "weights.safetensors";
 /// The name of the settings file.
 pub(super) const SETTINGS: &str = "sae.json";
 

@@ -188,23 +188,33 @@ pub fn save(dictionary: &dyn Dictionary, about: &Map<String, Value>, format: &st
             .found(format)
             .into());
     };
-    if let Some(other) = names_in(directory).into_iter().next() {
-        let same = |loaded: Loaded| loaded.dictionary.id() == dictionary.id();
-        let complete = directory.join(etalon::SETTINGS).is_file();
-        if complete && format == "etalon" && load(directory, &Budget::new(u64::MAX)).is_ok_and(same) {
-            return Ok(());
-        }
-        // Settings are written last: weights without settings are left over from an interrupted run.
-        if complete || other != "weights.safetensors" {
-            return Err(InputError::new("the output directory holds other files")
-                .expected("a new or empty directory")
-                .found(format!("`{other}`"))
-                .advice("choose another directory")
-                .file(directory)
-                .into());
-        }
+    let same = |loaded: Loaded| loaded.dictionary.id() == dictionary.id();
+    if format == "etalon" && is_etalon(directory) && load(directory, &Budget::new(u64::MAX)).is_ok_and(same) {
+        return Ok(());
     }
+    check_vacant(directory)?;
     write(dictionary, about, directory)
+}
+
+/// Refuses an output directory that contains anything but the rest of an interrupted [`save`].
+pub fn check_vacant(directory: &Path) -> Result<()> {
+    let refuse = |found: String| {
+        InputError::new("the output directory holds other files")
+            .expected("a new or empty directory")
+            .found(found)
+            .advice("choose another directory")
+            .file(directory)
+    };
+    if directory.exists() && !directory.is_dir() {
+        return Err(refuse("a file of that name".into()).into());
+    }
+    // Settings are written last: weights without settings are left over from an interrupted run.
+    let complete = directory.join(etalon::SETTINGS).exists();
+    let left_over = |name: &String| disk::is_temporary(name) || (name == etalon::WEIGHTS && !complete);
+    match names_in(directory).into_iter().find(|name| !left_over(name)) {
+        Some(other) => Err(refuse(format!("`{other}`")).into()),
+        None => Ok(()),
+    }
 }
 
 /// The names in a directory, sorted; none if it cannot be listed.
@@ -276,15 +286,17 @@ fn transcoder(file: &Path) -> InputError {
         .file(file)
 }
 
-/// Writes tensors as a safetensors file.
-pub(super) fn write_tensors(file: &Path, tensors: &Tensors) -> Result<()> {
+/// Writes tensors as a safetensors file and returns the hash of its bytes.
+pub(super) fn write_tensors(file: &Path, tensors: &Tensors) -> Result<blake3::Hash> {
     let bug = |error: safetensors::SafeTensorError| Error::Bug(format!("tensors cannot be written: {error}"));
     let mut views = Vec::new();
     for (name, tensor) in tensors {
         let bytes = bytemuck::cast_slice(&tensor.values);
         views.push((name.as_str(), TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).map_err(bug)?));
     }
-    disk::write(file, &safetensors::serialize(views, None).map_err(bug)?)
+    let bytes = safetensors::serialize(views, None).map_err(bug)?;
+    disk::write(file, &bytes)?;
+    Ok(blake3::hash(&bytes))
 }
 
 /// Adds a tensor under a name.

@@ -21,6 +21,9 @@ const SETTINGS: &str = "cfg.json";
 /// The version of the files that Etalon writes: the first with this layout of settings.
 const VERSION: &str = "6.0.0";
 
+/// Tensors of architectures whose latents have a threshold.
+const THRESHOLDS: [&str; 3] = ["threshold", "log_threshold", "topk_threshold"];
+
 const ARCHITECTURES: &str = "standard, topk, jumprelu, gated, batchtopk or matryoshka_batchtopk";
 
 pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
@@ -37,6 +40,13 @@ pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loa
     config.check_size("d_in", width, "W_enc")?;
     config.check_size("d_sae", latents, "W_enc")?;
     let (arch, k) = architecture(&config)?;
+    if let ("standard" | "topk", Some(name)) = (arch.as_str(), THRESHOLDS.into_iter().find(|name| weights.has(name))) {
+        return Err(config
+            .wrong("architecture", "the settings contradict the weights, which have thresholds", "jumprelu")
+            .found(format!("{arch}, and a tensor `{name}`"))
+            .advice("set the architecture that the dictionary was trained with in cfg.json")
+            .into());
+    }
     if arch.ends_with("transcoder") {
         return Err(transcoder(&detected.weights).into());
     }

@@ -1,18 +1,29 @@
 //! The files of an unfinished training: the state of every dictionary, and `training.json`, which is written last and
 //! refers to them. An interrupted training resumes from them and ends with the same bytes.
+//!
+//! `training.json` has the hash of every state, and ends with a checksum of the lines above it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::record::Record;
 use crate::context::Budget;
 use crate::error::{Error, InputError, Key, Result};
-use crate::input::{Tensors, read_tensors};
+use crate::input::{Tensors, open_regular, read_tensors};
 use crate::sae::checkpoint::write_tensors;
 use crate::store::{Lock, disk};
 
 const INDEX: &str = "training.json";
+
+/// The last field of the index: a checksum of the text before it.
+const CHECK: &str = ",\n  \"check\": ";
+
+/// The field of the index with the hashes of the states, by file name.
+const HASHES: &str = "files";
 
 /// The contents of `training.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,6 +55,8 @@ pub(super) struct Stop {
 /// The directory of an unfinished training.
 pub(super) struct Files {
     directory: PathBuf,
+    /// The hashes of the states in the directory, by file name.
+    hashes: Mutex<BTreeMap<String, String>>,
     _lock: Lock,
 }
 
@@ -54,7 +67,7 @@ impl Files {
         name.push(".training");
         let directory = out.with_file_name(name);
         let lock = Lock::take(&directory)?;
-        Ok(Files { directory, _lock: lock })
+        Ok(Files { directory, hashes: Mutex::default(), _lock: lock })
     }
 
     /// The index of an earlier run of the same training. Refuses the files of a different training.
@@ -63,9 +76,9 @@ impl Files {
         if !path.exists() {
             return Ok(None);
         }
-        let text = std::fs::read_to_string(&path).map_err(Error::io("read the state of a training", &path))?;
-        let index: Index = serde_json::from_str(&text)
-            .map_err(|error| InputError::new("the state of a training is damaged").found(error).file(&path))?;
+        let text = disk::read(&path).map_err(Error::io("read the state of a training", &path))?;
+        let (index, hashes) = parse(&text).map_err(|found| self.damaged(found, &path))?;
+        *self.hashes() = hashes;
         if index.recipe != recipe {
             return Err(InputError::new("the directory contains a different unfinished training")
                 .expected("the same options and the same activations as before")
@@ -85,23 +98,46 @@ impl Files {
 
     /// Writes the state of a dictionary.
     pub fn save(&self, job: usize, step: u64, best: bool, tensors: &Tensors) -> Result<()> {
-        write_tensors(&self.state(job, step, best), tensors)
+        let path = self.state(job, step, best);
+        let hash = write_tensors(&path, tensors)?;
+        self.hashes().insert(name_of(&path), hash.to_hex().to_string());
+        Ok(())
     }
 
-    /// Reads the state of a dictionary.
+    /// Reads the state of a dictionary and compares its hash with the one in the index.
     pub fn load(&self, job: usize, step: u64, best: bool, budget: &Budget) -> Result<Tensors> {
-        read_tensors(&self.state(job, step, best), budget)
+        let path = self.state(job, step, best);
+        let (file, _) = open_regular(&path)?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(file).map_err(Error::io("read the state of a training", &path))?;
+        let found = hasher.finalize().to_hex().to_string();
+        if self.hashes().get(&name_of(&path)) != Some(&found) {
+            return Err(self.damaged("another checksum than in training.json".into(), &path).into());
+        }
+        read_tensors(&path, budget)
+    }
+
+    fn damaged(&self, found: String, file: &Path) -> InputError {
+        InputError::new("the state of an unfinished training is damaged")
+            .found(found)
+            .advice(format!("remove the directory {} to train from the beginning", self.directory.display()))
+            .file(file)
+    }
+
+    fn hashes(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+        // A poisoned lock means that another thread panicked; the map is valid after every operation.
+        self.hashes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Makes a step the one to resume from, and removes older states.
     pub fn commit(&self, index: &Index) -> Result<()> {
-        let text = serde_json::to_string_pretty(index).map_err(|error| Error::Bug(format!("JSON: {error}")))?;
-        disk::write(&self.directory.join(INDEX), format!("{text}\n").as_bytes())?;
+        disk::write(&self.directory.join(INDEX), text(index, &self.hashes())?.as_bytes())?;
         let mut current = Vec::new();
         for (job, stop) in index.stops.iter().enumerate() {
             current.push(self.state(job, index.step, false));
             current.extend(stop.best.map(|(_, step)| self.state(job, step, true)));
         }
+        self.hashes().retain(|name, _| current.iter().any(|path| name_of(path) == *name));
         self.clean(|path| current.contains(path))
     }
 
@@ -127,5 +163,65 @@ impl Files {
         // Fails, and keeps the directory, if it contains other files.
         let _ = std::fs::remove_dir(&directory);
         Ok(())
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The text of an index with the hashes of its states.
+fn text(index: &Index, hashes: &BTreeMap<String, String>) -> Result<String> {
+    let bug = |error: serde_json::Error| Error::Bug(format!("JSON: {error}"));
+    let mut fields = serde_json::to_value(index).map_err(bug)?;
+    fields[HASHES] = json!(hashes);
+    let text = serde_json::to_string_pretty(&fields).map_err(bug)?;
+    let body = text.strip_suffix("\n}").ok_or_else(|| Error::Bug("an index is not a JSON object".into()))?;
+    Ok(format!("{body}{CHECK}\"{}\"\n}}\n", checksum(body)))
+}
+
+/// An index and the hashes of its states; the error describes the damage.
+fn parse(bytes: &[u8]) -> Result<(Index, BTreeMap<String, String>), String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "not UTF-8 text")?;
+    let (body, check) = text.rsplit_once(CHECK).ok_or("no checksum")?;
+    if check.trim_end() != format!("\"{}\"\n}}", checksum(body)) {
+        return Err("a wrong checksum".into());
+    }
+    let mut fields: Value = serde_json::from_str(&format!("{body}\n}}")).map_err(|error| error.to_string())?;
+    let hashes = fields.as_object_mut().and_then(|fields| fields.remove(HASHES)).unwrap_or_default();
+    let hashes = serde_json::from_value(hashes).map_err(|error| error.to_string())?;
+    Ok((serde_json::from_value(fields).map_err(|error| error.to_string())?, hashes))
+}
+
+fn checksum(text: &str) -> String {
+    format!("crc32c:{:08x}", crc32c::crc32c(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flipped_bit_in_the_index_is_found() {
+        let record = Record::default();
+        let index = Index {
+            recipe: "r".into(),
+            step: 7,
+            units: vec![0.1],
+            stops: vec![Stop::default()],
+            records: vec![record],
+        };
+        let hashes = BTreeMap::from([("state-0-7.safetensors".to_string(), "00".to_string())]);
+        let bytes = text(&index, &hashes).unwrap().into_bytes();
+        let (read, found) = parse(&bytes).unwrap();
+        assert_eq!((read.step, read.units, found), (7, vec![0.1], hashes));
+        // The line break at the end has no meaning.
+        for place in 0..bytes.len() - 1 {
+            for bit in 0..8 {
+                let mut wrong = bytes.clone();
+                wrong[place] ^= 1 << bit;
+                assert!(parse(&wrong).is_err(), "byte {place}, bit {bit}");
+            }
+        }
     }
 }

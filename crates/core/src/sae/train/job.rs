@@ -131,6 +131,29 @@ pub(super) fn recipe(store: &ActivationStore, jobs: &[TrainJob], options: &Train
     Ok(format!("blake3:{}", hash.finalize().to_hex()))
 }
 
+/// Refuses outputs that contain anything but dictionaries of this training, before it begins.
+pub(super) fn check_outputs(jobs: &[TrainJob], recipe: &str, budget: &Budget) -> Result<()> {
+    for job in jobs {
+        if !checkpoint::is_etalon(&job.out) {
+            checkpoint::check_vacant(&job.out)?;
+        } else if recipe_of(&checkpoint::load(&job.out, budget)?) != Some(recipe) {
+            return Err(other_dictionary(job).into());
+        }
+    }
+    Ok(())
+}
+
+fn recipe_of(loaded: &checkpoint::Loaded) -> Option<&str> {
+    loaded.about.get("recipe").and_then(Value::as_str)
+}
+
+fn other_dictionary(job: &TrainJob) -> InputError {
+    InputError::new("the output directory contains another dictionary")
+        .expected("a new directory, or the result of the same training")
+        .advice(format!("choose another {}", Key("out")))
+        .file(&job.out)
+}
+
 /// The dictionaries, if an earlier run has finished all of them.
 pub(super) fn finished(jobs: &[TrainJob], recipe: &str, budget: &Budget) -> Result<Option<Vec<Trained>>> {
     if !jobs.iter().all(|job| job.out.join("sae.json").is_file()) {
@@ -139,12 +162,8 @@ pub(super) fn finished(jobs: &[TrainJob], recipe: &str, budget: &Budget) -> Resu
     let mut finished = Vec::new();
     for job in jobs {
         let loaded = checkpoint::load(&job.out, budget)?;
-        if loaded.about.get("recipe").and_then(Value::as_str) != Some(recipe) {
-            return Err(InputError::new("the output directory contains another dictionary")
-                .expected("a new directory, or the result of the same training")
-                .advice(format!("choose another {}", Key("out")))
-                .file(&job.out)
-                .into());
+        if recipe_of(&loaded) != Some(recipe) {
+            return Err(other_dictionary(job).into());
         }
         let number = |name: &str| loaded.about.get(name).and_then(Value::as_f64);
         let (unit, steps) = (number("unit").unwrap_or(1.0) as f32, number("steps").unwrap_or(0.0) as u64);

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde_json::{Map, json};
 
 use super::files::{Files, Index, Stop};
-use super::job::{Early, TrainJob, TrainOptions, Trained, check, finished, recipe};
+use super::job::{Early, TrainJob, TrainOptions, Trained, check, check_outputs, finished, recipe};
 use super::log::{Line, Log};
 use super::order::RowOrder;
 use super::prepare::{candidates, prepare, unit};
@@ -37,6 +37,7 @@ pub fn train(
     if let Some(finished) = finished(jobs, &recipe, context.budget())? {
         return Ok(finished);
     }
+    check_outputs(jobs, &recipe, context.budget())?;
     let files = Files::open(&first.out)?;
     let mut run = TrainingRun::start(store, jobs, options, (&files, &recipe), context)?;
     log.begin(run.index.step)?;

@@ -1,0 +1,102 @@
+//! Temporary files that killed processes have left.
+//!
+//! A temporary file is orphaned if its process has ended and nobody holds a lock on it. The process number alone does not
+//! suffice: the process may run on another machine that shares the directory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use rustix::process::{Pid, test_kill_process};
+
+use super::{disk, lock};
+use crate::error::Result;
+
+/// Possible orphans by directory, listed when this process first writes a file there: directories can be large.
+static FOUND: Mutex<BTreeMap<PathBuf, Vec<String>>> = Mutex::new(BTreeMap::new());
+
+/// Removes the orphans of a directory whose lock this process holds.
+pub(super) fn remove_all(directory: &Path) -> Result<()> {
+    lock::names(directory)?.iter().try_for_each(|name| remove(directory, name))
+}
+
+/// Removes the orphans of files with a name. Other files are left alone: the directory may be anybody's.
+pub(super) fn remove_for(directory: &Path, target: &str) -> Result<()> {
+    // A poisoned lock means that another thread panicked; the list is valid after every operation.
+    let mut found = FOUND.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let names = match found.get_mut(directory) {
+        Some(names) => names,
+        None => {
+            let mut names = lock::names(directory).unwrap_or_default();
+            names.retain(|name| disk::is_temporary(name));
+            found.entry(directory.to_path_buf()).or_insert(names)
+        }
+    };
+    let is_its = |name: &mut String| target_and_process(name).is_some_and(|(its, _)| its == target);
+    let orphans: Vec<String> = names.extract_if(.., is_its).collect();
+    drop(found);
+    orphans.iter().try_for_each(|name| remove(directory, name))
+}
+
+/// Removes a file if it is an orphan.
+fn remove(directory: &Path, name: &str) -> Result<()> {
+    let Some((_, process)) = target_and_process(name) else { return Ok(()) };
+    let path = directory.join(name);
+    let is_held = |path: &Path| !path.is_file() || File::open(path).is_ok_and(|file| file.try_lock().is_err());
+    if is_alive(process) || is_held(&path) { Ok(()) } else { disk::remove(&path) }
+}
+
+/// The final name and the process of a temporary file, from its name.
+pub(super) fn target_and_process(name: &str) -> Option<(&str, u32)> {
+    let (target, number) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
+    Some((target, number.split_once('-')?.0.parse().ok()?))
+}
+
+fn is_alive(process: u32) -> bool {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| test_kill_process(process) != Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::store::{Lock, disk};
+
+    /// The number of a process that has ended.
+    fn ended() -> u32 {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        child.id()
+    }
+
+    #[test]
+    fn a_lock_removes_all_orphans_of_its_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let (orphan, held) = (format!(".a.f32.{}-0.tmp", ended()), format!(".b.f32.{}-0.tmp", ended()));
+        let ours = format!(".a.f32.{}-7.tmp", std::process::id());
+        for name in [lock::NAME, &orphan, &held, &ours] {
+            fs::write(directory.path().join(name), "process 1").unwrap();
+        }
+        // A process on another machine.
+        let other = File::open(directory.path().join(&held)).unwrap();
+        other.try_lock().unwrap();
+        let _lock = Lock::take(directory.path()).unwrap();
+        let mut expected = [ours, held, lock::NAME.into()];
+        expected.sort();
+        assert_eq!(lock::names(directory.path()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_new_file_removes_the_orphans_of_its_name_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let (same, other) = (format!(".a.npy.{}-0.tmp", ended()), format!(".b.npy.{}-0.tmp", ended()));
+        for name in [&same, &other] {
+            fs::write(directory.path().join(name), "half").unwrap();
+        }
+        disk::write(&directory.path().join("a.npy"), b"whole").unwrap();
+        assert_eq!(lock::names(directory.path()).unwrap(), [other, "a.npy".into()]);
+    }
+}
