@@ -120,8 +120,8 @@ pub struct Data {
 /// Options of `encode`.
 #[derive(Args)]
 pub struct Encode {
-    /// Dictionary: a checkpoint of Etalon, SAELens, dictionary_learning, sparsify, Gemma Scope or Llama Scope, or a baseline
-    /// of the size given by --latents and --k: `untrained` or `random`
+    /// Dictionary: a checkpoint of Etalon, SAELens, dictionary_learning, overcomplete, sparsify, Gemma Scope or Llama
+    /// Scope, or a baseline of the size given by --latents and --k: `untrained` or `random`
     #[arg(long, value_name = "SAE")]
     pub sae: String,
     /// Activations: .npy, .npz[:key], .safetensors[:key], .parquet or a store
@@ -136,7 +136,10 @@ pub struct Encode {
     /// Random seed of a baseline
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Output: a directory, or a dense array if the name ends in .npy
+    /// Settings that a checkpoint of overcomplete does not contain, such as arch=mp,k=6,delta=0.5,threshold=0.8
+    #[arg(long, value_name = "KEY=VALUE[,..]", value_delimiter = ',')]
+    pub settings: Vec<String>,
+    /// Output: a directory, a dense array if the name ends in .npy, or a sparse array (scipy CSR) if it ends in .npz
     #[arg(long, value_name = "CODES")]
     pub out: PathBuf,
     /// Also write reconstructions to this .npy file
@@ -164,7 +167,8 @@ pub struct Train {
     /// Number of latents; omit for baselines that follow --like or the width of the rows
     #[arg(long, value_name = "L[,L..]", value_delimiter = ',')]
     pub latents: Vec<usize>,
-    /// Active latents per row, for architectures with a fixed number
+    /// Active latents per row: fixed (topk, batch_topk, matryoshka, ra_topk, mp), or the target of their mean, as
+    /// --target-l0 (relu, relu_april, gated, jumprelu, ra_jumprelu)
     #[arg(long, value_name = "K[,K..]", value_delimiter = ',')]
     pub k: Vec<usize>,
     /// Dictionary whose size and sparsity a baseline copies (untrained, random)
@@ -235,9 +239,9 @@ pub struct Train {
     /// Steps between log lines
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub log_every: u64,
-    /// Steps between saved training states
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub checkpoint_every: u64,
+    /// Seconds between saved training states, from which a killed training resumes; 0 saves after every step
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub checkpoint_every: f64,
     /// Save snapshots next to the output after these fractions of the training, such as 0.01,0.1
     #[arg(long, value_name = "SHARE[,SHARE..]", value_delimiter = ',', value_parser = share)]
     pub keep: Vec<f64>,
@@ -269,6 +273,9 @@ pub struct Convert {
     /// Dictionary: a directory, or its file of weights
     #[arg(value_name = "SAE")]
     pub sae: PathBuf,
+    /// Settings that a checkpoint of overcomplete does not contain, such as arch=mp,k=6,delta=0.5,threshold=0.8
+    #[arg(long, value_name = "KEY=VALUE[,..]", value_delimiter = ',')]
+    pub settings: Vec<String>,
     /// Output format
     #[arg(long, value_name = "FORMAT", value_parser = written_formats())]
     pub to: String,

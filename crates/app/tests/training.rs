@@ -95,7 +95,7 @@ fn a_killed_training_resumes_with_the_same_bytes() {
     let command = |out: &str| {
         format!(
             "train --store w/activations --arch topk,jumprelu --latents 200 --k 4 --steps 400 --batch 100 \
-             --checkpoint-every 20 --out {out}"
+             --checkpoint-every 0.02 --out {out}"
         )
     };
     sandbox.done(&command("whole"));
@@ -109,6 +109,55 @@ fn a_killed_training_resumes_with_the_same_bytes() {
     sandbox.done(&command("parts"));
     assert!(bytes(&sandbox, "whole") == bytes(&sandbox, "parts"));
     assert!(!sandbox.files(".").iter().any(|name| name.contains(".training")));
+}
+
+/// The mean number of active latents that `encode` reports.
+fn l0(sandbox: &Sandbox, sae: &str) -> f64 {
+    let codes = sandbox.done(&format!("encode --sae {sae} --store w/activations --out {sae}.npz --json")).json();
+    codes["l0"].as_f64().unwrap()
+}
+
+#[test]
+fn thresholds_of_short_runs_keep_k_latents() {
+    let sandbox = world();
+    for (arch, preset) in [("batch_topk", "etalon"), ("matryoshka", "etalon"), ("batch_topk", "dictionary-learning")] {
+        let out = format!("{arch}-{preset}");
+        sandbox.done(&format!(
+            "train --store w/activations --arch {arch} --preset {preset} --latents 64 --k 6 --steps 20 --batch 100 --out {out}"
+        ));
+        let found = l0(&sandbox, &out);
+        assert!((found - 6.0).abs() < 0.1 * 6.0, "{out}: {found}");
+    }
+}
+
+#[test]
+fn targets_are_reached() {
+    let sandbox = Sandbox::new();
+    sandbox.done("data superposition --rows 2000 --width 16 --features 40 --active 3 --seed 3 --out w");
+    for (arch, target) in [("relu", 4), ("relu_april", 4), ("gated", 4), ("jumprelu", 4), ("jumprelu", 8)] {
+        let out = format!("{arch}-{target}");
+        sandbox.done(&format!(
+            "train --store w/activations --arch {arch} --latents 64 --k {target} --steps 2000 --batch 64 --out {out}"
+        ));
+        let found = l0(&sandbox, &out);
+        assert!((found / f64::from(target) - 1.0).abs() < 0.1, "{out}: {found}");
+    }
+}
+
+#[test]
+fn options_without_an_effect_are_refused() {
+    let sandbox = world();
+    let refused = |words: &str| {
+        let output = sandbox.run(&format!("train --store w/activations --latents 16 --batch 50 --out no {words}"));
+        assert_eq!(output.code, Some(2), "{words}");
+        output.err
+    };
+    assert!(refused("--arch p_anneal --k 4").contains("`p_anneal` has no"));
+    assert!(refused("--arch relu --k 4 --l1 0.1").contains("--l1"));
+    let error = refused("--arch topk --k 4 --steps 37 --warmup 1000");
+    assert!(error.contains("--warmup") && error.contains("1001 steps"), "{error}");
+    assert!(refused("--arch relu --steps 1500 --sparsity-warmup 2000").contains("2001 steps"));
+    assert!(refused("--arch topk --k 4 --checkpoint-every -1").contains("--checkpoint-every"));
 }
 
 /// Command-line options for the parameters of a reference trainer.

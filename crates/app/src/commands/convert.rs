@@ -13,7 +13,9 @@ use crate::outputs::Paths;
 /// Converts a dictionary to another format.
 pub fn run(args: &cli::Convert, console: &Console) -> Result<ExitCode> {
     Paths::default().input("SAE", &args.sae).output("--out", Some(&args.out)).check()?;
-    let Loaded { dictionary, recognised, notes, about, .. } = checkpoint::load(&args.sae, console.budget())?;
+    let settings = checkpoint::parse_settings(&args.settings)?;
+    let Loaded { dictionary, recognised, notes, about, .. } =
+        checkpoint::load_with(&args.sae, settings, console.budget())?;
     console.status(format!("dictionary: {recognised}"));
     notes.iter().for_each(|note| console.status(format!("note: {note}")));
     checkpoint::save(&*dictionary, &about, &args.to, &args.out)?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use etalon::codes::Codes;
 use etalon::error::Result;
@@ -203,7 +204,7 @@ fn trained(
         Ok(TrainJob { settings, initial: None, out })
     };
     let jobs = plans.iter().map(job).collect::<Result<Vec<_>>>()?;
-    let options = TrainOptions { seed, save_every: 0, ..TrainOptions::default() };
+    let options = TrainOptions { seed, save_every: Duration::MAX, ..TrainOptions::default() };
     context.install(|| train(store, &jobs, &options, &mut Quiet, context))?;
     let loaded = plans.iter().zip(&jobs).map(|(plan, job)| {
         let Loaded { dictionary, about, .. } = checkpoint::load(&job.out, context.budget())?;

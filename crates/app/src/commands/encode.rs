@@ -41,7 +41,8 @@ pub fn run(args: &cli::Encode, console: &Console) -> Result<ExitCode> {
             encode_by(Box::new(untrained(&store, args.latents, args.k, args.seed)?.holding(memory)))?
         }
         path => {
-            let loaded: Loaded = checkpoint::load(Path::new(path), console.budget())?;
+            let settings = checkpoint::parse_settings(&args.settings)?;
+            let loaded: Loaded = checkpoint::load_with(Path::new(path), settings, console.budget())?;
             console.status(format!("dictionary: {}", loaded.recognised));
             loaded.notes.iter().for_each(|note| console.status(format!("note: {note}")));
             recognised = loaded.recognised;
@@ -89,8 +90,10 @@ fn save_random(args: &cli::Encode, store: &ActivationStore, console: &Console) -
 }
 
 fn save_codes(codes: &Codes, out: &Path) -> Result<()> {
-    if out.extension().is_none_or(|extension| extension != "npy") {
-        return codes.save(out);
+    match out.extension().and_then(|end| end.to_str()) {
+        Some("npy") => {}
+        Some("npz") => return codes.save_npz(out),
+        _ => return codes.save(out),
     }
     store::write_npy(out, codes.rows(), codes.latents(), |row, into| {
         for (_, latents, values) in codes.view(row..row + 1)?.iter() {

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use etalon::error::{Error, InputError, Result};
 use etalon::input::{Finite, read_tensors};
@@ -53,7 +54,7 @@ pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
         order: if args.order == "sequential" { Order::Sequential } else { Order::Shuffle },
         window: args.window,
         seed: args.seed.first().copied().unwrap_or(0),
-        save_every: args.checkpoint_every,
+        save_every: save_every(args.checkpoint_every)?,
         log_every: args.log_every,
         snapshots: args.keep.iter().map(|share| (share * steps as f64).round() as u64).collect(),
         early: held_out.as_ref().map(|held_out| Early {
@@ -80,6 +81,16 @@ fn check_paths(args: &cli::Train) -> Result<()> {
     let paths = Paths::default().input("--store", &args.store);
     let paths = others.fold(paths, |paths, (option, path)| paths.input(option, path)).output("--out", Some(&args.out));
     paths.output("--log", args.log.as_ref()).output("--tensorboard", args.tensorboard.as_ref()).check()
+}
+
+/// The time between saved states.
+fn save_every(seconds: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        InputError::new("`--checkpoint-every` is out of range")
+            .expected("a number of seconds from 0")
+            .found(seconds)
+            .into()
+    })
 }
 
 /// Options that override settings of the preset.

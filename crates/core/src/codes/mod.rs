@@ -6,6 +6,7 @@
 mod builder;
 mod columns;
 mod pool;
+mod scipy;
 mod stored;
 
 use std::ops::Range;

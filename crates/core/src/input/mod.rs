@@ -56,6 +56,7 @@ pub use source::Source;
 pub use sparse::{SparseRows, read_sparse};
 pub use table::TextTable;
 pub use tensors::{Tensor, Tensors};
+pub use torch::TorchModule;
 pub(crate) use words::spaced_words;
 
 /// Rows of an array, read in order, converted to `f32`, in bounded memory.
@@ -175,6 +176,16 @@ pub fn read_table(path: &Path, budget: &Budget) -> Result<TextTable> {
             .into()),
     };
     table.in_file(path)
+}
+
+/// Reads a torch file: a state dict, or a whole module of a known class. Nothing in it is executed.
+pub fn read_torch_module(path: &Path, budget: &Budget) -> Result<TorchModule> {
+    torch::read_module(path, budget).in_file(path)
+}
+
+/// The names of the tensors in a torch file, without their values.
+pub fn torch_tensor_names(path: &Path, budget: &Budget) -> Result<Vec<String>> {
+    torch::tensor_names(path, budget).in_file(path)
 }
 
 /// Reads the tensors of a `.safetensors`, `.npz` or torch (`.pt`, `.pth`, `.bin`) file. Nothing in it is executed.

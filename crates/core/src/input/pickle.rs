@@ -38,6 +38,24 @@ const NAMES: &[(&str, &[&str])] = &[
             "bool",
         ],
     ),
+    ("__builtin__", &["set"]),
+    ("builtins", &["set"]),
+    // Whole modules of overcomplete, as `torch.save(sae)` writes them. A function or class of the user is refused.
+    ("overcomplete.sae.archetypal_dictionary", &["RelaxedArchetypalDictionary"]),
+    ("overcomplete.sae.batchtopk_sae", &["BatchTopKSAE"]),
+    ("overcomplete.sae.dictionary", &["DictionaryLayer", "normalize_l2"]),
+    ("overcomplete.sae.jump_sae", &["JumpSAE"]),
+    ("overcomplete.sae.kernels", &["silverman_kernel"]),
+    ("overcomplete.sae.modules", &["IdentityEncoder", "MLPEncoder"]),
+    ("overcomplete.sae.mp_sae", &["MpSAE"]),
+    ("overcomplete.sae.rasae", &["RAJumpSAE", "RATopKSAE"]),
+    ("overcomplete.sae.topk_sae", &["TopKSAE"]),
+    ("torch.nn.modules.activation", &["ReLU"]),
+    ("torch.nn.modules.batchnorm", &["BatchNorm1d"]),
+    ("torch.nn.modules.container", &["ModuleList", "Sequential"]),
+    ("torch.nn.modules.linear", &["Identity", "Linear"]),
+    ("torch.nn.modules.normalization", &["LayerNorm"]),
+    ("torch.nn.parallel.data_parallel", &["DataParallel"]),
 ];
 
 /// The index of a node in its tree.
@@ -46,10 +64,11 @@ pub(super) type Id = usize;
 /// A node of the tree.
 #[derive(Debug, PartialEq)]
 pub(super) enum Node<'a> {
-    /// A value that no tensor depends on: `None`, a float, bytes, a very large integer.
+    /// A value that no tensor depends on: `None`, bytes, a very large integer.
     Inert,
     Bool(bool),
     Int(i64),
+    Float(f64),
     Text(&'a str),
     Tuple(Vec<Id>),
     List(Vec<Id>),
@@ -58,6 +77,8 @@ pub(super) enum Node<'a> {
     Name(&'static str),
     /// A call that is not made: the name and the arguments.
     Call(&'static str, Id),
+    /// An object that is not created: its class and its attributes.
+    Object(&'static str, Option<Id>),
     /// A reference to data outside of the pickle.
     Outside(Id),
 }
@@ -140,8 +161,9 @@ impl<'a> Machine<'a> {
                 self.push(integer(digits))
             }
             b'G' => {
-                self.take(8)?;
-                self.push(Node::Inert)
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(self.take(8)?);
+                self.push(Node::Float(f64::from_be_bytes(bytes)))
             }
             b'X' => self.push_text(4),
             0x8c => self.push_text(1),
@@ -224,8 +246,21 @@ impl<'a> Machine<'a> {
                     _ => Err(damaged("the pickle calls something that has no name").into()),
                 }
             }
-            // Sets attributes of an object; those of tensors do not matter.
-            b'b' => self.pop().map(|_| ()),
+            0x81 => {
+                let (_, class) = (self.pop()?, self.pop()?);
+                match self.nodes[class] {
+                    Node::Name(class) => self.push(Node::Object(class, None)),
+                    _ => Err(damaged("the pickle creates an object of a class that has no name").into()),
+                }
+            }
+            // Sets attributes of an object; those of tensors and dictionaries do not matter.
+            b'b' => {
+                let (state, top) = (self.pop()?, self.top()?);
+                if let Node::Object(_, attributes) = &mut self.nodes[top] {
+                    *attributes = Some(state);
+                }
+                Ok(())
+            }
             other => Err(InputError::new("the pickle contains an instruction that is not on the list")
                 .expected("the instructions of plain dictionaries, lists, numbers and tensors")
                 .found(format!("0x{other:02x} \"{}\"", other.escape_ascii()))

@@ -40,8 +40,40 @@ struct ReadPlan {
     view: View,
 }
 
+/// A torch module: its tensors under the names of its state dict, and its plain attributes. Of a file that contains only
+/// a state dict, the tensors.
+#[derive(Debug, Default)]
+pub struct TorchModule {
+    /// The tensors. Attributes that are single numbers in a tensor are among them.
+    pub tensors: Tensors,
+    /// The class of each module, by the path of the module; that of the outermost is empty.
+    pub classes: BTreeMap<String, &'static str>,
+    /// Attributes that are numbers, by the path of the module and their name.
+    pub numbers: BTreeMap<String, f64>,
+    /// Attributes that are functions.
+    pub functions: BTreeMap<String, &'static str>,
+}
+
 /// Reads every tensor of a checkpoint.
 pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
+    Ok(read_module(path, budget)?.tensors)
+}
+
+/// The names of the tensors of a checkpoint, without their values.
+pub(super) fn tensor_names(path: &Path, budget: &Budget) -> Result<Vec<String>> {
+    Ok(describe(path, budget)?.plans.into_keys().collect())
+}
+
+/// What the pickle of a checkpoint describes.
+struct Description {
+    archive: Archive,
+    root: String,
+    plans: BTreeMap<String, ReadPlan>,
+    module: TorchModule,
+}
+
+/// Reads the description of the tensors.
+fn describe(path: &Path, budget: &Budget) -> Result<Description> {
     check_magic(path)?;
     let mut archive = Archive::open(path)?;
     let pickles: Vec<String> = archive.names().filter(|name| is_pickle(name)).map(str::to_string).collect();
@@ -64,8 +96,14 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
     let _nodes = budget.reserve(size * NODE_BYTES, "the description of the tensors")?;
     let (bytes, _memory) = archive.bytes(pickle, budget)?;
     let root = pickle.strip_suffix("data.pkl").unwrap_or_default().to_string();
+    let (plans, module) = Walk::through(&Tree::read(&bytes)?)?;
+    Ok(Description { archive, root, plans, module })
+}
+
+/// Reads every tensor and the attributes of a checkpoint.
+pub(super) fn read_module(path: &Path, budget: &Budget) -> Result<TorchModule> {
+    let Description { mut archive, root, plans, module } = describe(path, budget)?;
     let big_endian = big_endian(&mut archive, &root, budget)?;
-    let plans = Walk::through(&Tree::read(&bytes)?)?;
 
     // Tensors that share a storage are copied out of it together, so that it is read once.
     let mut by_storage: BTreeMap<&str, Vec<(&String, &ReadPlan)>> = BTreeMap::new();
@@ -94,7 +132,7 @@ pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
             tensors.insert(name.clone(), tensor)?;
         }
     }
-    Ok(tensors.finish())
+    Ok(TorchModule { tensors: tensors.finish(), ..module })
 }
 
 /// Refuses files that are no archive; the old torch format, a single pickle, gets its own message.
@@ -138,14 +176,43 @@ fn big_endian(archive: &mut Archive, root: &str, budget: &Budget) -> Result<bool
 struct Walk<'a> {
     tree: &'a Tree<'a>,
     plans: BTreeMap<String, ReadPlan>,
+    module: TorchModule,
     visited: usize,
 }
 
+/// Attributes of a module that contain its tensors and its parts.
+const PARTS: [&str; 3] = ["_parameters", "_buffers", "_modules"];
+
 impl Walk<'_> {
-    fn through(tree: &Tree) -> Result<BTreeMap<String, ReadPlan>> {
-        let mut walk = Walk { tree, plans: BTreeMap::new(), visited: 0 };
+    fn through(tree: &Tree) -> Result<(BTreeMap<String, ReadPlan>, TorchModule)> {
+        let mut walk = Walk { tree, plans: BTreeMap::new(), module: TorchModule::default(), visited: 0 };
         walk.visit(tree.root, "", 0)?;
-        Ok(walk.plans)
+        Ok((walk.plans, walk.module))
+    }
+
+    /// A module: its parts have the names of the state dict; of the other attributes, only single values are read.
+    fn visit_module(&mut self, class: &'static str, attributes: Option<Id>, name: &str, depth: usize) -> Result<()> {
+        self.module.classes.insert(name.to_string(), class);
+        let tree = self.tree;
+        let Some(Node::Dict(attributes)) = attributes.map(|id| tree.node(id)) else { return Ok(()) };
+        for &(key, value) in attributes {
+            let Node::Text(key) = *tree.node(key) else { continue };
+            let path = if name.is_empty() { key.to_string() } else { format!("{name}.{key}") };
+            match tree.node(value) {
+                Node::Dict(_) if PARTS.contains(&key) => self.visit(value, name, depth + 1)?,
+                Node::Int(number) => drop(self.module.numbers.insert(path, *number as f64)),
+                Node::Float(number) => drop(self.module.numbers.insert(path, *number)),
+                Node::Name(function) => drop(self.module.functions.insert(path, function)),
+                Node::Call("_rebuild_tensor_v2", arguments) => {
+                    let single = self.plan(*arguments).is_some_and(|plan| plan.view.dimensions.is_empty());
+                    if single {
+                        self.visit(value, &path, depth + 1)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn visit(&mut self, id: Id, name: &str, depth: usize) -> Result<()> {
@@ -175,6 +242,7 @@ impl Walk<'_> {
                     self.visit(item, &below(&index.to_string()), depth + 1)?;
                 }
             }
+            Node::Object(class, attributes) => self.visit_module(class, *attributes, name, depth + 1)?,
             Node::Call("_rebuild_parameter", arguments) => {
                 if let Node::Tuple(arguments) = tree.node(*arguments)
                     && let Some(&tensor) = arguments.first()

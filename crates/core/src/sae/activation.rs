@@ -2,7 +2,7 @@
 
 use super::dictionary::ContentHash;
 use super::matching_pursuit::MatchingPursuit;
-use crate::error::{InputError, Result};
+use crate::error::{Error, InputError, Result};
 
 /// The activation function of a dictionary.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +33,16 @@ pub enum Activation {
     /// Matching pursuit: chooses latents one at a time by their products with the residual, and subtracts the decoder
     /// direction of each choice. Encoder biases are not used.
     Pursuit(MatchingPursuit),
+    /// Standardises the pre-activations of a row over all latents, multiplies them by a gain and adds a bias (layer norm),
+    /// then applies `inner`, which is [`Activation::Relu`], [`Activation::TopK`] or [`Activation::Threshold`].
+    Standardised {
+        /// The gain of each latent.
+        gain: Vec<f32>,
+        /// The bias of each latent.
+        bias: Vec<f32>,
+        /// The activation function.
+        inner: Box<Activation>,
+    },
 }
 
 impl Activation {
@@ -41,6 +51,7 @@ impl Activation {
         match self {
             Activation::TopK(k) | Activation::Largest(k) | Activation::Pursuit(MatchingPursuit { k, .. }) => Some(*k),
             Activation::Nearest => Some(1),
+            Activation::Standardised { inner, .. } => inner.k(),
             Activation::Relu | Activation::Signed | Activation::Threshold(_) | Activation::Gated { .. } => None,
         }
     }
@@ -54,12 +65,31 @@ impl Activation {
                 ("scale of the magnitude", magnitude_scale),
                 ("bias of the magnitude", magnitude_bias),
             ],
+            Activation::Standardised { gain, bias, inner } => {
+                let mut lists =
+                    vec![("gain of the standardised values", &gain[..]), ("bias of the standardised values", bias)];
+                lists.extend(inner.lists());
+                lists
+            }
             _ => Vec::new(),
+        }
+    }
+
+    /// The activation function without a standardisation before it.
+    pub(super) fn innermost(&self) -> &Activation {
+        match self {
+            Activation::Standardised { inner, .. } => inner,
+            other => other,
         }
     }
 
     /// Checks k against the number of latents.
     pub(super) fn check(&self, latents: usize) -> Result<()> {
+        if let Activation::Standardised { inner, .. } = self
+            && !matches!(**inner, Activation::Relu | Activation::TopK(_) | Activation::Threshold(_))
+        {
+            return Err(Error::Bug("standardised values have an activation that is not supported".into()));
+        }
         match self.k() {
             Some(k) if !(1..=latents).contains(&k) => {
                 Err(InputError::new("the number of active latents per row is out of range")
@@ -85,6 +115,11 @@ impl Activation {
                 hash.list("gate bias", gate_bias);
                 hash.list("magnitude scale", magnitude_scale);
                 hash.list("magnitude bias", magnitude_bias);
+            }
+            Activation::Standardised { gain, bias, inner } => {
+                hash.list("standardised gain", gain);
+                hash.list("standardised bias", bias);
+                inner.hash(hash);
             }
             Activation::Nearest => hash.name("nearest"),
             Activation::Largest(k) => hash.name(&format!("largest {k}")),

@@ -8,7 +8,7 @@ use super::dictionary::{Dictionary, SaeCard};
 use crate::codes::{Codes, CodesBuilder, CodesWriter};
 use crate::context::{Context, Monitor, Reservation};
 use crate::error::Result;
-use crate::store::{ActivationStore, NpyWriter, Tile};
+use crate::store::{ActivationStore, NpyWriter, Tile, disk};
 
 /// Maximum rows that one thread encodes at a time; a multiple of the tile height of the encoder product.
 const MAX_ROWS: usize = 960;
@@ -109,14 +109,15 @@ pub struct Encoded {
     pub entries: usize,
 }
 
-/// The output of codes: a directory in Etalon's format, or a dense array.
+/// The output of codes: a directory in Etalon's format, a dense array, or a sparse array, which is written at the end.
 enum Target {
     Directory(Box<CodesWriter>),
     Array(NpyWriter),
+    Sparse(Box<CodesBuilder>),
 }
 
-/// Encodes every row of a store to disk: to a directory, or to a dense array if `out` ends in `.npy`. Also writes
-/// reconstructions if `reconstruction` names a file.
+/// Encodes every row of a store to disk: to a directory, to a dense array if `out` ends in `.npy`, or to a sparse array of
+/// scipy if it ends in `.npz`; the codes of a sparse array must fit in memory. Also writes reconstructions if `reconstruction` names a file.
 pub fn encode_to_disk(
     dictionary: &dyn Dictionary,
     store: &ActivationStore,
@@ -125,9 +126,13 @@ pub fn encode_to_disk(
     context: &Context,
 ) -> Result<Encoded> {
     let (latents, width) = (dictionary.card().latents, dictionary.card().output_width());
-    let mut target = match out.extension().is_some_and(|end| end == "npy") {
-        true => Target::Array(NpyWriter::create(out, store.rows(), latents)?),
-        false => Target::Directory(Box::new(CodesWriter::create(out, latents)?)),
+    let mut target = match out.extension().and_then(|end| end.to_str()) {
+        Some("npy") => Target::Array(NpyWriter::create(out, store.rows(), latents)?),
+        Some("npz") => {
+            disk::check_target(out)?;
+            Target::Sparse(Box::new(CodesBuilder::within(latents, context.budget())))
+        }
+        _ => Target::Directory(Box::new(CodesWriter::create(out, latents)?)),
     };
     let mut reconstructions = reconstruction.map(|file| NpyWriter::create(file, store.rows(), width)).transpose()?;
     let mut encoded = Encoded { rows: store.rows(), latents, entries: 0 };
@@ -148,6 +153,7 @@ pub fn encode_to_disk(
             match &mut target {
                 Target::Directory(writer) => writer.append(codes.all()?)?,
                 Target::Array(writer) => append_dense(writer, &codes)?,
+                Target::Sparse(builder) => builder.append(codes.all()?)?,
             }
             reconstructions.as_mut().map_or(Ok(()), |writer| writer.append(&rows))
         },
@@ -155,6 +161,7 @@ pub fn encode_to_disk(
     match target {
         Target::Directory(writer) => writer.finish().map(drop)?,
         Target::Array(writer) => writer.finish()?,
+        Target::Sparse(builder) => builder.finish().save_npz(out)?,
     }
     reconstructions.map_or(Ok(()), NpyWriter::finish)?;
     Ok(encoded)
@@ -175,7 +182,7 @@ fn append_dense(writer: &mut NpyWriter, codes: &Codes) -> Result<()> {
 mod tests {
     use super::*;
     use crate::context::Budget;
-    use crate::input::{Finite, Source, read_rows};
+    use crate::input::{Finite, Source, read_rows, read_sparse};
     use crate::sae::untrained;
     use etalon_kernel::random::{stream, unit};
 
@@ -218,6 +225,10 @@ mod tests {
             let source = Source { path: path(name), key: None };
             read_rows(&source, Finite::Refuse, &Budget::new(1 << 24)).unwrap()
         };
+        encode_to_disk(&dictionary, &store, &path("codes.npz"), None, &context).unwrap();
+        let source = Source { path: path("codes.npz"), key: None };
+        let sparse = read_sparse(&source, &Budget::new(1 << 24)).unwrap().unwrap();
+        assert_eq!((sparse.rows, sparse.columns, sparse.values.len()), (rows, 40, codes.entries()));
         let array = read(dense);
         assert_eq!((array.rows, array.width), (rows, 40));
         assert_eq!(Codes::from_dense(&array.values, 40).unwrap().id().unwrap(), codes.id().unwrap());

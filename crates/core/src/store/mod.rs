@@ -27,6 +27,6 @@ pub use csv::csv_text;
 pub use import::{ImportOptions, import};
 pub use lock::Lock;
 pub use manifest::Format;
-pub use npy::{NpyWriter, write_npy};
+pub use npy::{NpyWriter, npy_header, write_npy};
 pub use splits::SplitRanges;
 pub use verify::{KINDS, Kind, Verified, verify, verify_among};

@@ -17,19 +17,22 @@ pub struct NpyWriter {
     missing: usize,
 }
 
+/// The header of an array in C order. `kind` and `shape` are in the notation of numpy.
+pub fn npy_header(kind: &str, shape: &str) -> Vec<u8> {
+    let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
+    // Magic, version, length and header together are a multiple of 64 bytes and end with a line break.
+    let padding = (64 - (10 + header.len() + 1) % 64) % 64;
+    header.push_str(&" ".repeat(padding));
+    header.push('\n');
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes()].concat()
+}
+
 impl NpyWriter {
     /// Starts an array of rows × width.
     pub fn create(path: &Path, rows: usize, width: usize) -> Result<NpyWriter> {
         let missing = rows.checked_mul(width).ok_or_else(|| Error::Bug(format!("an array of {rows} × {width}")))?;
-        let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
-        // Magic, version, length and header together are a multiple of 64 bytes and end with a line break.
-        let padding = (64 - (10 + header.len() + 1) % 64) % 64;
-        header.push_str(&" ".repeat(padding));
-        header.push('\n');
         let mut file = NewFile::create(path)?;
-        file.write(b"\x93NUMPY\x01\x00")?;
-        file.write(&(header.len() as u16).to_le_bytes())?;
-        file.write(header.as_bytes())?;
+        file.write(&npy_header("<f4", &format!("({rows}, {width})")))?;
         Ok(NpyWriter { file, block: Vec::new(), missing })
     }
 

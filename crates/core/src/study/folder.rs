@@ -34,9 +34,35 @@ pub fn dictionaries(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// The name of a dictionary without its seed, if it ends like those that a training grid writes: `topk-64-k8-seed1`.
+fn without_seed(name: &str) -> Option<&str> {
+    name.trim_end_matches(|digit: char| digit.is_ascii_digit())
+        .strip_suffix("-seed")
+        .filter(|rest| rest.len() + 5 < name.len())
+}
+
+/// The other dictionaries of a folder that differ from one of them only in their seed.
+pub fn other_seeds<'a>(name: &'a str, all: &'a [String]) -> impl Iterator<Item = &'a String> {
+    all.iter()
+        .filter(move |other| *other != name && without_seed(name).is_some_and(|stem| without_seed(other) == Some(stem)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dictionaries_that_differ_in_their_seed_are_found() {
+        let all =
+            ["topk-64-k8-seed0", "topk-64-k8-seed1", "topk-64-k4-seed1", "topk-64-k8", "topk-64-k8-seed", "seed3"];
+        let all = all.map(String::from);
+        let others = |name: &str| other_seeds(name, &all).cloned().collect::<Vec<_>>();
+        assert_eq!(others("topk-64-k8-seed0"), ["topk-64-k8-seed1"]);
+        assert_eq!(others("topk-64-k8-seed1"), ["topk-64-k8-seed0"]);
+        for alone in ["topk-64-k4-seed1", "topk-64-k8", "topk-64-k8-seed", "seed3"] {
+            assert!(others(alone).is_empty(), "{alone}");
+        }
+    }
 
     #[test]
     fn only_a_star_as_the_last_part_means_all() {

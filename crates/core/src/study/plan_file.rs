@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::folder::{dictionaries, folder_of};
+use super::folder::{dictionaries, folder_of, other_seeds};
 use super::grid::Set;
 use crate::context::Context;
 use crate::error::{Error, InFile, InputError, Result, Size};
@@ -14,6 +14,7 @@ use crate::input;
 use crate::load::{Given, Opening};
 use crate::metrics::{self, METRICS, Metric};
 use crate::results::Profile;
+use crate::run::OTHERS;
 
 /// The maximum size of a study file in bytes.
 const MAX_BYTES: u64 = 16 << 20;
@@ -45,8 +46,9 @@ struct WrittenSet {
 }
 
 impl WrittenSet {
-    /// One set, or one for every dictionary of a folder (`sae = "saes/*"`), named after the dictionary.
-    fn read(mut table: toml::Table, base: &Path) -> Result<Vec<WrittenSet>> {
+    /// One set, or one for every dictionary of a folder (`sae = "saes/*"`), named after the dictionary. With `pair_seeds`,
+    /// it is compared with the dictionaries of the folder that differ only in their seed.
+    fn read(mut table: toml::Table, base: &Path, pair_seeds: bool) -> Result<Vec<WrittenSet>> {
         let folder = table.get("sae").and_then(toml::Value::as_str).and_then(folder_of).map(String::from);
         let name = match table.remove("name") {
             Some(toml::Value::String(name)) => name,
@@ -65,16 +67,22 @@ impl WrittenSet {
             table.remove("about").map(toml::Value::try_into).transpose().map_err(wrong)?.unwrap_or_default();
         let given: Given = toml::Value::Table(table).try_into().map_err(wrong)?;
         let Some(folder) = folder else { return Ok(vec![WrittenSet { name, about, given }]) };
-        let one = |dictionary: String| WrittenSet {
+        let all = dictionaries(&base.join(&folder))?;
+        let others = OTHERS.card().key;
+        let pair_seeds = pair_seeds && !given.has(others);
+        let one = |dictionary: &String| WrittenSet {
             name: format!("{name} {dictionary}").trim().into(),
             about: about.clone(),
             given: {
                 let mut given = given.clone();
                 given.set("sae", format!("{folder}{dictionary}"));
+                for other in other_seeds(dictionary, &all).filter(|_| pair_seeds) {
+                    given.add(others, format!("{folder}{other}"));
+                }
                 given
             },
         };
-        Ok(dictionaries(&base.join(&folder))?.into_iter().map(one).collect())
+        Ok(all.iter().map(one).collect())
     }
 }
 
@@ -146,7 +154,10 @@ impl Study {
                 .advice(format!("add \"{name}\" to `metrics`, or delete the table"))
                 .into());
         }
-        let sets = written.sets.into_iter().map(|set| WrittenSet::read(set, &base));
+        let compares =
+            |(metric, _): &(&dyn Metric, _)| metric.card().roles().iter().any(|r| r.card().key == OTHERS.card().key);
+        let pair_seeds = chosen.iter().any(compares) && !written.inputs.has(OTHERS.card().key);
+        let sets = written.sets.into_iter().map(|set| WrittenSet::read(set, &base, pair_seeds));
         let sets: Vec<WrittenSet> = sets.collect::<Result<Vec<_>>>().in_file(file)?.into_iter().flatten().collect();
         let mut names: Vec<&String> = sets.iter().map(|set| &set.name).collect();
         names.sort();
@@ -210,21 +221,26 @@ mod tests {
     use super::*;
     use crate::sae::{Activation, Linear, Normalisation, Parts, checkpoint};
 
+    /// Writes a dictionary with one latent.
+    fn save_neuron(directory: &Path) {
+        let neuron = Linear::new(Parts {
+            arch: "identity".into(),
+            encoder: vec![1.0],
+            encoder_bias: vec![0.0],
+            decoder: vec![1.0],
+            bias: vec![0.0],
+            subtract_bias: false,
+            input: Normalisation::None,
+            activation: Activation::Signed,
+        });
+        checkpoint::save(&neuron.unwrap(), &Map::new(), "etalon", directory).unwrap();
+    }
+
     #[test]
     fn every_dictionary_of_a_folder_is_a_set() {
         let scratch = tempfile::tempdir().unwrap();
         for name in ["b", "a"] {
-            let neuron = Linear::new(Parts {
-                arch: "identity".into(),
-                encoder: vec![1.0],
-                encoder_bias: vec![0.0],
-                decoder: vec![1.0],
-                bias: vec![0.0],
-                subtract_bias: false,
-                input: Normalisation::None,
-                activation: Activation::Signed,
-            });
-            checkpoint::save(&neuron.unwrap(), &Map::new(), "etalon", &scratch.path().join("saes").join(name)).unwrap();
+            save_neuron(&scratch.path().join("saes").join(name));
         }
         let file = scratch.path().join("study.toml");
         let text = "metrics = [\"core\"]\n[inputs]\nembeddings = \"x.npy\"\n[[set]]\nsae = \"saes/*\"\n[[set]]\nname = \"again\"\nsae = \"saes/*\"\n";
@@ -234,5 +250,30 @@ mod tests {
         assert_eq!(study.sets[0].1.first("sae"), Some("saes/a"));
         fs::write(&file, text.replace("saes/*", "none/*")).unwrap();
         assert!(Study::read(&file).is_err());
+    }
+
+    #[test]
+    fn seeds_of_a_folder_are_compared() {
+        let scratch = tempfile::tempdir().unwrap();
+        for name in ["pca-seed0", "pca-seed1", "pca-seed12", "other"] {
+            save_neuron(&scratch.path().join("saes").join(name));
+        }
+        let file = scratch.path().join("study.toml");
+        let text = "metrics = [\"stability\"]\n[[set]]\nsae = \"saes/*\"\n";
+        let others = |text: &str| {
+            fs::write(&file, text).unwrap();
+            let study = Study::read(&file).unwrap();
+            study.sets.iter().map(|set| set.1.get("other").cloned().collect()).collect::<Vec<Vec<String>>>()
+        };
+        let found = others(text);
+        // other, pca-seed0, pca-seed1, pca-seed12
+        assert_eq!(found[0], [""; 0]);
+        assert_eq!(found[1], ["saes/pca-seed1", "saes/pca-seed12"]);
+        assert_eq!(found[2], ["saes/pca-seed0", "saes/pca-seed12"]);
+        // Given ones are kept; other metrics need none.
+        assert_eq!(others(&format!("{text}other = [\"saes/other\"]\n"))[1], ["saes/other"]);
+        let inputs = text.replace("[[set]]", "[inputs]\nother = [\"saes/other\"]\n[[set]]");
+        assert_eq!(others(&inputs)[1], ["saes/other"]);
+        assert!(others(&text.replace("stability", "core")).concat().is_empty());
     }
 }

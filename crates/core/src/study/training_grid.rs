@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 use crate::context::Context;
 use crate::error::{InputError, Key, Result};
 use crate::input::Tensors;
-use crate::sae::arch;
+use crate::sae::arch::{self, Sparsity};
 use crate::sae::baseline::{self, BaselineParams};
 use crate::sae::train::{Preset, TrainJob, TrainingSettings, steps_of_epochs};
 use crate::sae::{Dictionary, checkpoint};
@@ -24,7 +24,7 @@ pub struct TrainingGrid<'a> {
     pub archs: &'a [String],
     /// Numbers of latents; optional for baselines.
     pub latents: &'a [usize],
-    /// Numbers of active latents per row; empty for that of the preset.
+    /// Numbers of active latents per row, or targets of their mean; empty for those of the preset.
     pub ks: &'a [usize],
     /// Seeds.
     pub seeds: &'a [u64],
@@ -65,7 +65,24 @@ pub struct Changes {
     pub params: BTreeMap<String, String>,
 }
 
+/// The option of a fixed weight of the penalty.
+const WEIGHT: &str = "l1";
+
+/// The option of a target L0.
+const TARGET: &str = "target-l0";
+
 impl Changes {
+    /// Whether the user set an option.
+    fn gives(&self, option: &str) -> bool {
+        match option {
+            "lr" => self.rate.is_some(),
+            "warmup" => self.warmup.is_some(),
+            "decay-start" => self.decay_start.is_some(),
+            "resample" => self.resample.is_some(),
+            param => self.params.contains_key(param),
+        }
+    }
+
     /// Applies the changes for a store with `rows` rows.
     fn apply(&self, settings: &mut TrainingSettings, rows: usize) -> Result<()> {
         settings.batch = self.batch;
@@ -90,6 +107,54 @@ impl Changes {
             settings.params.replace(param.card().name, param.parse(text)?);
         }
         Ok(())
+    }
+
+    /// Applies the number of active latents, which is fixed or a target, and fits the schedules to the training.
+    fn set_sparsity(&self, settings: &mut TrainingSettings, k: Option<usize>, preset: Preset) -> Result<()> {
+        let name = settings.arch.clone();
+        let given = |option: &str| self.gives(option);
+        match arch::find(&name)?.sparsity() {
+            Sparsity::Fixed => settings.k = k.unwrap_or(settings.k),
+            Sparsity::Penalty if k.is_some() || given(TARGET) => {
+                let option = if k.is_some() { "k" } else { TARGET };
+                return Err(InputError::new(format!("`{name}` has no {}", Key(option)))
+                    .expected("an architecture with a fixed number of active latents, or with a target")
+                    .advice(format!("set its sparsity by {}, in a separate command", Key(WEIGHT)))
+                    .into());
+            }
+            Sparsity::Penalty => {}
+            Sparsity::Target { default } => {
+                if k.is_some() && given(TARGET) {
+                    return Err(InputError::new(format!(
+                        "{} and {} both set the target of `{name}`",
+                        Key("k"),
+                        Key(TARGET)
+                    ))
+                    .advice("leave one of them out")
+                    .into());
+                }
+                // Parsed before, under the name that all architectures share.
+                let in_params = settings.get(&arch::params::TARGET_L0)?;
+                let wanted = k.map(|k| k as f64).or_else(|| given(TARGET).then_some(in_params));
+                let in_loss = default.is_some() && preset == Preset::DictionaryLearning;
+                match wanted.or_else(|| default.filter(|_| preset == Preset::Etalon).map(|_| in_params)) {
+                    Some(target) if default.is_some() && (in_loss || given(WEIGHT)) => {
+                        settings.params.set(&arch::params::TARGET_L0, target);
+                    }
+                    Some(_) if given(WEIGHT) => {
+                        return Err(InputError::new(format!(
+                            "{} fixes the weight of the penalty of `{name}`, so that its L0 cannot be chosen",
+                            Key(WEIGHT)
+                        ))
+                        .advice(format!("leave out {WEIGHT}, or leave out {} and {}", Key("k"), Key(TARGET)))
+                        .into());
+                    }
+                    Some(target) => arch::aim_at(settings, target, &given)?,
+                    None => {}
+                }
+            }
+        }
+        arch::fit_schedules(settings, &given)
     }
 }
 
@@ -149,8 +214,13 @@ impl TrainingGrid<'_> {
                     for &seed in self.seeds {
                         let mut settings = arch.settings(self.preset, store.width(), latents);
                         self.changes.apply(&mut settings, store.rows())?;
-                        (settings.k, settings.seed) = (k.unwrap_or(settings.k), seed);
-                        let out = self.folder(name, Some(latents), k, seed);
+                        settings.seed = seed;
+                        self.changes.set_sparsity(&mut settings, k, self.preset)?;
+                        let active = match arch.sparsity() {
+                            Sparsity::Target { .. } => k.map(|k| format!("-l0-{k}")),
+                            _ => k.map(|k| format!("-k{k}")),
+                        };
+                        let out = self.folder(name, Some(latents), active, seed);
                         jobs.push(TrainJob { settings, initial: self.initial.clone(), out });
                     }
                 }
@@ -165,7 +235,7 @@ impl TrainingGrid<'_> {
             for latents in each(self.latents) {
                 for k in each(self.ks) {
                     for &seed in self.seeds {
-                        let out = self.folder(name, latents, k, seed);
+                        let out = self.folder(name, latents, k.map(|k| format!("-k{k}")), seed);
                         baselines.push(BaselineJob { name: name.to_string(), latents, k, seed, out });
                     }
                 }
@@ -174,9 +244,9 @@ impl TrainingGrid<'_> {
         baselines
     }
 
-    fn folder(&self, name: &str, latents: Option<usize>, k: Option<usize>, seed: u64) -> PathBuf {
+    fn folder(&self, name: &str, latents: Option<usize>, active: Option<String>, seed: u64) -> PathBuf {
         let size = latents.map_or(String::new(), |latents| format!("-{latents}"));
-        let active = k.map_or(String::new(), |k| format!("-k{k}"));
+        let active = active.unwrap_or_default();
         self.out.join(format!("{name}{size}{active}-seed{seed}"))
     }
 }
@@ -228,15 +298,15 @@ mod tests {
     fn every_combination_has_a_directory() {
         let store = ActivationStore::from_rows(vec![0.5; 40 * 8], 8).unwrap();
         let archs = ["topk", "random", "jumprelu"].map(String::from);
-        let plan = grid(&archs, &[16, 20], &[("target-l0", "3"), ("groups", "0.5,0.5")]).plan(&store).unwrap();
+        let plan = grid(&archs, &[16, 20], &[("groups", "0.5,0.5")]).plan(&store).unwrap();
         assert_eq!((plan.jobs.len(), plan.baselines.len()), (16, 8));
         assert_eq!(plan.jobs[1].out, Path::new("out/topk-16-k2-seed7"));
         assert_eq!(plan.baselines[7].out, Path::new("out/random-20-k3-seed7"));
         let settings = &plan.jobs[15].settings;
-        assert_eq!((settings.arch.as_str(), settings.k, settings.seed, settings.batch), ("jumprelu", 3, 7, 50));
+        assert_eq!((settings.arch.as_str(), settings.control, settings.seed), ("jumprelu", Some(3.0), 7));
+        assert_eq!((settings.batch, plan.jobs[15].out.as_path()), (50, Path::new("out/jumprelu-20-l0-3-seed7")));
         // 40 rows ten times in batches of 50.
         assert_eq!((settings.steps, settings.clip), (8, None));
-        assert_eq!(settings.get(&TARGET_L0).unwrap(), 3.0);
         assert_eq!(settings.get(&GROUPS).unwrap(), [0.5, 0.5]);
         // A single one is written to the output directory itself.
         let one = ["pca".to_string()];
@@ -253,5 +323,45 @@ mod tests {
         assert!(why(grid(&archs, &[16], &[("bandwidth", "wide")])).contains("`bandwidth`"));
         assert!(why(grid(&archs, &[16], &[("nonsense", "1")])).contains("nonsense"));
         assert!(why(grid(&["nothing".to_string()], &[16], &[])).contains("no architecture"));
+    }
+
+    #[test]
+    fn k_is_a_target_or_refused() {
+        let store = ActivationStore::from_rows(vec![0.5; 40 * 8], 8).unwrap();
+        let plan = |arch: &str, params: &[(&str, &str)], ks: &[usize], preset: Preset| {
+            let archs = [arch.to_string()];
+            let plan = TrainingGrid { ks, preset, ..grid(&archs, &[16], params) }.plan(&store);
+            plan.map(|mut plan| plan.jobs.remove(0).settings)
+        };
+        for arch in ["relu", "relu_april", "gated", "jumprelu", "ra_jumprelu"] {
+            assert_eq!(plan(arch, &[], &[4], Preset::Etalon).unwrap().control, Some(4.0), "{arch}");
+            assert_eq!(plan(arch, &[("target-l0", "5")], &[], Preset::Etalon).unwrap().control, Some(5.0), "{arch}");
+            let both = plan(arch, &[("target-l0", "5")], &[4], Preset::Etalon).unwrap_err().to_string();
+            assert!(both.contains("`k`") && both.contains("`target-l0`"), "{both}");
+        }
+        // Without a target the published training has a fixed weight; JumpReLU always has a target.
+        assert_eq!(plan("relu", &[], &[], Preset::Etalon).unwrap().control, None);
+        assert_eq!(plan("jumprelu", &[], &[], Preset::Etalon).unwrap().control, Some(20.0));
+        assert_eq!(plan("jumprelu", &[], &[], Preset::Saelens).unwrap().control, None);
+        // The target is part of the published loss.
+        let published = plan("jumprelu", &[], &[4], Preset::DictionaryLearning).unwrap();
+        assert_eq!((published.control, published.get(&TARGET_L0).unwrap()), (None, 4.0));
+        let weighted = plan("jumprelu", &[("l1", "1")], &[4], Preset::Etalon).unwrap();
+        assert_eq!((weighted.control, weighted.get(&TARGET_L0).unwrap()), (None, 4.0));
+        let why =
+            |arch: &str, params: &[(&str, &str)]| plan(arch, params, &[4], Preset::Etalon).unwrap_err().to_string();
+        assert!(why("relu", &[("l1", "0.1")]).contains("`l1` fixes"));
+        assert!(why("p_anneal", &[]).contains("`p_anneal` has no `k`"));
+    }
+
+    #[test]
+    fn schedules_longer_than_the_training_are_refused() {
+        let store = ActivationStore::from_rows(vec![0.5; 40 * 8], 8).unwrap();
+        let archs = ["topk".to_string()];
+        let long = Changes { batch: 50, steps: Some(30), warmup: Some(30), ..Changes::default() };
+        let error = TrainingGrid { changes: long.clone(), ..grid(&archs, &[16], &[]) }.plan(&store).unwrap_err();
+        assert!(error.to_string().contains("at least 31 steps"), "{error}");
+        let fits = Changes { warmup: Some(29), ..long };
+        assert!(TrainingGrid { changes: fits, ..grid(&archs, &[16], &[]) }.plan(&store).is_ok());
     }
 }

@@ -527,6 +527,25 @@ fn llama_scope_by_hand() {
 #[test]
 fn the_list_of_formats_is_complete() {
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
-    assert_eq!(names, ["etalon", "saelens", "sparsify", "llama_scope", "dictionary_learning", "gemma_scope"]);
+    assert_eq!(
+        names,
+        ["etalon", "saelens", "sparsify", "llama_scope", "overcomplete", "dictionary_learning", "gemma_scope"]
+    );
     assert_eq!(FORMATS.iter().filter(|format| format.is_written()).count(), 2);
+}
+
+/// SAELens has the setting for TopK dictionaries only, and ignores it elsewhere.
+#[test]
+fn only_topk_dictionaries_are_rescaled_by_the_norm_of_their_directions() {
+    for folder in ["sl_jumprelu", "sl_gated", "sl_standard"] {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::copy(golden(folder).join("sae_weights.safetensors"), scratch.path().join("sae_weights.safetensors"))
+            .unwrap();
+        let mut settings: Map<String, Value> =
+            serde_json::from_str(&fs::read_to_string(golden(folder).join("cfg.json")).unwrap()).unwrap();
+        settings.insert("rescale_acts_by_decoder_norm".into(), json!(true));
+        fs::write(scratch.path().join("cfg.json"), json!(settings).to_string()).unwrap();
+        let changed = load(scratch.path(), &budget()).unwrap();
+        assert_eq!(changed.dictionary.id(), load(&golden(folder), &budget()).unwrap().dictionary.id(), "{folder}");
+    }
 }

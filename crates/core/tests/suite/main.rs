@@ -10,6 +10,7 @@ mod golden_checkpoints;
 mod golden_cknna;
 mod golden_matching;
 mod golden_monosemanticity;
+mod golden_overcomplete;
 mod golden_probes;
 mod golden_stats;
 mod golden_training;

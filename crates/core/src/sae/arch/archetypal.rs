@@ -1,9 +1,9 @@
 //! Relaxed archetypal dictionaries: directions close to convex combinations of data points.
 
-use super::l1::SPARSITY_WARMUP;
+use super::penalty::SPARSITY_WARMUP;
 use super::threshold::THRESHOLD;
 use super::topk::K_ANNEAL;
-use super::{Arch, ArchCard, jumprelu, refuse, topk};
+use super::{Arch, ArchCard, Sparsity, jumprelu, refuse, topk};
 use crate::error::{Key, Result};
 use crate::sae::param::{Param, ParamValue};
 use crate::sae::preset::Preset;
@@ -160,6 +160,10 @@ impl Arch for ArchetypalTopK {
 impl Arch for ArchetypalJumpRelu {
     fn card(&self) -> &'static ArchCard {
         &JUMPRELU
+    }
+
+    fn sparsity(&self) -> Sparsity {
+        Sparsity::Target { default: Some(&jumprelu::TARGET_L0) }
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {

@@ -21,12 +21,17 @@ static CARD: ArchCard = ArchCard {
     loss: "As topk.",
     initialisation: "As topk.",
     constraint: "As topk.",
-    defaults: "As topk. θ is a running mean (decay 0.999, bias-corrected) of the smallest code kept per batch.",
+    defaults: "As topk. After the last step, θ is set so that k latents per row are active on average over a sample \
+               of at most 8,192 rows: held-out rows if there are any, else training rows. Programs that drive the \
+               trainer themselves get a running mean (decay 0.999, bias-corrected) of the smallest code kept per \
+               batch.",
     params: &[&K_ANNEAL, &THRESHOLD],
-    presets: "dictionary-learning: θ is tracked from step 1001, and its first value is assigned.\n\
-              sae-concept-eval: θ starts at 0 with decay 0.99 and is biased towards 0 (validation does not update \
+    presets: "All presets set θ after the last step, as above. Their programs use the running mean alone, which is \
+              far from its limit after short runs.\n\
+              dictionary-learning: the running mean starts at step 1001, and its first value is assigned.\n\
+              sae-concept-eval: it starts at 0 with decay 0.99 and is biased towards 0 (validation does not update \
               it here). The rest as topk.\n\
-              saelens: θ starts at 0 with decay 0.99. The rest as topk.\n\
+              saelens: it starts at 0 with decay 0.99. The rest as topk.\n\
               blindspots: as topk. The BatchTopK of overcomplete keeps k values of a whole batch; Etalon keeps k \
               per row on average.",
     source: "Bussmann et al. 2024, BatchTopK sparse autoencoders",
@@ -52,12 +57,15 @@ pub(super) struct BatchTopKObjective {
     k: KSchedule,
     auxiliary: f64,
     threshold: RunningThreshold,
+    /// The threshold that keeps k values per row of a sample.
+    calibrated: Option<f32>,
 }
 
 impl BatchTopKObjective {
     pub fn new(rules: Rules, settings: &TrainingSettings) -> Result<BatchTopKObjective> {
         let threshold = RunningThreshold::new(settings.get(&THRESHOLD)?);
-        Ok(BatchTopKObjective { rules, k: KSchedule::of(settings)?, auxiliary: settings.auxiliary, threshold })
+        let (k, auxiliary) = (KSchedule::of(settings)?, settings.auxiliary);
+        Ok(BatchTopKObjective { rules, k, auxiliary, threshold, calibrated: None })
     }
 }
 
@@ -96,9 +104,17 @@ impl Objective for BatchTopKObjective {
         self.threshold.load(saved);
     }
 
+    fn calibrated_l0(&self) -> Option<usize> {
+        Some(self.k.last)
+    }
+
+    fn calibrate(&mut self, threshold: f32) {
+        self.calibrated = Some(threshold);
+    }
+
     fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation) {
         // Before the first tracked step there is no threshold: keep every positive value.
-        let threshold = self.threshold.value().unwrap_or(0.0).max(0.0) * unit;
+        let threshold = self.calibrated.or_else(|| self.threshold.value()).unwrap_or(0.0).max(0.0) * unit;
         (scaled(scalars, 0, 1, unit), Activation::Threshold(vec![threshold; self.k.latents]))
     }
 }

@@ -1,7 +1,8 @@
 //! Gated: a gate decides whether a latent fires, a magnitude how strongly.
 
-use super::l1::{PENALTY, Penalty, SPARSITY_WARMUP};
-use super::{Arch, ArchCard, follow, scaled};
+use super::control::Controller;
+use super::penalty::{PENALTY, Penalty, SPARSITY_WARMUP};
+use super::{Arch, ArchCard, Sparsity, follow, scaled};
 use crate::error::Result;
 use crate::sae::activation::Activation;
 use crate::sae::preset::Preset;
@@ -18,7 +19,7 @@ static CARD: ArchCard = ArchCard {
               f = gate · ReLU(e^r u + b_m)\n\
               x̂ = W_d f + b",
     loss: "Mean over rows of ‖x − x̂‖² + λ s ‖ReLU(u + b_g)‖₁ + ‖x − (W_d ReLU(u + b_g) + b)‖², where W_d and b \
-           receive no gradient from the last term.",
+           receive no gradient from the last term. A target L0 (--target-l0 or --k) as in relu.",
     initialisation: "Decoder directions are random unit vectors, the encoder is a copy of them, and biases and r \
                      are 0.",
     constraint: "Decoder directions have unit norm: the gradient is projected, and directions are renormalised \
@@ -44,6 +45,10 @@ impl Arch for Gated {
         &CARD
     }
 
+    fn sparsity(&self) -> Sparsity {
+        Sparsity::Target { default: None }
+    }
+
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
         let settings = follow(TrainingSettings::new(CARD.name, objective, width, latents), preset, &CARD);
         TrainingSettings { rate: 5e-5, betas: (0.0, 0.999), ..settings }
@@ -52,12 +57,14 @@ impl Arch for Gated {
 
 fn objective(settings: &TrainingSettings) -> Result<Box<dyn Objective>> {
     let rules = Rules { scalars: SCALARS.to_vec(), gates: true, ..Rules::plain(settings.latents) };
-    Ok(Box::new(GatedObjective { rules, penalty: Penalty::of(settings)?, penalty_slope: 0.0 }))
+    let (penalty, controller) = (Penalty::of(settings)?, Controller::of(settings)?);
+    Ok(Box::new(GatedObjective { rules, penalty, controller, penalty_slope: 0.0 }))
 }
 
 struct GatedObjective {
     rules: Rules,
     penalty: Penalty,
+    controller: Option<Controller>,
     /// The derivative of the penalty by a gate, in the current step.
     penalty_slope: f32,
 }
@@ -80,16 +87,25 @@ impl Objective for GatedObjective {
         magnitude(scalars, value).max(0.0)
     }
 
+    /// The penalty of the row, and its active latents.
     fn measure(&self, row: Row<'_>) -> [f64; 2] {
-        [row.entries.iter().map(|entry| f64::from(entry.0)).sum(), 0.0]
+        let fires = |&&(value, latent): &&(f32, u32)| magnitude(&row.scalars[latent as usize * 3..], value) > 0.0;
+        let sum = row.entries.iter().map(|entry| f64::from(entry.0)).sum();
+        [sum, row.entries.iter().filter(fires).count() as f64]
     }
 
     fn loss(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, sparsity) = (batch.squared_errors[0], batch.mean(0));
-        let weight = self.penalty.at(batch.step);
+        let weight = match &mut self.controller {
+            Some(controller) => controller.weight(batch.step, batch.mean(1), error, sparsity),
+            None => self.penalty.at(batch.step),
+        };
         self.penalty_slope = (weight / batch.rows.len() as f64) as f32;
         let total = error + weight * sparsity + batch.gate_error;
-        vec![("loss", total), ("squared_error", error), ("sparsity", sparsity), ("gate_error", batch.gate_error)]
+        let mut terms =
+            vec![("loss", total), ("squared_error", error), ("sparsity", sparsity), ("gate_error", batch.gate_error)];
+        terms.extend(self.controller.is_some().then_some(("weight", weight)));
+        terms
     }
 
     fn backward(&self, column: &mut LatentBackward<'_>) {
@@ -105,6 +121,14 @@ impl Objective for GatedObjective {
             *slope = gate + through;
         }
         column.gradient.iter_mut().zip(sums).for_each(|(into, sum)| *into = sum as f32);
+    }
+
+    fn save(&self) -> Vec<f64> {
+        self.controller.as_ref().map(Controller::save).unwrap_or_default()
+    }
+
+    fn load(&mut self, saved: &[f64]) {
+        self.controller.iter_mut().for_each(|controller| controller.load(saved));
     }
 
     fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation) {

@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::l1::{Penalty, SPARSITY_WARMUP};
-use super::{Arch, ArchCard, follow, refuse, scaled};
+use super::control::Controller;
+use super::penalty::{Penalty, SPARSITY_WARMUP};
+use super::{Arch, ArchCard, Sparsity, follow, refuse, scaled};
 use crate::error::{Key, Result};
 use crate::sae::activation::Activation;
+use crate::sae::normalise::Normalisation;
 use crate::sae::param::{Param, ParamValue};
 use crate::sae::preset::Preset;
 use crate::sae::train::{
@@ -15,7 +17,13 @@ use crate::sae::train::{
 /// JumpReLU.
 pub struct JumpRelu;
 
-/// Weight of the penalty; other defaults than those of [`super::l1::PENALTY`].
+/// How far the thresholds of a controlled training can move, in standard deviations of the pre-activations.
+const REACH: f32 = 16.0;
+
+/// The bandwidth of a controlled training, in standard deviations of the pre-activations.
+const WINDOW: f32 = 0.1;
+
+/// Weight of the penalty; other defaults than those of [`super::penalty::PENALTY`].
 pub(super) static PENALTY: Param<f64> =
     Param::new(["penalty", "l1", "WEIGHT", "Weight of the sparsity penalty"], |preset| match preset {
         Preset::SaeConceptEval | Preset::Saelens => 0.001,
@@ -87,14 +95,20 @@ static CARD: ArchCard = ArchCard {
     forward: "p = W_e x + b_e\n\
               f = p · [p > θ]\n\
               x̂ = W_d f + b",
-    loss: "Mean over rows of ‖x − x̂‖² + λ s (L0 / L0* − 1)². θ is trained with pseudo-derivatives: ∂f/∂θ = −(θ/ε) \
+    loss: "With a controller (the default; off with --l1 or --preset dictionary-learning): mean over rows of ‖x − x̂‖² + \
+           λ L0. λ is adjusted to reach the target L0, as in relu. Rows are divided by their root mean squared norm \
+           (--normalise). ∂f/∂θ as below, and ∂L0/∂θ = −(1/ε) [|p − θ| < ε/2]. θ starts at σ = 1/√width, the \
+           standard deviation of p, and ε = 0.1 σ. The trained numbers are θ / c, where c ≥ 1 lets Adam move θ by \
+           16 σ during the training.\n\
+           Published training, with a fixed λ: mean over rows of ‖x − x̂‖² + λ s (L0 / L0* − 1)². θ is trained with pseudo-derivatives: ∂f/∂θ = −(θ/ε) \
            [|p − θ| < ε/2] and ∂L0/∂θ = −(1/ε) [|f − θ| < ε/2], where f is the code after the jump, so inactive \
            rows count while θ < ε/2.",
     initialisation: "Decoder directions are random unit vectors, the encoder is a copy of them, biases are 0, and θ \
-                     = 0.001.",
+                     = 0.001 (with a controller 1/√width).",
     constraint: "Decoder directions have unit norm: the gradient is projected, and directions are renormalised \
                  after each step. The global gradient norm is clipped to 1.",
-    defaults: "target-l0 20, λ 1, bandwidth ε 0.001, lr 0.00007, Adam β₁ 0, warmup 1000, sparsity warmup 2000.",
+    defaults: "target-l0 20, Adam β₁ 0, warmup 1000. With a controller, lr is at least 0.0002 / √(latents / 16384) and \
+               decays in the last fifth of the steps. Without: λ 1, ε 0.001, lr 0.00007, sparsity warmup 2000.",
     params: &[&PENALTY, &SPARSITY_WARMUP, &TARGET_L0, &BANDWIDTH, &JUMP, &INITIAL_THRESHOLD],
     presets: "sae-concept-eval: θ = e^τ with initial τ = 0. τ is trained with the pseudo-derivatives of θ, without \
               the factor θ of the chain rule, as in that program. The penalty is λ = 0.001 times the mean L0, \
@@ -111,6 +125,10 @@ static CARD: ArchCard = ArchCard {
 impl Arch for JumpRelu {
     fn card(&self) -> &'static ArchCard {
         &CARD
+    }
+
+    fn sparsity(&self) -> Sparsity {
+        Sparsity::Target { default: Some(&TARGET_L0) }
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
@@ -144,21 +162,54 @@ pub(super) fn rules(settings: &TrainingSettings) -> Result<Rules> {
     if initial.is_nan() || initial <= 0.0 {
         refuse("the initial threshold of JumpReLU is out of range", "a number above 0", initial)?;
     }
+    let scale = threshold_scale(settings)?;
     let threshold = match settings.get(&JUMP)? {
         Jump::Logarithm => Scalar { name: "log_threshold", initial: initial.ln() },
+        // Initial weights of other programs have no scale.
+        Jump::Target | Jump::Step if scale != 1.0 => Scalar { name: "scaled_threshold", initial: initial / scale },
         Jump::Target | Jump::Step => Scalar { name: "threshold", initial },
     };
     let scalars = vec![Scalar { name: "encoder_bias", initial: 0.0 }, threshold];
     Ok(Rules { centred: false, scalars, ..Rules::plain(settings.latents) })
 }
 
+/// The standard deviation of pre-activations at the start, whose directions are random unit vectors: rows are divided by
+/// their root mean squared norm, or standardised.
+fn spread(settings: &TrainingSettings) -> f32 {
+    if settings.normalise { 1.0 / (settings.width as f32).sqrt() } else { 1.0 }
+}
+
+/// The thresholds of a controlled training are this factor times the trained numbers. Adam changes a number by at most
+/// the learning rate per step: the factor allows thresholds to move by `REACH` standard deviations of the
+/// pre-activations, also in short runs.
+fn threshold_scale(settings: &TrainingSettings) -> Result<f32> {
+    if settings.control.is_none() || settings.get(&JUMP)? == Jump::Logarithm {
+        return Ok(1.0);
+    }
+    let reach = REACH * spread(settings);
+    Ok((reach / (settings.rate * settings.steps.max(1) as f64) as f32).max(1.0))
+}
+
+/// The settings of a controlled training that the scale of pre-activations determines. `given` ones are kept.
+pub(super) fn control(settings: &mut TrainingSettings, given: &dyn Fn(&str) -> bool) {
+    settings.normalise = settings.input == Normalisation::None;
+    let spread = spread(settings);
+    settings.params.set(&INITIAL_THRESHOLD, spread);
+    if !given("bandwidth") {
+        settings.params.set(&BANDWIDTH, WINDOW * spread);
+    }
+}
+
 /// Also the objective of ra_jumprelu, which differs only in its directions.
 pub(super) struct JumpReluObjective {
     rules: Rules,
     penalty: Penalty,
+    controller: Option<Controller>,
     target: f64,
     bandwidth: f32,
     jump: Jump,
+    /// The factor of the trained thresholds.
+    threshold_scale: f32,
     /// The derivative of the penalty by the firing of one latent in one row, in the current step.
     penalty_slope: f64,
 }
@@ -172,13 +223,20 @@ impl JumpReluObjective {
         if target.is_nan() || target <= 0.0 {
             refuse(&format!("{} is out of range", Key("target-l0")), "a number above 0", target)?;
         }
-        let (penalty, jump) = (Penalty::of(settings)?, settings.get(&JUMP)?);
-        Ok(JumpReluObjective { rules, penalty, target, bandwidth, jump, penalty_slope: 0.0 })
+        let (penalty, controller) = (Penalty::of(settings)?, Controller::of(settings)?);
+        // A controlled training has no use for the target in the loss.
+        let jump = match settings.get(&JUMP)? {
+            Jump::Target if controller.is_some() => Jump::Step,
+            jump => jump,
+        };
+        let threshold_scale = threshold_scale(settings)?;
+        let penalty_slope = 0.0;
+        Ok(JumpReluObjective { rules, penalty, controller, target, bandwidth, jump, threshold_scale, penalty_slope })
     }
 
     /// The threshold of a latent.
     fn threshold(&self, scalars: &[f32]) -> f32 {
-        if self.jump == Jump::Logarithm { scalars[1].exp() } else { scalars[1] }
+        if self.jump == Jump::Logarithm { scalars[1].exp() } else { scalars[1] * self.threshold_scale }
     }
 
     /// Whether a value is in the window around a threshold.
@@ -211,10 +269,15 @@ impl Objective for JumpReluObjective {
 
     fn loss(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, l0) = (batch.squared_errors[0], batch.mean(0));
-        let (weight, target) = (self.penalty.at(batch.step), self.target);
+        let (weight, target) = match &mut self.controller {
+            Some(controller) => (controller.weight(batch.step, l0, error, l0), self.target),
+            None => (self.penalty.at(batch.step), self.target),
+        };
         if self.jump != Jump::Target {
             self.penalty_slope = weight / batch.rows.len() as f64;
-            return vec![("loss", error + weight * l0), ("squared_error", error), ("sparsity", l0)];
+            let mut terms = vec![("loss", error + weight * l0), ("squared_error", error), ("sparsity", l0)];
+            terms.extend(self.controller.is_some().then_some(("weight", weight)));
+            return terms;
         }
         let miss = l0 / target - 1.0;
         self.penalty_slope = 2.0 * weight * miss / target / batch.rows.len() as f64;
@@ -243,7 +306,15 @@ impl Objective for JumpReluObjective {
         }
         column.gradient[0] = column.bias_gradient();
         let gradient = -f64::from(threshold) * jump - self.penalty_slope * near as f64;
-        column.gradient[1] = (gradient / bandwidth) as f32;
+        column.gradient[1] = (gradient / bandwidth) as f32 * self.threshold_scale;
+    }
+
+    fn save(&self) -> Vec<f64> {
+        self.controller.as_ref().map(Controller::save).unwrap_or_default()
+    }
+
+    fn load(&mut self, saved: &[f64]) {
+        self.controller.iter_mut().for_each(|controller| controller.load(saved));
     }
 
     fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation) {

@@ -5,14 +5,17 @@
 
 mod archetypal;
 mod batch_topk;
+mod control;
 mod gated;
 mod jumprelu;
 mod l1;
 mod matching_pursuit;
 mod matryoshka;
 mod p_anneal;
+mod penalty;
 mod relu;
 mod relu_april;
+mod schedules;
 #[cfg(test)]
 mod tests;
 mod threshold;
@@ -21,6 +24,7 @@ mod topk;
 pub use super::card::ArchCard;
 pub use super::param::{AnyParam, Param, ParamCard, ParamValue};
 pub use jumprelu::Jump;
+pub use schedules::fit_schedules;
 pub use threshold::ThresholdRule;
 
 use super::baseline::BASELINES;
@@ -32,10 +36,10 @@ use crate::error::{InputError, Result};
 pub mod params {
     pub use super::archetypal::{CANDIDATES, MULTIPLIER, NEIGHBOURS, RADIUS};
     pub use super::jumprelu::{BANDWIDTH, INITIAL_THRESHOLD, JUMP, TARGET_L0};
-    pub use super::l1::{PENALTY, SPARSITY_WARMUP};
     pub use super::matching_pursuit::SIGNED;
     pub use super::matryoshka::{BARE, GROUPS};
     pub use super::p_anneal::{ANNEAL_START, EXPONENT_UPDATES, EXPONENTS, QUEUE, ROOTED};
+    pub use super::penalty::{PENALTY, SPARSITY_WARMUP};
     pub use super::relu::PENALISE_LENGTHS;
     pub use super::threshold::THRESHOLD;
     pub use super::topk::K_ANNEAL;
@@ -45,8 +49,26 @@ pub mod params {
 pub trait Arch: Send + Sync {
     /// Documentation and parameters.
     fn card(&self) -> &'static ArchCard;
+    /// What determines the number of active latents per row.
+    fn sparsity(&self) -> Sparsity {
+        Sparsity::Fixed
+    }
     /// The training settings of a preset, for a dictionary of this size.
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings;
+}
+
+/// What determines the number of active latents per row.
+#[derive(Clone, Copy)]
+pub enum Sparsity {
+    /// It is fixed: `k` of every row, or `k` per row on average over a batch.
+    Fixed,
+    /// A penalty, whose weight is fixed or follows a controller that aims at a target.
+    Target {
+        /// The target of the published training, if that has one.
+        default: Option<&'static Param<f64>>,
+    },
+    /// A penalty without a target.
+    Penalty,
 }
 
 /// Every architecture that can be trained.
@@ -123,6 +145,24 @@ pub fn options() -> Vec<ArchOption> {
         }
     }
     options
+}
+
+/// Adjusts the weight of the penalty during the training so that `target` latents per row are active on average at the
+/// end. The learning rate is at least that of the top-k family and decays to 0 in the last fifth of the steps. `given`
+/// tells which options the user set; their settings are kept.
+pub fn aim_at(settings: &mut TrainingSettings, target: f64, given: &dyn Fn(&str) -> bool) -> Result<()> {
+    settings.control = Some(target);
+    settings.params.set(&params::TARGET_L0, target);
+    if !given("lr") {
+        settings.rate = settings.rate.max(TrainingSettings::top_rate(settings.latents));
+    }
+    if !given("decay-start") && settings.final_rate.is_none() {
+        settings.decay_start = Some(settings.steps / 5 * 4);
+    }
+    if find(&settings.arch)?.card().params.iter().any(|param| param.card().name == params::JUMP.card().name) {
+        jumprelu::control(settings, given);
+    }
+    Ok(())
 }
 
 /// Applies a preset to settings, and adds the parameters of an architecture with their defaults.

@@ -1,7 +1,7 @@
 //! P-anneal: a ReLU whose penalty moves from L1 towards L0.
 
-use super::l1::{PENALTY, Penalty, SPARSITY_WARMUP};
-use super::{Arch, ArchCard, refuse, relu, scaled};
+use super::penalty::{PENALTY, Penalty, SPARSITY_WARMUP};
+use super::{Arch, ArchCard, Sparsity, refuse, relu, scaled};
 use crate::error::{Key, Result};
 use crate::sae::activation::Activation;
 use crate::sae::param::Param;
@@ -50,6 +50,10 @@ static CARD: ArchCard = ArchCard {
 impl Arch for PAnneal {
     fn card(&self) -> &'static ArchCard {
         &CARD
+    }
+
+    fn sparsity(&self) -> Sparsity {
+        Sparsity::Penalty
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {

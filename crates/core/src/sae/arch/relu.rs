@@ -1,7 +1,8 @@
 //! ReLU with an L1 penalty: the standard sparse autoencoder.
 
-use super::l1::{PENALTY, ReluObjective, SPARSITY_WARMUP};
-use super::{Arch, ArchCard, follow};
+use super::l1::ReluObjective;
+use super::penalty::{PENALTY, SPARSITY_WARMUP};
+use super::{Arch, ArchCard, Sparsity, follow};
 use crate::error::Result;
 use crate::sae::param::Param;
 use crate::sae::preset::Preset;
@@ -21,7 +22,13 @@ static CARD: ArchCard = ArchCard {
     summary: "Keeps positive pre-activations, with an L1 penalty on the codes.",
     forward: "f = ReLU(W_e (x − b) + b_e)\n\
               x̂ = W_d f + b",
-    loss: "Mean over rows of ‖x − x̂‖² + λ s ‖f‖₁, where s rises from 0 to 1 during the sparsity warm-up.",
+    loss: "Mean over rows of ‖x − x̂‖² + λ s ‖f‖₁, where s rises from 0 to 1 during the sparsity warm-up.\n\
+           With a target L0 (--target-l0 or --k, without --l1), λ s is adjusted in every step: w exp(3 d + i), where d \
+           = ln(L0 / R) for the mean L0 of the batch, and i is the sum of 60 d / steps over the steps so far. R falls \
+           from the L0 of the first step to the target, linearly in its logarithm, during the sparsity warm-up (three \
+           quarters of the steps by default). w makes the penalty 1 % of the squared error of the first step. The \
+           learning rate is at least 0.0002 / √(latents / 16384) and decays to 0 in the last fifth of the steps. Meant \
+           for runs of at least 2,000 steps.",
     initialisation: "Decoder directions are random with norm 0.1, the encoder is a copy of them, and biases are 0.",
     constraint: "Decoder directions have unit norm from the first step on: the gradient is projected, and \
                  directions are renormalised after each step.",
@@ -57,6 +64,10 @@ pub(super) fn settings(
 impl Arch for Relu {
     fn card(&self) -> &'static ArchCard {
         &CARD
+    }
+
+    fn sparsity(&self) -> Sparsity {
+        Sparsity::Target { default: None }
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {

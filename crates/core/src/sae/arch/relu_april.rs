@@ -1,7 +1,8 @@
 //! ReLU as in Anthropic's April 2024 update: unconstrained directions, and a penalty weighted by their norms.
 
-use super::l1::{PENALTY, ReluObjective, SPARSITY_WARMUP};
-use super::{Arch, ArchCard, relu};
+use super::l1::ReluObjective;
+use super::penalty::{PENALTY, SPARSITY_WARMUP};
+use super::{Arch, ArchCard, Sparsity, relu};
 use crate::error::Result;
 use crate::sae::preset::Preset;
 use crate::sae::train::{Constraint, Objective, TrainingSettings};
@@ -14,7 +15,7 @@ static CARD: ArchCard = ArchCard {
     summary: "Keeps positive pre-activations, with an L1 penalty weighted by the norms of the directions.",
     forward: "f = ReLU(W_e (x − b) + b_e)\n\
               x̂ = W_d f + b",
-    loss: "Mean over rows of ‖x − x̂‖² + λ s Σ_j f_j ‖d_j‖, with s as in relu.",
+    loss: "Mean over rows of ‖x − x̂‖² + λ s Σ_j f_j ‖d_j‖, with s as in relu. A target L0 as in relu.",
     initialisation: "As relu.",
     constraint: "None. The global gradient norm is clipped to 1.",
     defaults: "As relu.",
@@ -26,6 +27,10 @@ static CARD: ArchCard = ArchCard {
 impl Arch for ReluApril {
     fn card(&self) -> &'static ArchCard {
         &CARD
+    }
+
+    fn sparsity(&self) -> Sparsity {
+        Sparsity::Target { default: None }
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {

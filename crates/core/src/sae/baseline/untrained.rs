@@ -110,7 +110,7 @@ fn similar(store: &ActivationStore, like: &dyn Dictionary, seed: u64) -> Result<
         threshold(&Linear::new(unthresholded.clone())?, store, codes)
     };
     let mut parts = unthresholded.clone();
-    parts.activation = match model.activation {
+    parts.activation = match model.activation.innermost().clone() {
         Activation::Relu => {
             parts.encoder_bias = vec![-threshold()?; latents];
             Activation::Relu

@@ -43,6 +43,9 @@ struct EtalonSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
     normalisation: Normalisation,
+    /// Whether pre-activations are standardised over the latents of a row.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    standardised: bool,
     subtract_bias: bool,
     /// The content hash of the dictionary.
     id: String,
@@ -65,6 +68,7 @@ impl EtalonSettings {
             k: None,
             seed: None,
             normalisation: Normalisation::None,
+            standardised: false,
             subtract_bias: false,
             id: dictionary.id(),
             about: Map::new(),
@@ -141,6 +145,14 @@ fn read_linear(settings: &EtalonSettings, config: &Config, mut weights: Weights)
         Kind::Largest => Activation::Largest(k()?),
         Kind::Random => return Err(Error::Bug("random codes have no activation".into())),
     };
+    let activation = match settings.standardised {
+        true => Activation::Standardised {
+            gain: weights.take("standardised_gain", &[latents])?,
+            bias: weights.take("standardised_bias", &[latents])?,
+            inner: Box::new(activation),
+        },
+        false => activation,
+    };
     let dictionary = Linear::new(Parts {
         arch: settings.arch.clone(),
         encoder: weights.take("encoder", &[latents, width])?,
@@ -203,8 +215,17 @@ fn linear_parts(dictionary: &Linear) -> (Tensors, EtalonSettings) {
     let mut per_latent = |name, values| insert(&mut tensors, name, &[latents], values);
     // The k of `Nearest` is always 1 and is not stored.
     let k = activation.k().filter(|_| activation != Activation::Nearest);
+    let standardised = matches!(activation, Activation::Standardised { .. });
+    let activation = match activation {
+        Activation::Standardised { gain, bias, inner } => {
+            per_latent("standardised_gain", gain);
+            per_latent("standardised_bias", bias);
+            *inner
+        }
+        other => other,
+    };
     let kind = match activation {
-        Activation::Relu => Kind::Relu,
+        Activation::Standardised { .. } | Activation::Relu => Kind::Relu,
         Activation::Signed => Kind::Signed,
         Activation::TopK(_) => Kind::TopK,
         Activation::Pursuit(MatchingPursuit { signed: true, .. }) => Kind::SignedPursuit,
@@ -222,5 +243,6 @@ fn linear_parts(dictionary: &Linear) -> (Tensors, EtalonSettings) {
         Activation::Nearest => Kind::Nearest,
         Activation::Largest(_) => Kind::Largest,
     };
-    (tensors, EtalonSettings { k, subtract_bias, normalisation: input, ..EtalonSettings::new(dictionary, kind) })
+    let settings = EtalonSettings::new(dictionary, kind);
+    (tensors, EtalonSettings { k, standardised, subtract_bias, normalisation: input, ..settings })
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Map;
+
 use super::config::Config;
 use super::weights::Weights;
 use super::{DetectedCheckpoint, Loaded, fold, transcoder};
@@ -25,7 +27,11 @@ pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
         directory.join("checkpoints/final.safetensors")
     };
     let config = directory.join(SETTINGS);
-    (config.is_file() && weights.is_file()).then_some(DetectedCheckpoint { weights, config: Some(config) })
+    (config.is_file() && weights.is_file()).then_some(DetectedCheckpoint {
+        weights,
+        config: Some(config),
+        given: Map::new(),
+    })
 }
 
 /// A JumpReLU dictionary of `x · √width / average norm`. The threshold in the settings is in units of `x`, the weights

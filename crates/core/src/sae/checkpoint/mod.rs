@@ -9,9 +9,13 @@ mod etalon;
 mod fold;
 mod gemma_scope;
 mod llama_scope;
+mod overcomplete;
+mod overcomplete_settings;
 mod saelens;
 mod sparsify;
 mod weights;
+
+pub use overcomplete_settings::parse_settings;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +26,7 @@ use serde_json::{Map, Value};
 use super::dictionary::Dictionary;
 use super::linear::Linear;
 use crate::context::Budget;
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, InputError, Key, Result};
 use crate::input::{Tensor, Tensors};
 use crate::store::disk;
 
@@ -56,6 +60,8 @@ impl Loaded {
 struct DetectedCheckpoint {
     weights: PathBuf,
     config: Option<PathBuf>,
+    /// Settings that the user gave, which the files do not contain.
+    given: Map<String, Value>,
 }
 
 impl DetectedCheckpoint {
@@ -64,7 +70,11 @@ impl DetectedCheckpoint {
         let named = |name: &str| path.is_file() && path.file_name().is_some_and(|actual| actual == name);
         let directory = if named(weights) || named(config) { path.parent()? } else { path };
         let (weights, config) = (directory.join(weights), directory.join(config));
-        (weights.is_file() && config.is_file()).then_some(DetectedCheckpoint { weights, config: Some(config) })
+        (weights.is_file() && config.is_file()).then_some(DetectedCheckpoint {
+            weights,
+            config: Some(config),
+            given: Map::new(),
+        })
     }
 
     /// One file: the first of `names` in a directory, or the path itself if it is a file whose name `fits`.
@@ -74,7 +84,7 @@ impl DetectedCheckpoint {
         } else {
             names.iter().map(|name| path.join(name)).find(|path| path.is_file())
         };
-        weights.map(|weights| DetectedCheckpoint { weights, config: None })
+        weights.map(|weights| DetectedCheckpoint { weights, config: None, given: Map::new() })
     }
 }
 
@@ -135,6 +145,14 @@ pub const FORMATS: &[Format] = &[
         write: None,
     },
     Format {
+        name: "overcomplete",
+        program: "overcomplete",
+        files: "sae.pt, state_dict.pt or another .pt or .pth file, and settings in config.json",
+        find: overcomplete::find,
+        read: overcomplete::read,
+        write: None,
+    },
+    Format {
         name: "dictionary_learning",
         program: "dictionary_learning",
         files: "ae.pt + config.json",
@@ -155,8 +173,21 @@ pub const FORMATS: &[Format] = &[
 /// Reads a dictionary from a directory, or from the file of weights in it. The dictionary holds a reservation of its
 /// memory.
 pub fn load(path: &Path, budget: &Budget) -> Result<Loaded> {
+    load_with(path, Map::new(), budget)
+}
+
+/// Reads a dictionary, with settings that its files do not contain.
+pub fn load_with(path: &Path, given: Map<String, Value>, budget: &Budget) -> Result<Loaded> {
     let detected = FORMATS.iter().find_map(|format| Some((format, (format.find)(path)?)));
-    let Some((format, detected)) = detected else { return Err(unknown(path).into()) };
+    let Some((format, mut detected)) = detected else { return Err(unknown(path).into()) };
+    if !given.is_empty() && format.name != "overcomplete" {
+        return Err(InputError::new(format!("{} applies to dictionaries of overcomplete only", Key("settings")))
+            .found(format!("a dictionary of {}, whose files contain its settings", format.program))
+            .advice("leave it out")
+            .file(path)
+            .into());
+    }
+    detected.given = given;
     let mut loaded = (format.read)(&detected, budget)?;
     let files = [Some(&detected.weights), detected.config.as_ref()].into_iter().flatten();
     loaded.bytes = files.filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum();

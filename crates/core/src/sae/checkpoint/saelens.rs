@@ -62,9 +62,10 @@ pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loa
         activation: Activation::Relu,
     };
     // In training, selection uses activations times the norm of their direction; the settings record whether encoding
-    // does.
+    // does. Thresholds are in these units. Other architectures do not have the setting, and SAELens ignores it there.
     let training = matches!(arch.as_str(), "batchtopk" | "matryoshka_batchtopk");
-    if config.flag("rescale_acts_by_decoder_norm")?.unwrap_or(training) {
+    let rescaled = config.flag("rescale_acts_by_decoder_norm")?.unwrap_or(training);
+    if rescaled && (training || arch == "topk") {
         fold::unit_directions(&mut parts);
     }
     parts.activation = match arch.as_str() {
@@ -223,6 +224,9 @@ pub(super) fn write(dictionary: &dyn Dictionary, about: &Map<String, Value>, dir
         }
         Activation::Pursuit(_) => {
             return Err(unsupported("SAELens does not support matching pursuit with a fixed number of choices"));
+        }
+        Activation::Standardised { .. } => {
+            return Err(unsupported("SAELens does not support standardised pre-activations"));
         }
         Activation::Nearest => {
             return Err(unsupported("SAELens does not support one-hot codes"));

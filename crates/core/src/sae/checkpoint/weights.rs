@@ -17,8 +17,17 @@ pub(super) struct Weights {
 impl Weights {
     /// Reads every tensor of a file.
     pub fn read(file: &Path, budget: &Budget) -> Result<Weights> {
-        let tensors = read_tensors(file, budget)?;
-        Ok(Weights { file: file.to_path_buf(), names: tensors.keys().cloned().collect(), tensors })
+        Ok(Weights::new(file, read_tensors(file, budget)?))
+    }
+
+    /// The tensors that were read from a file.
+    pub fn new(file: &Path, tensors: Tensors) -> Weights {
+        Weights { file: file.to_path_buf(), names: tensors.keys().cloned().collect(), tensors }
+    }
+
+    /// The names of the tensors that were not taken.
+    pub fn rest(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
     }
 
     /// The file, for error messages.

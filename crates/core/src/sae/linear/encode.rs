@@ -78,7 +78,7 @@ impl Linear {
             Activation::Relu | Activation::Threshold(_) => Some(Rule::Above),
             Activation::TopK(k) => Some(Rule::PerRow(*k)),
             Activation::Gated { .. } => Some(Rule::Gated(self.gates.each_ref().map(Vec::as_slice))),
-            Activation::Signed => Some(Rule::NonZero),
+            Activation::Signed | Activation::Standardised { .. } => Some(Rule::NonZero),
             Activation::Largest(k) => Some(Rule::LargestMagnitude(*k)),
             Activation::Nearest => Some(Rule::Nearest),
             Activation::Pursuit(_) => None,
@@ -101,7 +101,8 @@ impl Linear {
     /// Appends the codes of the first `rows` lists. `first_row` is the index of the first in the store, for messages.
     fn push(&self, rows: usize, first_row: usize, scratch: &mut Scratch, out: &mut CodesBuilder) -> Result<()> {
         let Scratch { lists, latents, values, .. } = scratch;
-        for (row, list) in lists[..rows].iter().enumerate() {
+        for (row, list) in lists[..rows].iter_mut().enumerate() {
+            self.standardise(list, values);
             if let Some((value, latent)) = list.iter().find(|(value, _)| !value.is_finite()) {
                 return Err(InputError::new("the dictionary computes a code that is not finite")
                     .expected("finite numbers")
@@ -126,7 +127,8 @@ impl Linear {
         let (rows, width, latents) = (rows as u64, self.card.width as u64, self.card.latents as u64);
         // Prepared and packed rows; with a pre-filter also rounded and repacked rows, and candidates.
         let prefilter = if self.can_prefilter() { latents / 2 + 5 * width } else { 0 };
-        let entries = self.card.k.map_or(latents, |k| 2 * k as u64 + 128);
+        let dense = matches!(self.activation, Activation::Standardised { .. });
+        let entries = self.card.k.filter(|_| !dense).map_or(latents, |k| 2 * k as u64 + 128);
         rows.saturating_mul((8 * width).saturating_add(prefilter).saturating_add(8 * entries))
     }
 

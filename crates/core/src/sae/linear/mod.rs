@@ -1,6 +1,7 @@
 //! Dictionaries with one encoder matrix and an [`Activation`].
 
 mod encode;
+mod standardise;
 #[cfg(test)]
 mod tests;
 
@@ -92,7 +93,7 @@ impl Linear {
                 .into());
             }
         }
-        let floors = match &activation {
+        let floors = match activation.innermost() {
             // Nothing below 0 fires, whatever the threshold.
             Activation::Threshold(thresholds) => thresholds.iter().map(|threshold| threshold.max(0.0)).collect(),
             _ => vec![0.0; latents],

@@ -189,6 +189,7 @@ fn plain(parts: &Parts, row: &[f32]) -> Vec<f32> {
         Activation::Relu => each(&|l| pre[l].max(0.0)),
         Activation::Threshold(t) => each(&|l| if pre[l] > t[l] { pre[l].max(0.0) } else { 0.0 }),
         Activation::Signed => pre,
+        Activation::Standardised { .. } => unreachable!("tested against overcomplete"),
         Activation::Gated { gate_bias, magnitude_scale, magnitude_bias } => each(&|l| {
             let open = pre[l] + gate_bias[l] > 0.0;
             if open { (pre[l] * magnitude_scale[l] + magnitude_bias[l]).max(0.0) } else { 0.0 }

@@ -2,6 +2,7 @@
 //! kept them, and Adam uses them at once. They are stored only if their global norm is needed first.
 
 use std::mem::take;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -68,9 +69,8 @@ struct Scratch {
     encoder: Aligned,
     decoder: Aligned,
     scalars: Vec<f32>,
-    codes: Vec<f32>,
-    slopes: Vec<f32>,
-    gate_slopes: Vec<f32>,
+    entries: Entries,
+    dots: Vec<f32>,
     lanes: Vec<[f32; LANES]>,
 }
 
@@ -82,9 +82,8 @@ impl Scratch {
             encoder: Aligned::zeros(panel),
             decoder: Aligned::zeros(panel),
             scalars: vec![0.0; if keep { 0 } else { PANEL * size.scalars }],
-            codes: Vec::new(),
-            slopes: Vec::new(),
-            gate_slopes: Vec::new(),
+            entries: Entries::default(),
+            dots: Vec::new(),
             lanes: Vec::new(),
         }
     }
@@ -260,74 +259,124 @@ impl Backward<'_> {
         into.scalars.fill(0.0);
         into.decoder.fill(0.0);
         scratch.rows.fill(0.0);
-        let mut sums = [0.0f32; PANEL];
         let mut rows = take(&mut scratch.rows);
-        let mut any = false;
-        for (lane, sum) in sums.iter_mut().enumerate().take(size.latents - first) {
-            let row = lane * size.stride..(lane + 1) * size.stride;
+        let latents = first..(first + PANEL).min(size.latents);
+        scratch.entries.fill(self, latents.clone(), weights.scalars);
+        self.add_errors(latents.clone(), weights.decoder, into.decoder, scratch);
+        let mut norm_gradients = [0.0f32; PANEL];
+        let mut sums = [0.0f64; PANEL];
+        for lane in 0..latents.len() {
             let scalars = lane * size.scalars..(lane + 1) * size.scalars;
-            let direction = &weights.decoder[row.clone()];
-            let (encoder, decoder) = (&mut rows[row.clone()], &mut into.decoder[row]);
-            let scalars = (&weights.scalars[scalars.clone()], &mut into.scalars[scalars]);
-            *sum = self.latent(first + lane, direction, scalars, encoder, decoder, scratch);
-            any |= *sum != 0.0;
+            let (ids, values) = self.columns.of(first + lane);
+            let range = scratch.entries.range(lane);
+            let slopes = &mut scratch.entries.slopes[range.clone()];
+            let gate_slopes = if self.objective.rules().gates { &scratch.entries.gate_slopes[range] } else { &[][..] };
+            let mut column = LatentBackward {
+                batch: self.batch,
+                rows: ids,
+                values,
+                slopes,
+                gate_slopes,
+                scalars: &weights.scalars[scalars.clone()],
+                gradient: &mut into.scalars[scalars],
+                norm: self.norm(&weights.decoder[lane * size.stride..][..size.stride]),
+                norm_gradient: 0.0,
+            };
+            self.objective.backward(&mut column);
+            norm_gradients[lane] = column.norm_gradient;
+            sums[lane] = column.slopes.iter().map(|&slope| f64::from(slope)).sum();
+        }
+        self.add_inputs(latents.clone(), &mut rows, scratch);
+        let (mut panel_sums, mut any) = ([0.0f32; PANEL], false);
+        for lane in 0..latents.len() {
+            let row = lane * size.stride..(lane + 1) * size.stride;
+            let gradients = (&mut rows[row.clone()], &mut into.decoder[row.clone()]);
+            let scalars = &mut into.scalars[lane * size.scalars..];
+            let sums = (sums[lane], norm_gradients[lane]);
+            panel_sums[lane] =
+                self.finish_latent(first + lane, &weights.decoder[row], gradients, scalars, sums, scratch);
+            any |= panel_sums[lane] != 0.0;
         }
         fill_panel(into.encoder, &rows, size.stride);
         scratch.rows = rows;
         into.bias.fill(0.0);
         if any && self.objective.rules().centred {
-            panel_times(weights.encoder, &sums, into.bias);
+            panel_times(weights.encoder, &panel_sums, into.bias);
             scale(into.bias, -1.0);
         }
     }
 
-    /// The gradient of one latent. Returns the sum of its slopes.
-    fn latent(
+    /// The norm of a direction, if it is needed.
+    fn norm(&self, direction: &[f32]) -> f32 {
+        let needed = matches!(self.settings.constraint, Constraint::Unit { .. }) || self.objective.needs_norms();
+        if needed { dot(direction, direction).sqrt() } else { 0.0 }
+    }
+
+    /// Adds codes times error slopes to the gradients of the directions of a panel, and computes the slope of each code.
+    fn add_errors(&self, latents: Range<usize>, directions: &[f32], decoder: &mut [f32], scratch: &mut Scratch) {
+        let (stride, rules) = (self.size.stride, self.objective.rules());
+        let Scratch { entries, dots, lanes, .. } = scratch;
+        let Entries { starts, codes, slopes, gate_slopes } = entries;
+        let gates = RowView::new(self.gate_slopes, stride);
+        self.in_blocks(latents.clone(), starts, |lane, ids, range| {
+            let group = rules.groups.partition_point(|&end| end <= latents.start + lane);
+            let errors = RowView { values: self.slopes, pitch: rules.groups.len() * stride, offset: group * stride };
+            let row = lane * stride..(lane + 1) * stride;
+            let (direction, decoder) = (&directions[row.clone()], &mut decoder[row]);
+            gather_and_dot(errors, ids, &codes[range.clone()], decoder, direction, dots, lanes);
+            slopes[range.clone()].copy_from_slice(dots);
+            if rules.gates {
+                let slope = |&id: &u32| dot(gates.row(id as usize, stride), direction);
+                gate_slopes[range].iter_mut().zip(ids).for_each(|(into, id)| *into = slope(id));
+            }
+        });
+    }
+
+    /// Adds slopes times inputs to the gradients of the encoder rows of a panel.
+    fn add_inputs(&self, latents: Range<usize>, rows: &mut [f32], scratch: &Scratch) {
+        let (stride, input) = (self.size.stride, RowView::new(self.input, self.size.stride));
+        let Entries { starts, slopes, .. } = &scratch.entries;
+        self.in_blocks(latents, starts, |lane, ids, range| {
+            gather(input, ids, &slopes[range], &mut rows[lane * stride..(lane + 1) * stride]);
+        });
+    }
+
+    /// Calls `work` with the entries of every latent of a panel: its lane, rows, and the range of its entries among those
+    /// of the panel. If there are many, all latents use a block of rows while it is in the cache; the rows of a latent
+    /// are still in order.
+    fn in_blocks(&self, latents: Range<usize>, starts: &[usize], mut work: impl FnMut(usize, &[u32], Range<usize>)) {
+        let entries = starts.last().copied().unwrap_or(0);
+        let dense = entries >= latents.len() * (self.batch / BLOCK) * DENSE;
+        let block = if dense { BLOCK } else { self.batch.max(1) };
+        let mut done = [0; PANEL];
+        for end in (block..).step_by(block) {
+            for (lane, latent) in latents.clone().enumerate() {
+                let (ids, _) = self.columns.of(latent);
+                let from = done[lane];
+                let to = from + ids[from..].partition_point(|&row| (row as usize) < end);
+                if to > from {
+                    work(lane, &ids[from..to], starts[lane] + from..starts[lane] + to);
+                }
+                done[lane] = to;
+            }
+            if end >= self.batch {
+                break;
+            }
+        }
+    }
+
+    /// Adds the other terms of the gradient of a latent, and projects that of its direction. Returns the sum of its
+    /// slopes, which is that of the kept entries before.
+    fn finish_latent(
         &self,
         latent: usize,
         direction: &[f32],
-        (scalars, g_scalars): (&[f32], &mut [f32]),
-        encoder: &mut [f32],
-        decoder: &mut [f32],
+        (encoder, decoder): (&mut [f32], &mut [f32]),
+        scalars: &mut [f32],
+        (mut sum, norm_gradient): (f64, f32),
         scratch: &mut Scratch,
     ) -> f32 {
-        let stride = self.size.stride;
-        let rules = self.objective.rules();
-        let group = rules.groups.partition_point(|&end| end <= latent);
-        let slopes = RowView { values: self.slopes, pitch: rules.groups.len() * stride, offset: group * stride };
-        let input = RowView::new(self.input, stride);
-        let (ids, values) = self.columns.of(latent);
-        scratch.codes.clear();
-        scratch.codes.extend(values.iter().map(|&value| self.objective.code(scalars, value)));
-        scratch.slopes.clear();
-        let needs_norm = matches!(self.settings.constraint, Constraint::Unit { .. }) || self.objective.needs_norms();
-        let norm = if needs_norm { dot(direction, direction).sqrt() } else { 0.0 };
-        if !ids.is_empty() {
-            gather_and_dot(slopes, ids, &scratch.codes, decoder, direction, &mut scratch.slopes, &mut scratch.lanes);
-        }
-        scratch.gate_slopes.clear();
-        if rules.gates {
-            let gates = RowView::new(self.gate_slopes, stride);
-            let slope = |&id: &u32| dot(gates.row(id as usize, stride), direction);
-            scratch.gate_slopes.extend(ids.iter().map(slope));
-        }
-        let mut column = LatentBackward {
-            batch: self.batch,
-            rows: ids,
-            values,
-            slopes: &mut scratch.slopes,
-            gate_slopes: &scratch.gate_slopes,
-            scalars,
-            gradient: g_scalars,
-            norm,
-            norm_gradient: 0.0,
-        };
-        self.objective.backward(&mut column);
-        let norm_gradient = column.norm_gradient;
-        let mut sum: f64 = scratch.slopes.iter().map(|&slope| f64::from(slope)).sum();
-        if !ids.is_empty() {
-            gather(input, ids, &scratch.slopes, encoder);
-        }
+        let (stride, norm) = (self.size.stride, self.norm(direction));
         if norm_gradient != 0.0 && norm > 0.0 {
             add_scaled(norm_gradient / norm, direction, decoder);
         }
@@ -335,24 +384,62 @@ impl Backward<'_> {
             let (ids, values) = auxiliary.columns.of(latent);
             if !ids.is_empty() {
                 let errors = RowView::new(&auxiliary.slopes, stride);
-                let (dots, lanes) = (&mut scratch.slopes, &mut scratch.lanes);
+                let (dots, lanes) = (&mut scratch.dots, &mut scratch.lanes);
                 gather_and_dot(errors, ids, values, decoder, direction, dots, lanes);
-                gather(input, ids, dots, encoder);
+                gather(RowView::new(self.input, stride), ids, dots, encoder);
                 let auxiliary_sum: f64 = dots.iter().map(|&slope| f64::from(slope)).sum();
-                g_scalars[0] += auxiliary_sum as f32;
+                scalars[0] += auxiliary_sum as f32;
                 sum += auxiliary_sum;
             }
         }
-        if let Some((encoder_gradient, bias)) = self.reanimation.filter(|_| ids.is_empty()) {
+        let kept = !self.columns.of(latent).0.is_empty();
+        if let Some((encoder_gradient, bias)) = self.reanimation.filter(|_| !kept) {
             add_scaled(1.0, encoder_gradient, encoder);
-            g_scalars[0] += bias;
+            scalars[0] += bias;
             sum += f64::from(bias);
         }
         if !self.settings.encoder_bias {
-            g_scalars[0] = 0.0;
+            scalars[0] = 0.0;
         }
         project(self.settings.constraint, direction, norm, decoder);
         sum as f32
+    }
+}
+
+/// Rows that all latents of a panel use before the next ones: they fit in the second-level cache.
+const BLOCK: usize = 128;
+
+/// Blocks are used if latents were kept in at least this many rows of each, on average.
+const DENSE: usize = 8;
+
+/// The kept entries of a panel, latent by latent.
+#[derive(Default)]
+struct Entries {
+    /// The first entry of each latent, and the end of the last.
+    starts: Vec<usize>,
+    codes: Vec<f32>,
+    /// The derivative of the loss by each code, then by each product of encoder and input.
+    slopes: Vec<f32>,
+    /// The derivative by each gate; empty without gates.
+    gate_slopes: Vec<f32>,
+}
+
+impl Entries {
+    fn fill(&mut self, backward: &Backward<'_>, latents: Range<usize>, scalars: &[f32]) {
+        self.starts.clear();
+        self.starts.push(0);
+        self.codes.clear();
+        for (latent, scalars) in latents.zip(scalars.chunks_exact(backward.size.scalars)) {
+            let values = backward.columns.of(latent).1;
+            self.codes.extend(values.iter().map(|&value| backward.objective.code(scalars, value)));
+            self.starts.push(self.codes.len());
+        }
+        self.slopes.resize(self.codes.len(), 0.0);
+        self.gate_slopes.resize(if backward.objective.rules().gates { self.codes.len() } else { 0 }, 0.0);
+    }
+
+    fn range(&self, lane: usize) -> Range<usize> {
+        self.starts[lane]..self.starts[lane + 1]
     }
 }
 

@@ -1,5 +1,7 @@
 //! The forward pass after selection: sparse reconstructions, their errors, and the derivatives of the loss by them.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::objective::{Objective, Row};
@@ -78,78 +80,155 @@ impl Forward<'_> {
             .into_par_iter()
             .enumerate()
             .for_each(|(chunk, (slopes, gates, measured, squares, gate_squares, counts, sums))| {
-                let mut scratch = Scratch { decoded: Aligned::zeros(stride), ids: Vec::new(), codes: Vec::new() };
-                for index in 0..measured.len() {
-                    let row = chunk * CHUNK + index;
-                    let slopes = &mut slopes[index * groups * stride..][..groups * stride];
-                    let squares = &mut squares[index * groups..][..groups];
-                    counts[index] = self.decode(row, slopes, squares, &mut scratch);
+                let rows = chunk * CHUNK..chunk * CHUNK + measured.len();
+                let mut scratch = Scratch::new(rows.len(), &self.weights.bias);
+                self.decode(rows.clone(), (slopes, squares, counts), &mut scratch);
+                for (index, row) in rows.clone().enumerate() {
                     measured[index] = self.objective.measure(Row {
                         entries: &self.active[row],
                         scalars: &self.weights.scalars,
                         norms: self.norms,
                     });
-                    if rules.gates {
-                        gate_squares[index] =
-                            self.decode_gates(row, &mut gates[index * stride..][..stride], &mut scratch);
-                    }
-                    add_scaled(1.0, &slopes[..stride], sums);
+                    add_scaled(1.0, &slopes[index * groups * stride..][..stride], sums);
+                }
+                if rules.gates {
+                    self.decode_gates(rows, gates, gate_squares, &mut scratch);
                 }
             });
     }
 
-    /// Computes the nested reconstructions of a row, their errors, and the derivative by the contribution of each
-    /// group, which is part of its own reconstruction and of all later ones. Returns the number of nonzero codes.
-    fn decode(&self, row: usize, slopes: &mut [f32], squares: &mut [f64], scratch: &mut Scratch) -> u32 {
+    /// Computes the nested reconstructions of some rows, their errors, the number of their nonzero codes, and the
+    /// derivative by the contribution of each group, which is part of its own reconstruction and of all later ones.
+    fn decode(
+        &self,
+        rows: Range<usize>,
+        (slopes, squares, counts): (&mut [f32], &mut [f64], &mut [u32]),
+        scratch: &mut Scratch,
+    ) {
         let (size, rules) = (self.weights.size, self.objective.rules());
-        let target = &self.rows[row * size.stride..][..size.stride];
-        scratch.decoded.copy_from_slice(&self.weights.bias);
-        let (mut entries, mut count) = (&self.active[row][..], 0);
+        let groups = rules.groups.len();
+        counts.fill(0);
+        let mut start = 0;
         for (group, &end) in rules.groups.iter().enumerate() {
-            let group_entries = entries.partition_point(|entry| (entry.1 as usize) < end);
-            scratch.ids.clear();
-            scratch.codes.clear();
-            for &(value, latent) in &entries[..group_entries] {
-                let scalars = &self.weights.scalars[latent as usize * size.scalars..][..size.scalars];
-                let code = self.objective.code(scalars, value);
-                if code != 0.0 {
-                    scratch.ids.push(latent);
-                    scratch.codes.push(code);
+            scratch.lists.clear();
+            for (row, count) in rows.clone().zip(&mut *counts) {
+                let entries = &self.active[row];
+                let [first, last] = [start, end].map(|end| entries.partition_point(|entry| (entry.1 as usize) < end));
+                for &(value, latent) in &entries[first..last] {
+                    let scalars = &self.weights.scalars[latent as usize * size.scalars..][..size.scalars];
+                    let code = self.objective.code(scalars, value);
+                    if code != 0.0 {
+                        scratch.lists.push(latent, code);
+                        *count += 1;
+                    }
                 }
+                scratch.lists.end();
             }
-            entries = &entries[group_entries..];
-            count += scratch.ids.len() as u32;
-            let decoder = RowView::new(&self.weights.decoder, size.stride);
-            gather(decoder, &scratch.ids, &scratch.codes, &mut scratch.decoded);
+            start = end;
+            self.add_directions(scratch);
             let scale = self.scale * rules.group_weights[group];
-            let into = &mut slopes[group * size.stride..][..size.stride];
-            squares[group] = f64::from(difference(&scratch.decoded, target, scale, into));
+            for (index, (row, decoded)) in rows.clone().zip(scratch.decoded.chunks_exact(size.stride)).enumerate() {
+                let target = &self.rows[row * size.stride..][..size.stride];
+                let into = &mut slopes[(index * groups + group) * size.stride..][..size.stride];
+                squares[index * groups + group] = f64::from(difference(decoded, target, scale, into));
+            }
         }
-        for group in (1..rules.groups.len()).rev() {
-            let (before, after) = slopes.split_at_mut(group * size.stride);
-            add_scaled(1.0, &after[..size.stride], &mut before[(group - 1) * size.stride..]);
+        for slopes in slopes.chunks_exact_mut(groups * size.stride) {
+            for group in (1..groups).rev() {
+                let (before, after) = slopes.split_at_mut(group * size.stride);
+                add_scaled(1.0, &after[..size.stride], &mut before[(group - 1) * size.stride..]);
+            }
         }
-        count
     }
 
-    /// Decodes the gates of a row; returns the squared error.
-    fn decode_gates(&self, row: usize, slopes: &mut [f32], scratch: &mut Scratch) -> f64 {
+    /// Decodes the gates of some rows, and computes their squared errors.
+    fn decode_gates(&self, rows: Range<usize>, slopes: &mut [f32], squares: &mut [f64], scratch: &mut Scratch) {
         let stride = self.weights.size.stride;
-        scratch.decoded.copy_from_slice(&self.weights.bias);
-        scratch.ids.clear();
-        scratch.codes.clear();
-        scratch.ids.extend(self.active[row].iter().map(|entry| entry.1));
-        scratch.codes.extend(self.active[row].iter().map(|entry| entry.0));
-        gather(RowView::new(&self.weights.decoder, stride), &scratch.ids, &scratch.codes, &mut scratch.decoded);
-        let target = &self.rows[row * stride..][..stride];
-        f64::from(difference(&scratch.decoded, target, self.scale, slopes))
+        scratch.decoded.chunks_exact_mut(stride).for_each(|row| row.copy_from_slice(&self.weights.bias));
+        scratch.lists.clear();
+        for row in rows.clone() {
+            self.active[row].iter().for_each(|&(value, latent)| scratch.lists.push(latent, value));
+            scratch.lists.end();
+        }
+        self.add_directions(scratch);
+        let decoded = scratch.decoded.chunks_exact(stride);
+        for (((row, decoded), into), square) in rows.zip(decoded).zip(slopes.chunks_exact_mut(stride)).zip(squares) {
+            let target = &self.rows[row * stride..][..stride];
+            *square = f64::from(difference(decoded, target, self.scale, into));
+        }
+    }
+
+    /// Adds codes times directions to the decoded rows. With many codes, all rows use a block of directions while it is
+    /// in the cache; each row still adds its directions in the order of latents.
+    fn add_directions(&self, Scratch { lists, decoded }: &mut Scratch) {
+        let size = self.weights.size;
+        let decoder = RowView::new(&self.weights.decoder, size.stride);
+        let rows = lists.ends.len();
+        let block = if lists.ids.len() >= rows * (size.latents / BLOCK) * DENSE { BLOCK } else { size.latents };
+        let mut positions: Vec<usize> = (0..rows).map(|row| lists.start(row)).collect();
+        for end in (block..).step_by(block) {
+            let lists_of_rows = positions.iter_mut().zip(&lists.ends);
+            for ((from, &last), decoded) in lists_of_rows.zip(decoded.chunks_exact_mut(size.stride)) {
+                let to = *from + lists.ids[*from..last].partition_point(|&latent| (latent as usize) < end);
+                gather(decoder, &lists.ids[*from..to], &lists.codes[*from..to], decoded);
+                *from = to;
+            }
+            if end >= size.latents {
+                break;
+            }
+        }
     }
 }
 
+/// Directions that all rows of a chunk use before the next ones: they fit in the second-level cache.
+const BLOCK: usize = 128;
+
+/// Blocks are used if rows have on average at least this many codes in each.
+const DENSE: usize = 8;
+
 struct Scratch {
+    /// The reconstructions of the rows of a chunk.
     decoded: Aligned,
+    lists: Lists,
+}
+
+/// Latents and codes of several rows, one after the other.
+#[derive(Default)]
+struct Lists {
     ids: Vec<u32>,
     codes: Vec<f32>,
+    ends: Vec<usize>,
+}
+
+impl Lists {
+    fn clear(&mut self) {
+        self.ids.clear();
+        self.codes.clear();
+        self.ends.clear();
+    }
+
+    fn push(&mut self, latent: u32, code: f32) {
+        self.ids.push(latent);
+        self.codes.push(code);
+    }
+
+    /// Ends the list of a row.
+    fn end(&mut self) {
+        self.ends.push(self.ids.len());
+    }
+
+    fn start(&self, row: usize) -> usize {
+        if row == 0 { 0 } else { self.ends[row - 1] }
+    }
+}
+
+impl Scratch {
+    /// Rows that start at the bias.
+    fn new(rows: usize, bias: &[f32]) -> Scratch {
+        let mut decoded = Aligned::zeros(rows * bias.len());
+        decoded.chunks_exact_mut(bias.len()).for_each(|row| row.copy_from_slice(bias));
+        Scratch { decoded, lists: Lists::default() }
+    }
 }
 
 impl Errors {

@@ -1,6 +1,7 @@
 //! The inputs and results of [`train`](super::train).
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -45,8 +46,8 @@ pub struct TrainOptions<'a> {
     pub window: usize,
     /// Seed of the order.
     pub seed: u64,
-    /// Steps between saved states; 0 saves only the last.
-    pub save_every: u64,
+    /// Time between saved states; a killed training loses at most this much. The saved bytes do not affect the result.
+    pub save_every: Duration,
     /// Steps between log lines.
     pub log_every: u64,
     /// Steps after which a copy of each dictionary is written, to study training dynamics.
@@ -65,7 +66,7 @@ impl Default for TrainOptions<'_> {
             order: Order::default(),
             window: 1 << 18,
             seed: 0,
-            save_every: 1000,
+            save_every: Duration::from_secs(60),
             log_every: 100,
             snapshots: Vec::new(),
             early: None,

@@ -16,6 +16,7 @@ mod prepare;
 mod pursuit_gradient;
 mod record;
 mod run;
+mod sample;
 mod settings;
 mod settings_json;
 mod trainer;

@@ -209,6 +209,12 @@ pub trait Objective: Send + Sync {
     }
     /// Restores the state of [`Objective::save`].
     fn load(&mut self, _saved: &[f64]) {}
+    /// The mean L0 that the threshold of the finished dictionary keeps, if training selects over whole batches.
+    fn calibrated_l0(&self) -> Option<usize> {
+        None
+    }
+    /// Sets that threshold, in the units of the training.
+    fn calibrate(&mut self, _threshold: f32) {}
     /// The encoder biases and the activation of the finished dictionary, whose training inputs were divided by `unit`.
     fn finish(&self, scalars: &[f32], unit: f32) -> (Vec<f32>, Activation);
 }

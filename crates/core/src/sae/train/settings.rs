@@ -110,6 +110,8 @@ pub struct TrainingSettings {
     pub normalise: bool,
     /// Random seed.
     pub seed: u64,
+    /// The mean L0 that a controller of the penalty's weight aims at; none for a fixed weight.
+    pub control: Option<f64>,
     /// Parameters of the architecture.
     pub params: Params,
 }
@@ -150,8 +152,14 @@ impl TrainingSettings {
             input: Normalisation::None,
             normalise: false,
             seed: 0,
+            control: None,
             params: Params::default(),
         }
+    }
+
+    /// The learning rate of the top-k family of dictionary_learning.
+    pub(in crate::sae) fn top_rate(latents: usize) -> f64 {
+        2e-4 / (latents as f64 / 16_384.0).sqrt()
     }
 
     /// Defaults of the top-k family of dictionary_learning.
@@ -162,7 +170,7 @@ impl TrainingSettings {
         latents: usize,
     ) -> TrainingSettings {
         TrainingSettings {
-            rate: 2e-4 / (latents as f64 / 16_384.0).sqrt(),
+            rate: TrainingSettings::top_rate(latents),
             clip: Some(1.0),
             constraint: Constraint::Unit { gradient_guard: 1e-6, length_guard: f32::EPSILON, before: false },
             median: true,

@@ -115,6 +115,10 @@ impl Serialize for TrainingSettings {
         for (name, value) in params.iter().filter(|(name, _)| !ORDER.contains(name)) {
             map.serialize_entry(name, value)?;
         }
+        // Version 0.1.0 had no controller: its settings keep their text.
+        if let Some(target) = self.control {
+            map.serialize_entry("control", &target)?;
+        }
         map.end()
     }
 }

@@ -14,6 +14,7 @@ use super::log::{Line, Log};
 use super::order::RowOrder;
 use super::prepare::{candidates, prepare, unit};
 use super::record::Record;
+use super::sample::sample_rows;
 use super::trainer::Trainer;
 use crate::context::{Budget, Context, Monitor, Reservation};
 use crate::error::{Error, InputError, Key, Result};
@@ -52,7 +53,7 @@ pub fn train(
         run.step(log)?;
         run.snapshots()?;
         run.check_early_stopping(&files)?;
-        if options.save_every > 0 && run.index.step.is_multiple_of(options.save_every) && run.index.step < last {
+        if run.last_saved.elapsed() >= options.save_every && run.index.step < last {
             run.save(&files)?;
         }
         context.advance(1);
@@ -65,6 +66,7 @@ pub fn train(
 
 /// A training in progress.
 struct TrainingRun<'a> {
+    store: &'a ActivationStore,
     jobs: &'a [TrainJob],
     options: &'a TrainOptions<'a>,
     rows: RowOrder<'a>,
@@ -74,6 +76,8 @@ struct TrainingRun<'a> {
     scaled: Vec<f32>,
     /// Time and step of the last log line.
     last_logged: (Instant, u64),
+    /// When the state was last saved.
+    last_saved: Instant,
     budget: &'a Budget,
     /// The memory of batches and their order.
     _memory: Reservation,
@@ -133,6 +137,7 @@ impl<'a> TrainingRun<'a> {
         };
         let last_logged = (Instant::now(), index.step);
         Ok(TrainingRun {
+            store,
             jobs,
             options,
             rows,
@@ -141,6 +146,7 @@ impl<'a> TrainingRun<'a> {
             batch: Vec::new(),
             scaled: Vec::new(),
             last_logged,
+            last_saved: Instant::now(),
             budget,
             _memory: memory,
         })
@@ -194,17 +200,33 @@ impl<'a> TrainingRun<'a> {
     }
 
     /// Writes copies of the dictionaries, if the options list this step.
-    fn snapshots(&self) -> Result<()> {
+    fn snapshots(&mut self) -> Result<()> {
         let step = self.index.step;
         if !self.options.snapshots.contains(&step) {
             return Ok(());
         }
-        for ((job, trainer), &unit) in self.jobs.iter().zip(&self.trainers).zip(&self.index.units) {
-            let mut name = job.out.file_name().unwrap_or_default().to_os_string();
+        let mut trainers = std::mem::take(&mut self.trainers);
+        for (job, trainer) in trainers.iter_mut().enumerate() {
+            let TrainJob { out, .. } = &self.jobs[job];
+            let mut name = out.file_name().unwrap_or_default().to_os_string();
             name.push(format!("-step-{step}"));
-            self.write(trainer, unit, step, &job.out.with_file_name(name), None)?;
+            self.calibrate(job, trainer)?;
+            self.write(trainer, self.index.units[job], step, &out.with_file_name(name), None)?;
         }
+        self.trainers = trainers;
         Ok(())
+    }
+
+    /// Sets the threshold of a dictionary that selects over batches: on held-out rows if there are any, else on rows
+    /// of the training.
+    fn calibrate(&self, job: usize, trainer: &mut Trainer) -> Result<()> {
+        if !trainer.is_calibrated() {
+            return Ok(());
+        }
+        let store = self.options.early.as_ref().map_or(self.store, |early| early.held_out);
+        let settings = &self.jobs[job].settings;
+        let (rows, _memory) = sample_rows(store, settings, self.index.units[job], self.budget)?;
+        trainer.calibrate(&rows)
     }
 
     /// Evaluates the held-out error at the steps of early stopping, and stops dictionaries that no longer improve.
@@ -242,12 +264,14 @@ impl<'a> TrainingRun<'a> {
         Ok(sum / rows.max(1) as f64)
     }
 
-    fn save(&self, files: &Files) -> Result<()> {
+    fn save(&mut self, files: &Files) -> Result<()> {
         let _memory = reserve_write(self.jobs, self.budget)?;
         for (job, trainer) in self.trainers.iter().enumerate() {
             files.save(job, self.index.step, false, &trainer.to_tensors())?;
         }
-        files.commit(&self.index)
+        files.commit(&self.index)?;
+        self.last_saved = Instant::now();
+        Ok(())
     }
 
     /// Writes a dictionary; the metadata of a finished one includes its recipe and its record.
@@ -287,6 +311,7 @@ impl<'a> TrainingRun<'a> {
             let TrainJob { settings, out, .. } = &self.jobs[job];
             let (unit, steps) = (self.index.units[job], trainer.steps());
             let finished = Some((recipe, &self.index.records[job]));
+            self.calibrate(job, &mut trainer)?;
             let dictionary = self.write(&trainer, unit, steps, out, finished)?;
             let precision = trainer.precision().to_string();
             drop(trainer);

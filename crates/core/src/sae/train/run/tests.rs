@@ -1,5 +1,7 @@
 //! Training runs: interruption, standardised rows, early stopping, refused settings.
 
+use std::time::Duration;
+
 use super::*;
 use crate::sae::arch;
 use crate::sae::preset::Preset;
@@ -32,13 +34,17 @@ fn jobs(directory: &Path, normalise: bool) -> Vec<TrainJob> {
     let job = |name: &str, steps: u64| {
         let settings = arch::find(name).unwrap().settings(Preset::Etalon, 12, 40);
         let settings = TrainingSettings { k: 3, batch: 32, steps, warmup: 2, normalise, rate: 0.01, ..settings };
+        // The state of the controller is part of the saved state.
+        let control = ["relu", "jumprelu", "gated"].contains(&name).then_some(5.0);
+        let settings = TrainingSettings { control, ..settings };
         TrainJob { settings, initial: None, out: directory.join(name) }
     };
-    vec![job("topk", 40), job("batch_topk", 25), job("relu", 40), job("ra_topk", 40), job("mp", 20)]
+    let names = ["topk", "batch_topk", "relu", "ra_topk", "mp", "jumprelu", "gated"];
+    names.into_iter().zip([40, 25, 40, 40, 20, 40, 40]).map(|(name, steps)| job(name, steps)).collect()
 }
 
 fn options<'a>() -> TrainOptions<'a> {
-    TrainOptions { save_every: 7, log_every: 5, snapshots: vec![10], ..TrainOptions::default() }
+    TrainOptions { save_every: Duration::ZERO, log_every: 5, snapshots: vec![10], ..TrainOptions::default() }
 }
 
 fn run_training(
@@ -56,7 +62,7 @@ fn an_interrupted_training_ends_with_the_same_bytes() {
     let (store, whole, parts) = (world(300), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut log = Lines(Vec::new(), None);
     let trained = run_training(&store, whole.path(), &options(), &mut log).unwrap();
-    assert_eq!(trained.iter().map(|one| one.steps).collect::<Vec<_>>(), [40, 25, 40, 40, 20]);
+    assert_eq!(trained.iter().map(|one| one.steps).collect::<Vec<_>>(), [40, 25, 40, 40, 20, 40, 40]);
     assert!(trained[0].unit > 1.0 && !trained[0].kept);
     let mut again = Lines(Vec::new(), Some(15));
     assert!(run_training(&store, parts.path(), &options(), &mut again).is_err());
@@ -65,7 +71,8 @@ fn an_interrupted_training_ends_with_the_same_bytes() {
     again.1 = None;
     run_training(&store, parts.path(), &options(), &mut again).unwrap();
     assert_eq!(log.0, again.0);
-    for name in ["topk", "batch_topk", "relu", "ra_topk", "mp", "topk-step-10", "ra_topk-step-10"] {
+    let snapshots = ["topk-step-10", "ra_topk-step-10", "batch_topk-step-10"];
+    for name in ["topk", "batch_topk", "relu", "ra_topk", "mp", "jumprelu", "gated"].into_iter().chain(snapshots) {
         for file in ["weights.safetensors", "sae.json"] {
             let read = |base: &Path| std::fs::read(base.join(name).join(file)).unwrap();
             assert!(read(whole.path()) == read(parts.path()), "{name}/{file}");

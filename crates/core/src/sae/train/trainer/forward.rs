@@ -13,7 +13,7 @@ use etalon_kernel::vector::dot;
 
 impl Trainer {
     /// Computes the kept pre-activations, reconstructions and errors of a batch.
-    pub(super) fn forward(&mut self, batch: &[f32], rows: usize) {
+    pub(super) fn forward(&mut self, batch: &[f32], rows: usize, selection: Selection) {
         let (size, width) = (self.weights.size, self.settings.width);
         let rules = self.objective.rules();
         let buffers = &mut self.buffers;
@@ -42,7 +42,7 @@ impl Trainer {
             buffers.norms.extend(norms.map(|direction| dot(direction, direction).sqrt()));
         }
         buffers.active.resize(rows, Entries::new());
-        let rule = match self.objective.selection(self.step) {
+        let rule = match selection {
             Selection::Above => Some(Rule::Above),
             Selection::PerRow(keep) => Some(Rule::PerRow(keep)),
             Selection::PerBatch(keep) => Some(Rule::PerBatch(keep)),

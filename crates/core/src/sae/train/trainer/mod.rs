@@ -8,6 +8,7 @@
 
 #[cfg(test)]
 mod archetypal_tests;
+mod calibrate;
 mod forward;
 mod loss;
 mod resample;
@@ -227,7 +228,7 @@ impl Trainer {
             let median = geometric_median(batch, self.settings.width);
             self.weights.bias[..self.settings.width].copy_from_slice(&median);
         }
-        self.forward(batch, rows);
+        self.forward(batch, rows, self.objective.selection(self.step));
         let (report, auxiliary) = self.compute_loss(rows);
         self.update(rows, auxiliary.as_ref());
         self.resample(batch);
@@ -238,7 +239,7 @@ impl Trainer {
     /// The mean squared error on held-out rows.
     pub fn error_on(&mut self, batch: &[f32]) -> Result<f64> {
         let rows = self.check(batch)?;
-        self.forward(batch, rows);
+        self.forward(batch, rows, self.objective.selection(self.step));
         Ok(self.buffers.errors.squared(self.objective.rules().groups.len()).last().copied().unwrap_or(0.0))
     }
 
@@ -246,7 +247,7 @@ impl Trainer {
     #[cfg(test)]
     fn loss_on(&mut self, batch: &[f32]) -> Step {
         let rows = self.check(batch).unwrap();
-        self.forward(batch, rows);
+        self.forward(batch, rows, self.objective.selection(self.step));
         self.compute_loss(rows).0
     }
 
