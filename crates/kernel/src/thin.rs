@@ -160,9 +160,9 @@ impl WeightedSums<'_> {
     fn block<S: Simd, const VECTORS: usize, const REGISTERS: usize>(&mut self, simd: S, vector: usize, start: usize) {
         let (width, length) = (self.width, REGISTERS * S::F32_LANES);
         let mut sums = [[simd.splat_f32s(0.0); REGISTERS]; VECTORS];
-        for v in 0..VECTORS {
+        for (v, sums) in sums.iter_mut().enumerate() {
             let into = &self.into[(vector + v) * width + start..][..length];
-            sums[v].copy_from_slice(S::as_simd_f32s(into).0);
+            sums.copy_from_slice(S::as_simd_f32s(into).0);
         }
         let factors: [&[f32]; VECTORS] =
             std::array::from_fn(|v| &self.factors[(vector + v) * self.count..][..self.count]);
@@ -176,9 +176,9 @@ impl WeightedSums<'_> {
                 }
             }
         }
-        for v in 0..VECTORS {
+        for (v, sums) in sums.iter().enumerate() {
             let into = &mut self.into[(vector + v) * width + start..][..length];
-            S::as_mut_simd_f32s(into).0.copy_from_slice(&sums[v]);
+            S::as_mut_simd_f32s(into).0.copy_from_slice(sums);
         }
     }
 }
