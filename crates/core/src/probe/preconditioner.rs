@@ -153,11 +153,12 @@ mod tests {
             .collect();
         let design = Design::Dense { values: &values, width: 4 };
         let preconditioner = Preconditioner::of(&design);
-        assert!((preconditioner.sizes[0] - 40.0 * 128.0).abs() < 1e-6, "{:?}", preconditioner.sizes);
+        // Products are in single precision.
+        assert!((preconditioner.sizes[0] - 40.0 * 128.0).abs() < 0.01, "{:?}", preconditioner.sizes);
         let half = 0.5f64.sqrt();
         let divided = preconditioner.divide(&[half, half, 0.0, 0.0], 0.25, 1.0);
         let expected = half / (0.25 * 40.0 * 128.0 + 1.0);
-        assert!((divided[0] - expected).abs() < 1e-12 && (divided[1] - expected).abs() < 1e-12);
+        assert!((divided[0] - expected).abs() < 1e-6 * expected && (divided[1] - expected).abs() < 1e-6 * expected);
         assert!(divided[2].abs() < 1e-9);
         let columns = Preconditioner::by_column(&design).scaled(0.5);
         assert!((columns.divide(&[1.0; 4], 0.25, 1.0)[2] - 1.0 / (0.25 * 20.0 + 1.0)).abs() < 1e-12);
