@@ -17,7 +17,7 @@ fn keys(value: &Value) -> BTreeSet<&str> {
 /// A result has exactly these fields, and every headline number its interval and its n.
 fn check_shape(result: &Value) {
     let fields = ["etalon", "metric", "version", "profile", "seed", "params", "inputs", "headline", "tables", "notes"];
-    assert_eq!(keys(result), fields.into_iter().chain(["seconds"]).collect(), "{result:#}");
+    assert_eq!(keys(result), fields.into_iter().chain(["about", "seconds", "check"]).collect(), "{result:#}");
     assert_eq!(result["etalon"], env!("CARGO_PKG_VERSION"));
     assert!(result["version"].is_u64() && result["seed"].is_u64() && result["seconds"].is_f64());
     assert!(result["params"].is_object() && result["notes"].is_array());

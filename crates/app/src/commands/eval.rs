@@ -9,7 +9,7 @@ use etalon::error::{Error, InputError, Result};
 use etalon::load::Given;
 use etalon::metrics::{METRICS, Metric, evaluate_together, recipe};
 use etalon::report;
-use etalon::results::{ResultFile, Stored};
+use etalon::results::Stored;
 use etalon::store::disk;
 use etalon::study::Set;
 use serde_json::{Value, json};
@@ -42,10 +42,10 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) ->
     let name = name_of(&args.inputs.given);
     let mut about = Set::new(&name, inputs).about;
     about.insert("inputs".into(), json!(name));
-    let json = one_or_array(results.iter().map(ResultFile::to_json).collect::<Result<Vec<Value>>>()?);
     let stored = results.into_iter().map(|result| Stored::new(result, about.clone())).collect::<Result<Vec<_>>>()?;
+    let mut json = stored.iter().map(Stored::to_json).collect::<Result<Vec<Value>>>()?;
+    let json = if json.len() == 1 { json.remove(0) } else { Value::Array(json) };
     if let Some(out) = &args.out {
-        let json = one_or_array(stored.iter().map(Stored::to_json).collect::<Result<Vec<Value>>>()?);
         let text = serde_json::to_string_pretty(&json).map_err(|error| Error::Bug(format!("JSON: {error}")))?;
         disk::write(out, format!("{text}\n").as_bytes())?;
         console.wrote("results", out);
@@ -72,11 +72,6 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) ->
 fn name_of(given: &Given) -> String {
     let path = ["sae", "codes", "embeddings", "world"].into_iter().find_map(|key| given.first(key)).unwrap_or_default();
     Path::new(path).file_stem().map_or("codes".into(), |name| name.to_string_lossy().into_owned())
-}
-
-/// The only value, or an array of several.
-fn one_or_array(mut values: Vec<Value>) -> Value {
-    if values.len() == 1 { values.remove(0) } else { Value::Array(values) }
 }
 
 fn declares(metric: &dyn Metric, param: &str) -> bool {

@@ -55,10 +55,12 @@ fn a_header_with_billions_of_columns_is_refused() {
 fn too_little_address_space_is_an_error() {
     let sandbox = Sandbox::with_inputs();
     sandbox.write("big.npy", npy("<f8", false, "(20000, 1000)", &vec![0; 160_000_000]));
+    let train = "train --store big.npy --arch topk --latents 4096 --k 4 --steps 1 --warmup 0 --batch 64 --out sae";
     for (kilobytes, arguments) in [
         (300_000, "eval core --codes codes.npy --embeddings embeddings.npy"),
-        (300_000, "eval core --codes big.npy"),
-        (250_000, "layout big.npy --out l.npy --memory 4GB"),
+        (100_000, train),
+        (300_000, train),
+        (300_000, "layout big.npy --out l.npy --memory 4GB"),
     ] {
         let mut command = std::process::Command::new("sh");
         let program = env!("CARGO_BIN_EXE_etalon");
@@ -80,7 +82,7 @@ fn peak(served: &Served) -> u64 {
 #[test]
 fn slow_readers_of_long_results_share_the_memory() {
     let sandbox = Sandbox::new();
-    sandbox.write("w.npz", scipy(3, 300_000, &[0, 2, 3, 4], &[1, 77, 77, 9], &[1.0, 2.0, 3.0, 4.0]));
+    sandbox.write("w.npz", scipy(3, 1_000_000, &[0, 2, 3, 4], &[1, 77, 77, 9], &[1.0, 2.0, 3.0, 4.0]));
     sandbox.write("x.npy", npy_f32(&[3, 4], &noise(12, 1)));
     sandbox.write(
         "s.toml",

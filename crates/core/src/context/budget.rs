@@ -63,12 +63,18 @@ impl Budget {
     }
 }
 
-/// Bytes that this process can still map, if their number is limited (`ulimit -v`). An allocation beyond them ends the
-/// process.
+/// Address space that a thread takes: its stack, and the area that the allocator of the C library sets aside for it.
+const THREAD_SPACE: u64 = 66 << 20;
+
+/// Bytes that this process can still allocate if its address space is limited (`ulimit -v`), one thread per core included.
+/// An allocation beyond them ends the process.
 pub fn address_space_left() -> Option<u64> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::As).current?;
     let used = kilobytes("/proc/self/status", "VmSize:").unwrap_or(0);
-    Some(limit.saturating_sub(used))
+    let left = limit.saturating_sub(used);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    // The areas shrink if there is no space for them.
+    Some(left.saturating_sub((threads + 1) * THREAD_SPACE).max(left / 4))
 }
 
 /// A number of kilobytes in a file of the kernel, in bytes.

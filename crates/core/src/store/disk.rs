@@ -44,7 +44,7 @@ impl NewFile {
         let directory = parent(target);
         make_directory(directory)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy();
-        orphans::remove_for(directory, &name)?;
+        orphans::remove_for(directory, &name);
         loop {
             let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
             let temporary = directory.join(format!(".{name}.{}-{serial}.tmp", std::process::id()));

@@ -4,47 +4,51 @@
 //! suffice: the process may run on another machine that shares the directory.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rustix::process::{Pid, test_kill_process};
 
-use super::{disk, lock};
-use crate::error::Result;
-
 /// Possible orphans by directory, listed when this process first writes a file there: directories can be large.
 static FOUND: Mutex<BTreeMap<PathBuf, Vec<String>>> = Mutex::new(BTreeMap::new());
 
 /// Removes the orphans of a directory whose lock this process holds.
-pub(super) fn remove_all(directory: &Path) -> Result<()> {
-    lock::names(directory)?.iter().try_for_each(|name| remove(directory, name))
+pub(super) fn remove_all(directory: &Path) {
+    temporaries(directory).iter().for_each(|name| remove(directory, name));
 }
 
 /// Removes the orphans of files with a name. Other files are left alone: the directory may be anybody's.
-pub(super) fn remove_for(directory: &Path, target: &str) -> Result<()> {
+pub(super) fn remove_for(directory: &Path, target: &str) {
     // A poisoned lock means that another thread panicked; the list is valid after every operation.
     let mut found = FOUND.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let names = match found.get_mut(directory) {
         Some(names) => names,
-        None => {
-            let mut names = lock::names(directory).unwrap_or_default();
-            names.retain(|name| disk::is_temporary(name));
-            found.entry(directory.to_path_buf()).or_insert(names)
-        }
+        None => found.entry(directory.to_path_buf()).or_insert(temporaries(directory)),
     };
     let is_its = |name: &mut String| target_and_process(name).is_some_and(|(its, _)| its == target);
     let orphans: Vec<String> = names.extract_if(.., is_its).collect();
     drop(found);
-    orphans.iter().try_for_each(|name| remove(directory, name))
+    orphans.iter().for_each(|name| remove(directory, name));
 }
 
-/// Removes a file if it is an orphan.
-fn remove(directory: &Path, name: &str) -> Result<()> {
-    let Some((_, process)) = target_and_process(name) else { return Ok(()) };
+/// The names of the temporary files of a directory, sorted; none if it cannot be listed.
+fn temporaries(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.retain(|name| target_and_process(name).is_some());
+    names.sort();
+    names
+}
+
+/// Removes a file if it is an orphan. Best effort: one that remains is harmless.
+fn remove(directory: &Path, name: &str) {
+    let Some((_, process)) = target_and_process(name) else { return };
     let path = directory.join(name);
-    let is_held = |path: &Path| !path.is_file() || File::open(path).is_ok_and(|file| file.try_lock().is_err());
-    if is_alive(process) || is_held(&path) { Ok(()) } else { disk::remove(&path) }
+    let is_held = || !path.is_file() || File::open(&path).is_ok_and(|file| file.try_lock().is_err());
+    if !is_alive(process) && !is_held() {
+        let _ = fs::remove_file(&path);
+    }
 }
 
 /// The final name and the process of a temporary file, from its name.
@@ -60,10 +64,8 @@ fn is_alive(process: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
-    use crate::store::{Lock, disk};
+    use crate::store::{Lock, disk, lock};
 
     /// The number of a process that has ended.
     fn ended() -> u32 {
