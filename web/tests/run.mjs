@@ -205,7 +205,7 @@ async function browserTests() {
     assert.match(text, /of 1 without one, 1 has q < 0.05/);
     assert.ok((await page.locator('[data-side="below by q"]').getAttribute('d')).length > 3);
     await page.getByRole('tab', { name: 'By q' }).click();
-    assert.match(await page.locator('.concepts').innerText(), /^#31999\s+by q\s+−0\.770/);
+    assert.match(await page.locator('.concepts').innerText(), /^#31999\s+stone wall\s*by q\s+−0\.770/);
   });
 
   await test('tables name models', async () => {
