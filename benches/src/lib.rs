@@ -14,7 +14,7 @@ use etalon::labels::{Annotations, Label};
 use etalon::metrics::{evaluate, find, recipe};
 use etalon::results::{Profile, ResultFile};
 use etalon::run::Inputs;
-use etalon::sae::arch;
+use etalon::sae::arch::{self, Sparsity};
 use etalon::sae::train::{Preset, Trainer, TrainingSettings};
 use etalon::store::ActivationStore;
 use etalon_kernel::aligned::Aligned;
@@ -175,10 +175,23 @@ pub fn trainer(name: &str, latents: usize, clip: Option<f64>) -> Result<Trainer>
     Trainer::new(TrainingSettings { k: 32, batch: BATCH, rate: 1e-3, warmup: 0, clip, ..preset })
 }
 
-/// A trainer with default settings.
+/// A trainer with default settings; L0 is 32, fixed or as a target.
 pub fn default_trainer(name: &str, latents: usize) -> Result<Trainer> {
-    let preset = arch::find(name)?.settings(Preset::Etalon, WIDTH, latents);
-    Trainer::new(TrainingSettings { k: 32, batch: BATCH, ..preset })
+    let arch = arch::find(name)?;
+    let mut settings = TrainingSettings { k: 32, batch: BATCH, ..arch.settings(Preset::Etalon, WIDTH, latents) };
+    if let Sparsity::Target { .. } = arch.sparsity() {
+        arch::aim_at(&mut settings, 32.0, &|_| false)?;
+    }
+    Trainer::new(settings)
+}
+
+/// Batches divided by the root mean squared norm of their rows.
+pub fn unit_batches(count: usize) -> Vec<Vec<f32>> {
+    let mut batches = batches(count);
+    let squares: f64 = batches.iter().flatten().map(|&value| f64::from(value).powi(2)).sum();
+    let unit = (squares / (count * BATCH) as f64).sqrt() as f32;
+    batches.iter_mut().flatten().for_each(|value| *value /= unit);
+    batches
 }
 
 /// Rows packed for a product.

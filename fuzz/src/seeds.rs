@@ -230,6 +230,10 @@ pub fn checkpoint_dictionary_learning() -> Seeds {
     golden_pair("dl_batchtopk", ["config.json", "ae.pt"])
 }
 
+pub fn checkpoint_overcomplete() -> Seeds {
+    golden_pair("../checkpoints-overcomplete/paper5_like", ["config.json", "RA-SAE.pth"])
+}
+
 pub fn checkpoint_sparsify() -> Seeds {
     golden_pair("sparsify/layers.3", ["cfg.json", "sae.safetensors"])
 }

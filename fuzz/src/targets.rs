@@ -79,6 +79,7 @@ pub static TARGETS: &[Target] = &[
     target("checkpoint_etalon", Folder, seeds::checkpoint_etalon, dictionary),
     target("checkpoint_saelens", Folder, seeds::checkpoint_saelens, dictionary),
     target("checkpoint_dictionary_learning", Folder, seeds::checkpoint_dictionary_learning, dictionary),
+    target("checkpoint_overcomplete", Folder, seeds::checkpoint_overcomplete, dictionary),
     target("checkpoint_sparsify", Folder, seeds::checkpoint_sparsify, dictionary),
     target("checkpoint_gemma_scope", Members("params.npz"), seeds::checkpoint_gemma_scope, dictionary),
     target("words", File("tokenizer.json"), seeds::words, |path| labels::read_words(path, &budget()).map(drop)),

@@ -200,9 +200,9 @@ impl Walk<'_> {
             let path = if name.is_empty() { key.to_string() } else { format!("{name}.{key}") };
             match tree.node(value) {
                 Node::Dict(_) if PARTS.contains(&key) => self.visit(value, name, depth + 1)?,
-                Node::Int(number) => drop(self.module.numbers.insert(path, *number as f64)),
-                Node::Float(number) => drop(self.module.numbers.insert(path, *number)),
-                Node::Name(function) => drop(self.module.functions.insert(path, function)),
+                Node::Int(number) => self.module.numbers.extend([(path, *number as f64)]),
+                Node::Float(number) => self.module.numbers.extend([(path, *number)]),
+                Node::Name(function) => self.module.functions.extend([(path, *function)]),
                 Node::Call("_rebuild_tensor_v2", arguments) => {
                     let single = self.plan(*arguments).is_some_and(|plan| plan.view.dimensions.is_empty());
                     if single {

@@ -34,11 +34,8 @@ static CARD: ArchCard = ArchCard {
     source: "Rajamanoharan et al. 2024, Improving dictionary learning with gated sparse autoencoders",
 };
 
-const SCALARS: [Scalar; 3] = [
-    Scalar { name: "gate_bias", initial: 0.0 },
-    Scalar { name: "magnitude_bias", initial: 0.0 },
-    Scalar { name: "magnitude_log_scale", initial: 0.0 },
-];
+const SCALARS: [Scalar; 3] =
+    [Scalar::new("gate_bias", 0.0), Scalar::new("magnitude_bias", 0.0), Scalar::new("magnitude_log_scale", 0.0)];
 
 impl Arch for Gated {
     fn card(&self) -> &'static ArchCard {

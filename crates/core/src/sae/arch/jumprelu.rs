@@ -98,7 +98,8 @@ static CARD: ArchCard = ArchCard {
     loss: "With a controller (the default; off with --l1 or --preset dictionary-learning): mean over rows of ‖x − x̂‖² + \
            λ L0. λ is adjusted to reach the target L0, as in relu. Rows are divided by their root mean squared norm \
            (--normalise). ∂f/∂θ as below, and ∂L0/∂θ = −(1/ε) [|p − θ| < ε/2]. θ starts at σ = 1/√width, the \
-           standard deviation of p, and ε = 0.1 σ. The trained numbers are θ / c, where c ≥ 1 lets Adam move θ by \
+           standard deviation of p, and ε = 0.1 σ. The trained numbers are θ / c, where c is the smallest power of two \
+           from 1 on that lets Adam move θ by \
            16 σ during the training.\n\
            Published training, with a fixed λ: mean over rows of ‖x − x̂‖² + λ s (L0 / L0* − 1)². θ is trained with pseudo-derivatives: ∂f/∂θ = −(θ/ε) \
            [|p − θ| < ε/2] and ∂L0/∂θ = −(1/ε) [|f − θ| < ε/2], where f is the code after the jump, so inactive \
@@ -162,14 +163,11 @@ pub(super) fn rules(settings: &TrainingSettings) -> Result<Rules> {
     if initial.is_nan() || initial <= 0.0 {
         refuse("the initial threshold of JumpReLU is out of range", "a number above 0", initial)?;
     }
-    let scale = threshold_scale(settings)?;
     let threshold = match settings.get(&JUMP)? {
-        Jump::Logarithm => Scalar { name: "log_threshold", initial: initial.ln() },
-        // Initial weights of other programs have no scale.
-        Jump::Target | Jump::Step if scale != 1.0 => Scalar { name: "scaled_threshold", initial: initial / scale },
-        Jump::Target | Jump::Step => Scalar { name: "threshold", initial },
+        Jump::Logarithm => Scalar::new("log_threshold", initial.ln()),
+        Jump::Target | Jump::Step => Scalar { unit: threshold_unit(settings)?, ..Scalar::new("threshold", initial) },
     };
-    let scalars = vec![Scalar { name: "encoder_bias", initial: 0.0 }, threshold];
+    let scalars = vec![Scalar::new("encoder_bias", 0.0), threshold];
     Ok(Rules { centred: false, scalars, ..Rules::plain(settings.latents) })
 }
 
@@ -179,15 +177,14 @@ fn spread(settings: &TrainingSettings) -> f32 {
     if settings.normalise { 1.0 / (settings.width as f32).sqrt() } else { 1.0 }
 }
 
-/// The thresholds of a controlled training are this factor times the trained numbers. Adam changes a number by at most
-/// the learning rate per step: the factor allows thresholds to move by `REACH` standard deviations of the
-/// pre-activations, also in short runs.
-fn threshold_scale(settings: &TrainingSettings) -> Result<f32> {
+/// The unit of the thresholds of a controlled training. Adam changes a trained number by at most the learning rate per
+/// step: the unit allows thresholds to move by `REACH` standard deviations of the pre-activations, also in short runs.
+fn threshold_unit(settings: &TrainingSettings) -> Result<f32> {
     if settings.control.is_none() || settings.get(&JUMP)? == Jump::Logarithm {
         return Ok(1.0);
     }
     let reach = REACH * spread(settings);
-    Ok((reach / (settings.rate * settings.steps.max(1) as f64) as f32).max(1.0))
+    Ok((reach / (settings.rate * settings.steps.max(1) as f64) as f32).clamp(1.0, 1e9).log2().ceil().exp2())
 }
 
 /// The settings of a controlled training that the scale of pre-activations determines. `given` ones are kept.
@@ -208,8 +205,8 @@ pub(super) struct JumpReluObjective {
     target: f64,
     bandwidth: f32,
     jump: Jump,
-    /// The factor of the trained thresholds.
-    threshold_scale: f32,
+    /// The unit of the trained thresholds.
+    threshold_unit: f32,
     /// The derivative of the penalty by the firing of one latent in one row, in the current step.
     penalty_slope: f64,
 }
@@ -229,14 +226,14 @@ impl JumpReluObjective {
             Jump::Target if controller.is_some() => Jump::Step,
             jump => jump,
         };
-        let threshold_scale = threshold_scale(settings)?;
+        let threshold_unit = threshold_unit(settings)?;
         let penalty_slope = 0.0;
-        Ok(JumpReluObjective { rules, penalty, controller, target, bandwidth, jump, threshold_scale, penalty_slope })
+        Ok(JumpReluObjective { rules, penalty, controller, target, bandwidth, jump, threshold_unit, penalty_slope })
     }
 
     /// The threshold of a latent.
     fn threshold(&self, scalars: &[f32]) -> f32 {
-        if self.jump == Jump::Logarithm { scalars[1].exp() } else { scalars[1] * self.threshold_scale }
+        if self.jump == Jump::Logarithm { scalars[1].exp() } else { scalars[1] * self.threshold_unit }
     }
 
     /// Whether a value is in the window around a threshold.
@@ -306,7 +303,7 @@ impl Objective for JumpReluObjective {
         }
         column.gradient[0] = column.bias_gradient();
         let gradient = -f64::from(threshold) * jump - self.penalty_slope * near as f64;
-        column.gradient[1] = (gradient / bandwidth) as f32 * self.threshold_scale;
+        column.gradient[1] = (gradient / bandwidth) as f32 * self.threshold_unit;
     }
 
     fn save(&self) -> Vec<f64> {

@@ -1,5 +1,6 @@
 //! overcomplete: a torch state dict, or a whole pickled module, of which only tensors and plain attributes are read.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -94,7 +95,7 @@ pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loa
 
 /// Removes the wrapper of a module that was trained on several devices.
 fn without_prefix(module: TorchModule) -> TorchModule {
-    fn strip<T>(names: std::collections::BTreeMap<String, T>) -> std::collections::BTreeMap<String, T> {
+    fn strip<T>(names: BTreeMap<String, T>) -> BTreeMap<String, T> {
         let rename = |name: String| name.strip_prefix(PARALLEL).map(str::to_string).unwrap_or(name);
         names.into_iter().map(|(name, value)| (rename(name), value)).collect()
     }

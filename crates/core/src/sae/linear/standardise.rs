@@ -24,9 +24,9 @@ impl Linear {
             *value = ((f64::from(*value) - mean) * scale * f64::from(*gain) + f64::from(*bias)) as f32;
         }
         entries.clear();
-        // A value that is not finite is kept for the caller to refuse.
+        // NaN is kept for the caller to refuse.
         let all = (0u32..).zip(&*values).map(|(latent, &value)| (value, latent));
-        entries.extend(all.filter(|&(value, latent)| !(value <= self.floors[latent as usize])));
+        entries.extend(all.filter(|&(value, latent)| value.is_nan() || value > self.floors[latent as usize]));
         if let Activation::TopK(k) = **inner
             && entries.len() > k
         {

@@ -15,6 +15,16 @@ pub struct Scalar {
     pub name: &'static str,
     /// The initial value.
     pub initial: f32,
+    /// The trained number is the value divided by this power of two, so that a step of Adam changes the value by as many
+    /// times the learning rate. Tensors hold the value.
+    pub unit: f32,
+}
+
+impl Scalar {
+    /// A number that is trained as it is.
+    pub const fn new(name: &'static str, initial: f32) -> Scalar {
+        Scalar { name, initial, unit: 1.0 }
+    }
 }
 
 /// How decoder directions are parameterised.
@@ -88,7 +98,7 @@ impl Rules {
             form: Form::Free,
             biased: true,
             centred: true,
-            scalars: vec![Scalar { name: "encoder_bias", initial: 0.0 }],
+            scalars: vec![Scalar::new("encoder_bias", 0.0)],
             groups: vec![latents],
             group_weights: vec![1.0],
             gates: false,

@@ -100,7 +100,7 @@ impl Weights {
         }
         let mut scalars = vec![0.0; size.padded * size.scalars];
         for latent in scalars.chunks_exact_mut(size.scalars).take(size.latents) {
-            latent.iter_mut().zip(&rules.scalars).for_each(|(into, scalar)| *into = scalar.initial);
+            latent.iter_mut().zip(&rules.scalars).for_each(|(into, scalar)| *into = scalar.initial / scalar.unit);
             latent[0] += settings.initial_bias * (2.0 * unit(&mut random) as f32 - 1.0);
         }
         uniform.resize(if uniform.is_empty() || size.tied { 0 } else { decoder.len() }, 0.0);
@@ -196,8 +196,8 @@ pub(super) fn buffers_to_tensors(buffers: &WeightBuffers, size: Size, names: &[S
     tensors.insert(format!("{prefix}decoder"), rows(&buffers.decoder));
     tensors.insert(format!("{prefix}bias"), list(buffers.bias[..size.width].to_vec()));
     for (index, scalar) in names.iter().enumerate() {
-        let values = buffers.scalars.iter().skip(index).step_by(size.scalars).take(size.latents).copied().collect();
-        tensors.insert(format!("{prefix}{}", scalar.name), list(values));
+        let values = buffers.scalars.iter().skip(index).step_by(size.scalars).take(size.latents);
+        tensors.insert(format!("{prefix}{}", scalar.name), list(values.map(|value| value * scalar.unit).collect()));
     }
     tensors
 }
@@ -267,7 +267,8 @@ pub(super) fn read_buffers(
     into.bias[..size.width].copy_from_slice(&find(tensors, prefix, "bias", &[size.width])?);
     for (index, scalar) in names.iter().enumerate() {
         let values = find(tensors, prefix, scalar.name, &[size.latents])?;
-        into.scalars.iter_mut().skip(index).step_by(size.scalars).zip(values).for_each(|(into, value)| *into = value);
+        let numbers = into.scalars.iter_mut().skip(index).step_by(size.scalars);
+        numbers.zip(values).for_each(|(into, value)| *into = value / scalar.unit);
     }
     Ok(())
 }
