@@ -157,7 +157,7 @@ fn options_without_an_effect_are_refused() {
     let error = refused("--arch topk --k 4 --steps 37 --warmup 1000");
     assert!(error.contains("--warmup") && error.contains("1001 steps"), "{error}");
     assert!(refused("--arch relu --steps 1500 --sparsity-warmup 2000").contains("2001 steps"));
-    assert!(refused("--arch topk --k 4 --checkpoint-every -1").contains("--checkpoint-every"));
+    assert!(refused("--arch topk --k 4 --checkpoint-every=-1").contains("--checkpoint-every"));
 }
 
 /// Command-line options for the parameters of a reference trainer.
