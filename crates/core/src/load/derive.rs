@@ -9,7 +9,7 @@ use crate::codes::Pool;
 use crate::context::Context;
 use crate::error::{InFile, InputError, Key, Result};
 use crate::run::{
-    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, OTHERS, PAIR_CODES,
+    AnyRole, CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, OTHERS, PAIR_CODES,
     PAIR_EMBEDDINGS, PAIRS, POOLING, SAE, SAMPLES, TRAINING,
 };
 use crate::sae::encode_store;
@@ -79,6 +79,14 @@ pub fn encode(inputs: &mut Inputs, context: &Context) -> Result<Option<Recognise
     Ok(Some(Recognised { text: sae.recognised.clone(), notes: sae.notes.clone() }))
 }
 
+/// Adds the file of a role to an error, if the role was read from one.
+pub(super) fn in_file_of<T>(inputs: &Inputs, role: &'static dyn AnyRole, result: Result<T>) -> Result<T> {
+    match inputs.file(role) {
+        Some(file) => result.in_file(file),
+        None => result,
+    }
+}
+
 /// Pools tokens to one row per sample, if a pooling method is given: codes, nulls, generated rows and true codes by
 /// that method; embeddings by their mean, or their first row. Labels are aligned with the samples. With `keep`, returns
 /// the codes before pooling.
@@ -104,8 +112,8 @@ pub fn pool(inputs: &mut Inputs, keep: bool, notes: &mut Vec<String>) -> Result<
     })?;
     let numbers = SampleNumbers::of(&samples);
     if let Some(labels) = inputs.share(&LABELS) {
-        let file = inputs.file(&LABELS).map(Path::to_path_buf).unwrap_or_default();
-        if let Some(rows) = numbers.label_rows(&samples, &labels).in_file(&file)? {
+        let rows = numbers.label_rows(&samples, &labels);
+        if let Some(rows) = in_file_of(inputs, &LABELS, rows)? {
             if labels.rows() > rows.len() {
                 let extra = labels.rows() - rows.len();
                 notes.push(format!(

@@ -132,8 +132,7 @@ impl Given {
 
 /// Refuses labels whose ids do not identify rows; see [`Annotations::check_order`].
 fn check_order(inputs: &Inputs, role: &'static Role<Annotations>) -> Result<()> {
-    let file = inputs.file(role).unwrap_or(Path::new(""));
-    inputs.find(role).map_or(Ok(()), Annotations::check_order).in_file(file)
+    derive::in_file_of(inputs, role, inputs.find(role).map_or(Ok(()), Annotations::check_order))
 }
 
 fn name_and_path<'t>(text: &'t str, key: &str) -> Result<(&'t str, &'t str)> {

@@ -42,6 +42,18 @@ impl SampleNumbers {
         samples.iter().map(index).collect()
     }
 
+    /// Whether the first rows of the samples are in the order of their numbers.
+    fn appear_in_order(&self, samples: &[u32]) -> Result<bool> {
+        let mut seen = 0;
+        for index in self.indices(samples)? {
+            if index > seen {
+                return Ok(false);
+            }
+            seen += u32::from(index == seen);
+        }
+        Ok(true)
+    }
+
     /// The error for a generator whose rows belong to other samples.
     pub fn different(&self, own: &[u32], generator: &str) -> InputError {
         let own = SampleNumbers::of(own);
@@ -88,9 +100,7 @@ impl SampleNumbers {
                 .advice(by_id)
                 .into());
         }
-        let mut in_order = samples.to_vec();
-        in_order.dedup();
-        if self.is_counted() || in_order.is_sorted() {
+        if self.is_counted() || self.appear_in_order(samples)? {
             return Ok(None);
         }
         Err(InputError::new("it is unknown in which order the labels list the samples")
