@@ -173,7 +173,8 @@ impl<'a> Gathered<'a> {
     }
 
     /// The colour of an input set, the same in all figures. With more sets than colours, the sets of
-    /// [`Gathered::choose`] have one each; another set has that of a chosen one of its name or group.
+    /// [`Gathered::choose`] have one each; another set has that of a chosen one of its name or group, else that
+    /// of one under test: never that of a baseline.
     pub fn colour(&self, set: usize) -> usize {
         let chosen = self.choose(0..self.sets.len(), COLOURS.len());
         let find = |matches: &dyn Fn(&InputSet) -> bool| chosen.iter().position(|&other| matches(&self.sets[other]));
@@ -181,7 +182,10 @@ impl<'a> Gathered<'a> {
         let own = chosen.iter().position(|&other| other == set);
         let by_name = || find(&|other| other.name == about.name);
         let by_group = || about.group.as_ref().and_then(|group| find(&|other| other.group.as_ref() == Some(group)));
-        own.or_else(by_name).or_else(by_group).unwrap_or(set % COLOURS.len())
+        let tested = |colour: &usize| self.sets[chosen[*colour]].baseline().is_none();
+        let others: Vec<usize> = (0..chosen.len()).filter(tested).collect();
+        let other = || others.get(set % others.len().max(1)).copied();
+        own.or_else(by_name).or_else(by_group).or_else(other).unwrap_or(set % COLOURS.len())
     }
 
     /// The colour of several input sets: that of the first that has a colour of its own.

@@ -402,6 +402,8 @@ fn baselines_are_drawn_among_many_sets_and_colours_stay() {
     assert_eq!(names, ["topk-0", "topk-1", "topk-2", "topk-3", "topk-4", "topk-5", "untrained", "random"]);
     assert_eq!(chosen.iter().map(|&set| gathered.colour(set)).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
     assert_eq!(gathered.colour_of(&[3, 4]), gathered.colour(3));
+    // No other set has the colour of a baseline.
+    assert!((6..19).all(|set| gathered.colour(set) < 6));
     let album = figures(&results);
     let sanity = &album.iter().find(|(name, _)| name == "sanity").unwrap().1;
     assert!(sanity.contains("untrained") && sanity.contains("random"));

@@ -55,7 +55,7 @@ impl Bars {
     /// Draws the figure.
     pub fn draw(&self) -> Figure {
         let labels: Vec<String> = self.rows.iter().map(|(label, _)| shorten(label, 30)).collect();
-        let margin = labels.iter().map(|label| text_width(label, 12.0)).fold(40.0, f64::max) + 12.0;
+        let margin = labels.iter().map(|label| text_width(label, 12.0)).fold(40.0, f64::max) + 20.0;
         let columns = COLUMNS.min(self.panels.len()).max(1);
         let width = (WIDTH - margin) / columns as f64;
         let height = ABOVE + ROW * self.rows.len() as f64 + BELOW;
@@ -193,7 +193,7 @@ mod tests {
         // 2.74 is drawn on an axis of its own that covers its error bar, and is longer than 0.99 of the axis 0 to 2.8.
         let svg = figure(&[0.5, 2.74, -1.5], 1).inline();
         let widths: Vec<f64> = svg.split("<rect ").skip(1).map(|bar| attribute(bar, "width")).collect();
-        let full = (WIDTH - text_width("dictionary-number-0", 12.0) - 12.0) / 3.0 - 10.0 - NUMBER - 1.0;
+        let full = (WIDTH - text_width("dictionary-number-0", 12.0) - 20.0) / 3.0 - 10.0 - NUMBER - 1.0;
         // Axes: 0 to 0.6, 0 to 3 (2.84 widened), −2 to 0 (−1.6 widened).
         for (width, share) in widths.iter().zip([0.5 / 0.6, 2.74 / 3.0, 1.5 / 2.0]) {
             assert!((width / full - share).abs() < 0.01, "{width} of {full}, expected {share}");

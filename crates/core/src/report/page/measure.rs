@@ -163,15 +163,15 @@ impl Content<'_> {
                         caption { (label) }
                         thead {
                             tr {
-                                th scope="col" { "Strategy" }
-                                @for (set, _) in &tables { th.number scope="col" { (self.gathered.sets[*set].label) } }
+                                th scope="col" { "Input set" }
+                                @for name in &names { th.number scope="col" { (tidy(name)) } }
                             }
                         }
                         tbody {
-                            @for name in names {
+                            @for (set, table) in &tables {
                                 tr {
-                                    th scope="row" { (tidy(name)) }
-                                    @for (_, table) in &tables {
+                                    th scope="row" { (self.gathered.sets[*set].label) }
+                                    @for name in &names {
                                         td.number { (score(table, name).map_or(UNDEFINED.into(), short)) }
                                     }
                                 }

@@ -9,7 +9,7 @@ use crate::metrics::Better;
 use crate::results::Aggregate;
 
 /// Maximum number of measures per table, so that the page can be printed.
-const COLUMNS: usize = 6;
+const COLUMNS: usize = 5;
 
 impl Content<'_> {
     pub(super) fn summary(&self) -> Markup {
