@@ -102,7 +102,9 @@ fn estimates(metric: &str, scores: &Scores) -> BTreeMap<(String, usize), Estimat
 fn run(case: &Case, rows: usize, number: u64, context: &Context) -> Result<Scores> {
     let metric = find(case.metric).ok_or_else(|| Error::Bug(format!("no metric {}", case.metric)))?;
     let inputs = sample(rows, number)?;
-    Ok(evaluate(metric, &inputs, &recipe(metric, &inputs, &BTreeMap::new(), case.profile, number)?, context)?.scores)
+    let given = if case.metric == "match" { vec![("row_groups".into(), "10".into())] } else { Vec::new() };
+    let recipe = recipe(metric, &inputs, &given.into_iter().collect(), case.profile, number)?;
+    Ok(evaluate(metric, &inputs, &recipe, context)?.scores)
 }
 
 /// Simulates a case with data sets of `rows` rows on `threads` threads. Same bits for any number of threads.

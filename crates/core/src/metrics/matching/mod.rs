@@ -3,11 +3,11 @@
 mod fbmp;
 mod firing;
 mod held_out;
+mod jackknife;
 mod matched_sets;
 mod naive;
 mod nnomp;
 mod prepared;
-mod resample;
 mod row_order;
 mod strategy;
 mod tables;
@@ -17,6 +17,7 @@ mod tests;
 
 pub(super) use matched_sets::{MatchedSets, matched_sets};
 pub(super) use row_order::RowOrder;
+use strategy::ROW_GROUPS;
 pub(super) use strategy::{BETA, K, MATCHER, REFERENCE_BATCH, Strategy, THRESHOLD, concept_table};
 pub(super) use target::f1;
 
@@ -36,7 +37,7 @@ static CARD: Card = Card {
     name: "match",
     title: "MATCHScore",
     summary: "How well coalitions of latents fire where a concept is annotated.",
-    version: 1,
+    version: 2,
     measures: "\
 For every annotated concept (\"striped belly\"), a few latents are selected that together fire where the concept is. The \
 score is the mean over concepts of the F1 between the annotation and the rows in which any latent of this coalition \
@@ -73,7 +74,7 @@ All data in memory. fbmp visits the entries of a concept's positive rows about t
 k and the first step of all beta share one run. 5,794 rows x 312 concepts x 4,096 latents with 32 active take tens of \
 milliseconds per beta. Binary codes take 8 bytes per firing entry, or 1/4 byte per cell if more than one in sixteen \
 fires. nnomp stores the products of selected latents with all latents, 8 bytes each. Held-out scores cost as much again, \
-and so does every null.",
+so do every null and every group of `row_groups`.",
     source: "\
 Evaluating the Interpretability of SAEs with Concept Annotations (arXiv 2606.24716): Eq. 2 (one-to-one), Algorithm 1 \
 (fbmp), Eq. 3 (MATCHScore), Eq. 4 (delta), section S6.3 (nnomp); released code JonasKlotz/sae-concept-eval at f47d745. \
@@ -98,7 +99,9 @@ strategy by strategy, as in Eq. 4.\n\
 selected; see `tapa`.",
     interval: "\
 Percentile bootstrap over concepts, 1000 resamples (for `delta_match_score`, of the difference to the nulls per concept). \
-`low_rows` and `high_rows` of the table `strategy`: 200 resamples of rows with fixed coalitions.",
+`low_rows` and `high_rows` of the table `strategy`, for other rows and the same concepts, if `row_groups` is not 0: delete-a-group \
+jackknife over seeded groups of rows with latents selected again, the value ± Student's t times the standard error; none \
+below two rows per group.",
     needs: &[&CODES, &LABELS],
     uses: &[&NULLS],
     headline: &[
@@ -112,7 +115,7 @@ Percentile bootstrap over concepts, 1000 resamples (for `delta_match_score`, of 
         ),
         Output::new("match_score_held_out", "Mean F1 on rows not used for selection", (0.0, 1.0), Better::Higher),
     ],
-    params: &[MATCHER, BETA, K, THRESHOLD, REFERENCE_BATCH],
+    params: &[MATCHER, BETA, K, THRESHOLD, REFERENCE_BATCH, ROW_GROUPS],
 };
 
 impl Metric for Match {
@@ -125,8 +128,8 @@ impl Metric for Match {
         let (strategies, order) = (Strategy::from_params(job)?, RowOrder::of_job(job)?);
         let prepared = Lazy::new(|| PreparedCodes::new(job, codes, order.clone(), &strategies));
         let concepts = work.blocks_with(&prepared, "concepts", labels.concepts(), MatchedConcept::new)?;
-        let row_intervals = resample::row_intervals(job, work, &prepared, &concepts, strategies.len())?;
         drop(prepared);
+        let row_intervals = jackknife::row_intervals(job, work, &order, &strategies, &concepts)?;
         let held_out = held_out::held_out(job, work, &order, &strategies)?;
         let mut nulls = Vec::new();
         for (number, (_, null)) in job.all(&NULLS).into_iter().enumerate() {

@@ -48,6 +48,14 @@ pub const REFERENCE_BATCH: Param = Param::new(
 )
 .reference("1024");
 
+/// The parameter `row_groups`.
+pub const ROW_GROUPS: Param = Param::new(
+    "row_groups",
+    "Also compute the interval over rows, by leaving out each of this many groups of rows in turn; 0 for none, else at least 5",
+    Kind::Whole(0, 1000),
+    "0",
+);
+
 /// An algorithm that selects latents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matcher {

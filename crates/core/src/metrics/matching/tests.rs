@@ -282,11 +282,27 @@ fn threads_do_not_change_the_scores() {
     let values: Vec<f32> = (0..codes.rows() * 20).map(|cell| f32::from(u8::from(cell % 7 < 3))).collect();
     let null = || dense(&values, 20);
     let inputs = inputs_of(codes, labels).and(&NULLS, "", null()).and(&NULLS, "", null());
-    let params = [("matcher", "fbmp,naive,nnomp,one-to-one"), ("beta", "0.25,0.5,1"), ("k", "1,3,5")];
+    let params =
+        [("matcher", "fbmp,naive,nnomp,one-to-one"), ("beta", "0.25,0.5,1"), ("k", "1,3,5"), ("row_groups", "5")];
     for profile in [Profile::Paper, Profile::Reference] {
         let scores = scores_with_any_threads(&Match, &inputs, &params, profile);
         assert_eq!(scores.table("strategy").unwrap().rows(), 3 * 3 + 3 + 3 + 1);
     }
+}
+
+#[test]
+fn the_interval_over_rows_is_computed_on_request() {
+    let (codes, labels) = random_case(3);
+    let inputs = inputs_of(codes, labels);
+    let cell = |scores: &Scores, name: &str| column(scores, "strategy", name)[0];
+    let plain = run_on(&inputs, &[], Profile::Paper);
+    assert_eq!((cell(&plain, "low_rows"), cell(&plain, "high_rows")), (None, None));
+    let grouped = run_on(&inputs, &[("row_groups", "5")], Profile::Paper);
+    let [low, value, high] = ["low_rows", "match_score", "high_rows"].map(|name| cell(&grouped, name).unwrap());
+    assert!(low < value && value < high, "{low} {value} {high}");
+    assert_eq!(plain.value("match_score"), grouped.value("match_score"));
+    let refused = testing::scores(&Match, &inputs, &[("row_groups", "2")], Profile::Paper, 2).unwrap_err();
+    assert!(refused.to_string().contains("too few groups"), "{refused}");
 }
 
 #[test]
