@@ -1,4 +1,5 @@
 //! A fast form of `cargo xtask coverage`: few data sets, wide limits, fixed seeds. The full table is in docs/coverage.md.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use etalon_bench::coverage::{CASES, Case, simulate};
 

@@ -32,7 +32,7 @@ impl Agreement {
     pub fn of(gathered: &Gathered<'_>) -> Agreement {
         let tested: Vec<usize> =
             (0..gathered.sets.len()).filter(|&set| gathered.sets[set].baseline().is_none()).collect();
-        let (mut columns, mut undirected): (Vec<(usize, Vec<Option<f64>>)>, _) = (Vec::new(), Vec::new());
+        let (mut columns, mut undirected) = (Vec::new(), Vec::new());
         for (measure, about) in gathered.measures.iter().enumerate() {
             let values: Vec<Option<f64>> =
                 tested.iter().map(|&set| gathered.main(measure, set).and_then(|cell| cell.value)).collect();
@@ -45,7 +45,8 @@ impl Agreement {
                     continue;
                 }
             };
-            columns.push((measure, values.into_iter().map(|value| value.map(|value| sign * value)).collect()));
+            let directed = values.into_iter().map(|value| value.map(|value| sign * value));
+            columns.push((measure, directed.collect::<Vec<Option<f64>>>()));
         }
         let row = |(_, a): &(usize, Vec<Option<f64>>)| columns.iter().map(|(_, b)| agreed(a, b)).collect();
         Agreement {

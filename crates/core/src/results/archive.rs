@@ -333,7 +333,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let archive = Archive::open(directory.path()).unwrap();
         let stored: Vec<Stored> =
-            (0..3).map(|seed| example(seed)).map(|(result, about)| Stored::new(result, about).unwrap()).collect();
+            (0..3).map(example).map(|(result, about)| Stored::new(result, about).unwrap()).collect();
         let json: Vec<serde_json::Value> = stored.iter().map(|stored| stored.to_json().unwrap()).collect();
         fs::create_dir_all(&archive.results).unwrap();
         fs::write(archive.results.join("one.json"), format!("{:#}", json[0])).unwrap();

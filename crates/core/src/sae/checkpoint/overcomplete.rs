@@ -10,7 +10,7 @@ use super::overcomplete_settings::{Class, Settings};
 use super::weights::Weights;
 use super::{DetectedCheckpoint, Loaded};
 use crate::context::Budget;
-use crate::error::{InFile, InputError, Result};
+use crate::error::{Error, InFile, InputError, Result};
 use crate::input::{TorchModule, read_torch_module, torch_tensor_names};
 use crate::sae::activation::Activation;
 use crate::sae::linear::{Linear, Parts};
@@ -54,14 +54,14 @@ pub(super) fn find(path: &Path) -> Option<DetectedCheckpoint> {
 pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loaded> {
     let config = Config::read_optional(detected.config.as_deref())?;
     let mut module = without_prefix(read_torch_module(&detected.weights, budget)?);
-    let settings_of = |module: &TorchModule| -> Result<(Class, Option<usize>, Option<f32>, Option<f64>)> {
+    let settings_of = |module: &TorchModule| {
         let settings = Settings::new(module, &config, &detected.given)?;
         let has = |name: &str| module.tensors.contains_key(name);
         let class = settings.class(has(&format!("{ENCODER}.weight")), has("thresholds"))?;
         let k = matches!(class, Class::TopK | Class::MatchingPursuit).then(|| settings.k()).transpose()?;
         let threshold = (class == Class::BatchTopK).then(|| settings.threshold()).transpose()?;
         let delta = has("dictionary.W").then(|| settings.delta()).transpose()?;
-        Ok((class, k, threshold, delta))
+        Ok::<_, Error>((class, k, threshold, delta))
     };
     let (class, k, threshold, delta) = settings_of(&module).in_file(&detected.weights)?;
     module.tensors.remove("running_threshold");

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::config::Config;
-use crate::error::{InputError, Key, Result};
+use crate::error::{Error, InputError, Key, Result};
 use crate::input::TorchModule;
 
 /// The architectures of the library.
@@ -83,7 +83,7 @@ impl<'a> Settings<'a> {
         }
     }
 
-    fn contradiction(&self, name: &str, one: &Value, other: &Value) -> crate::error::Error {
+    fn contradiction(&self, name: &str, one: &Value, other: &Value) -> Error {
         InputError::new(format!("two values for the setting `{name}`"))
             .found(format!("{one} and {other}"))
             .advice("leave one of them out")
@@ -94,7 +94,9 @@ impl<'a> Settings<'a> {
     fn number(&self, attribute: &str, key: usize) -> Result<Option<f64>> {
         let names = KEYS[key];
         let written = self.written(names)?;
-        let wrong = |value: &Value| InputError::new(format!("the setting `{}` is not a number", names[0])).found(value);
+        let wrong = |value: &Value| {
+            Error::from(InputError::new(format!("the setting `{}` is not a number", names[0])).found(value))
+        };
         let written = written.map(|value| value.as_f64().ok_or_else(|| wrong(&value))).transpose()?;
         let tensor = self.module.tensors.get(attribute).and_then(|tensor| tensor.values.first());
         let stored = self.module.numbers.get(attribute).copied().or(tensor.map(|&value| f64::from(value)));
@@ -112,14 +114,16 @@ impl<'a> Settings<'a> {
         let stored = self.module.classes.get("").map(|name| {
             CLASSES.iter().find(|(known, _)| known == name).map(|(_, class)| *class).ok_or_else(|| {
                 let known: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
-                InputError::new("unsupported class of overcomplete").expected(known.join(", ")).found(name)
+                let error = InputError::new("unsupported class of overcomplete");
+                Error::from(error.expected(known.join(", ")).found(name))
             })
         });
         let written = self.written(KEYS[0])?.map(|value| {
             let known = NAMES.iter().find(|(name, _)| value.as_str() == Some(name)).map(|(_, class)| *class);
             known.ok_or_else(|| {
                 let names = NAMES.map(|(name, _)| name).join(", ");
-                InputError::new("unknown architecture in the setting `arch`").expected(names).found(&value)
+                let error = InputError::new("unknown architecture in the setting `arch`");
+                Error::from(error.expected(names).found(&value))
             })
         });
         let (stored, written) = (stored.transpose()?, written.transpose()?);
@@ -182,7 +186,7 @@ impl<'a> Settings<'a> {
     }
 }
 
-fn missing(name: &str, expected: &str) -> crate::error::Error {
+fn missing(name: &str, expected: &str) -> Error {
     InputError::new(format!("the file does not contain the setting `{name}`"))
         .expected(expected)
         .advice(format!("pass it with {}, or write it to config.json beside the file", Key("settings")))
