@@ -50,13 +50,6 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) ->
         disk::write(out, format!("{text}\n").as_bytes())?;
         console.wrote("results", out);
     }
-    // Input sets have the name of the dictionary, the codes or the world.
-    let given = &args.inputs.given;
-    let path = given.first("sae").or(given.first("codes")).or(given.first("world")).unwrap_or_default();
-    let name = Path::new(path).file_stem().map_or("codes".into(), |name| name.to_string_lossy().into_owned());
-    let mut about = Set::new(&name, inputs).about;
-    about.insert("inputs".into(), json!(name));
-    let stored = results.into_iter().map(|result| Stored::new(result, about.clone())).collect::<Result<Vec<_>>>()?;
     if let Some(out) = &args.saebench {
         write_saebench(out, &stored, console)?;
     }
