@@ -98,10 +98,10 @@ static CARD: ArchCard = ArchCard {
     loss: "With a controller (the default; off with --l1 or --preset dictionary-learning): mean over rows of ‖x − x̂‖² + \
            λ L0. λ is adjusted to reach the target L0, as in relu. Rows are divided by their root mean squared norm \
            (--normalise). ∂f/∂θ as below, and ∂L0/∂θ = −(1/ε) [|p − θ| < ε/2]. θ starts at σ = 1/√width, the \
-           standard deviation of p, and ε = 0.1 σ. The trained numbers are θ / c, where c is the smallest power of two \
-           from 1 on that lets Adam move θ by \
-           16 σ during the training.\n\
-           Published training, with a fixed λ: mean over rows of ‖x − x̂‖² + λ s (L0 / L0* − 1)². θ is trained with pseudo-derivatives: ∂f/∂θ = −(θ/ε) \
+           standard deviation of p, and ε = 0.1 σ. The trained numbers are θ / c, where c is the smallest power of \
+           two from 1 on that lets Adam move θ by 16 σ during the training.\n\
+           Published training, with a fixed λ: mean over rows of ‖x − x̂‖² + λ s (L0 / L0* − 1)². θ is trained with \
+           pseudo-derivatives: ∂f/∂θ = −(θ/ε) \
            [|p − θ| < ε/2] and ∂L0/∂θ = −(1/ε) [|f − θ| < ε/2], where f is the code after the jump, so inactive \
            rows count while θ < ε/2.",
     initialisation: "Decoder directions are random unit vectors, the encoder is a copy of them, biases are 0, and θ \
