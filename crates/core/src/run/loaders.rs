@@ -115,10 +115,11 @@ pub(super) fn codes(text: &str, loading: &Loading<'_>) -> Result<Codes> {
     load_codes(&loading.base.join(text), loading.context.budget())
 }
 
-/// Codes, or a dictionary that encodes the embeddings.
+/// Codes, or the directory of a dictionary, which encodes the embeddings. A file is always read as codes: arrays and
+/// dictionaries have the same endings.
 pub(super) fn nulls(text: &str, loading: &Loading<'_>) -> Result<Codes> {
     let path = loading.base.join(text);
-    if !checkpoints::is_known(&path) {
+    if !path.is_dir() || !checkpoints::is_known(&path) {
         return codes(text, loading);
     }
     let embeddings = loading.embeddings.ok_or_else(|| {

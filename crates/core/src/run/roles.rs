@@ -89,7 +89,7 @@ pub static PAIRS: Role<PairSet> = Role::new(
 
 /// Codes of untrained dictionaries.
 pub static NULLS: Role<Codes> = Role::new(
-    ["nulls", "null", "PATH", "Untrained dictionary, or its codes on the same rows; repeat for several"],
+    ["nulls", "null", "PATH", "Untrained dictionary (a directory), or its codes on the same rows; repeat for several"],
     Several,
     &[Rows, Free],
     loaders::nulls,

@@ -124,6 +124,11 @@ fn scores(job: &Job<'_>, names: &[String], concepts: &[MeasuredConcept]) -> Resu
             "{undefined} of {all} concepts lack rows of one class, or no latent splits their rows: undefined"
         ));
     }
+    if defined > weighted.len() {
+        let undefined = defined - weighted.len();
+        scores
+            .note(format!("`fms` of {undefined} concepts is undefined: no latent is left after the first is removed"));
+    }
     if defined > held.len() {
         scores.note(format!("{} concepts have too few rows for a held-out score", defined - held.len()));
     }
