@@ -19,10 +19,6 @@ pub const INTERVAL: &str = "Student's t over repeats, with the standard error en
     Wilson's for as many rows as have this variance. It does not include the variation of training rows, which adds \
     little. Cost: one sort of the test rows.";
 
-/// The interval of ablations.
-pub const ABLATION_INTERVAL: &str = "Student's t over repeats, with the standard error enlarged by test rows / training rows \
-    because splits overlap (Nadeau and Bengio 2003). None with one repeat, which does not show the variation of rows.";
-
 /// Number of random draws.
 pub const REPEATS: Param =
     Param::new("repeats", "Number of random draws of splits and negatives.", Kind::Whole(1, 10_000), "10")

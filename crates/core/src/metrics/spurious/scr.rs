@@ -5,7 +5,7 @@ use super::removal::Removal;
 use super::{ABLATED, Protocol, scr_report};
 use crate::error::Result;
 use crate::metrics::probing::tasks::absent;
-use crate::metrics::probing::{ABLATION_INTERVAL, C, MOST_POSITIVES, REPEATS, TEST_SHARE};
+use crate::metrics::probing::{C, MOST_POSITIVES, REPEATS, TEST_SHARE};
 use crate::metrics::{Better, Card, Kind, Metric, Output, Param};
 use crate::results::Scores;
 use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job, LABELS, Work};
@@ -45,7 +45,8 @@ static CARD: Card = Card {
         the oracle is not better than the biased probe; no score where both directions start equal. Not reproduced: latents of \
         padding positions that leak into pooled rows, bf16, and the first rows of a split instead of random ones. Chanin (arXiv \
         2605.18229) finds that this score falls with quality at large n.",
-    interval: ABLATION_INTERVAL,
+    interval: "Student's t over repeats, with the standard error enlarged by test rows / training rows because splits overlap \
+        (Nadeau and Bengio 2003). None with one repeat, which does not show the variation of rows.",
     needs: &[&CODES, &EMBEDDINGS, &LABELS, &DIRECTIONS],
     uses: &[],
     headline: &[
