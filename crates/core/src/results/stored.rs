@@ -75,7 +75,7 @@ impl Stored {
         Ok(text + &ending)
     }
 
-    /// Its file as a JSON value. [`read_values`] accepts it, also inside an array or formatted differently.
+    /// Its file as a JSON value. It is also read inside an array, or formatted differently.
     pub fn to_json(&self) -> Result<Value> {
         serde_json::from_str(&self.to_text()?).map_err(|error| Error::Bug(format!("a result to JSON: {error}")))
     }
