@@ -23,7 +23,7 @@ const MOST_MEMORY: u64 = 1 << 29;
 
 /// The outcome of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Outcome {
     /// It accepted the bytes.
     Accepted,
     /// It refused them with a message.
@@ -77,7 +77,7 @@ impl Scratch {
     }
 
     /// Runs the reader on an input.
-    pub fn check(&self, input: &[u8]) -> io::Result<Verdict> {
+    pub fn check(&self, input: &[u8]) -> io::Result<Outcome> {
         let path = self.prepare(input)?;
         let (resident, peak, began) = (memory("VmRSS:"), memory("VmHWM:"), Instant::now());
         let answer = catch_unwind(AssertUnwindSafe(|| (self.target.read)(&path)));
@@ -85,12 +85,12 @@ impl Scratch {
         let used = if new_peak > peak { new_peak.saturating_sub(resident) } else { 0 };
         self.restore(input)?;
         Ok(match answer {
-            Err(_) => Verdict::Wrong(format!("a panic: {}", LAST_PANIC.take())),
-            Ok(Err(Error::Bug(what))) => Verdict::Wrong(format!("an internal error: {what}")),
-            Ok(_) if took > SLOW => Verdict::Wrong(format!("{:.1} s of work", took.as_secs_f64())),
-            Ok(_) if used > MOST_MEMORY => Verdict::Wrong(format!("{} MB of memory", used >> 20)),
-            Ok(Ok(())) => Verdict::Accepted,
-            Ok(Err(error)) => Verdict::Refused(error.to_string()),
+            Err(_) => Outcome::Wrong(format!("a panic: {}", LAST_PANIC.take())),
+            Ok(Err(Error::Bug(what))) => Outcome::Wrong(format!("an internal error: {what}")),
+            Ok(_) if took > SLOW => Outcome::Wrong(format!("{:.1} s of work", took.as_secs_f64())),
+            Ok(_) if used > MOST_MEMORY => Outcome::Wrong(format!("{} MB of memory", used >> 20)),
+            Ok(Ok(())) => Outcome::Accepted,
+            Ok(Err(error)) => Outcome::Refused(error.to_string()),
         })
     }
 
@@ -147,10 +147,11 @@ impl Scratch {
     }
 }
 
-/// Corrects the checksum at the end of a manifest or a result.
+/// Corrects the checksum at the end of a manifest, a result or the index of a training.
 fn repair(name: &str, bytes: &mut Vec<u8>) {
     let (mark, covers_mark) = match name {
         _ if name.ends_with("manifest.json") => (&b",\n  \"crc32c\": \""[..], true),
+        _ if name.ends_with("training.json") => (&b",\n  \"check\": \"crc32c:"[..], true),
         _ if name.starts_with("results/") => (&b",\n  \"check\": \"crc32c:"[..], false),
         _ => return,
     };

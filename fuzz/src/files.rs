@@ -51,6 +51,18 @@ pub fn safetensors() -> Vec<u8> {
         .concat()
 }
 
+/// Tensors of 32-bit numbers: name, shape, values.
+pub fn tensors(tensors: &[(&str, &str, Vec<f32>)]) -> Vec<u8> {
+    let (mut header, mut data) = (Vec::new(), Vec::new());
+    for (name, shape, values) in tensors {
+        let start = data.len();
+        data.extend(floats(values));
+        header.push(format!(r#""{name}":{{"dtype":"F32","shape":{shape},"data_offsets":[{start},{}]}}"#, data.len()));
+    }
+    let header = format!("{{{}}}", header.join(","));
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat()
+}
+
 /// The pickle of torch for a dictionary with one tensor of 3 × 2 with strides 1 and 3.
 pub fn pickle() -> Vec<u8> {
     let mut pickle = b"\x80\x02}X\x01\x00\x00\x00a}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n(".to_vec();

@@ -8,9 +8,13 @@
 mod check;
 mod files;
 mod mutate;
+mod records;
+mod resume;
 mod seeds;
 mod targets;
+mod tokenizers;
+mod weights;
 
-pub use check::{Scratch, Verdict};
+pub use check::{Outcome, Scratch};
 pub use mutate::Mutator;
 pub use targets::{TARGETS, Target, find};

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 
 use etalon::codes::Codes;
 use etalon::context::Context;
+use etalon::labels::worlds;
+use etalon::load;
 use etalon::results::{Archive, Profile, Recipe, ResultFile, Scores, Table};
 use etalon::sae::{checkpoint, untrained};
 use etalon::store::{ActivationStore, ImportOptions, import};
 use zip::CompressionMethod;
 
 use crate::files::{self, floats};
-use crate::targets::Seeds;
+pub use crate::targets::Seeds;
 
 /// Alternatives without names.
 fn alternatives(contents: impl IntoIterator<Item = Vec<u8>>) -> Seeds {
@@ -32,7 +34,7 @@ fn golden(name: &str) -> PathBuf {
 }
 
 /// The files of a directory, at every depth, by name.
-fn directory(root: &Path) -> Seeds {
+pub fn directory(root: &Path) -> Seeds {
     let mut files = BTreeMap::new();
     let mut pending = vec![root.to_path_buf()];
     while let Some(directory) = pending.pop() {
@@ -124,6 +126,10 @@ pub fn pairs() -> Seeds {
     texts(&["before,after,added,removed\n0,1,wing,\n2,3,,1\n4,5,tail,beak\n"])
 }
 
+pub fn units() -> Seeds {
+    texts(&["model,layer,type,depth,width\nvit,blocks.0,mlp,0.25,3072\nvit,head,,,\n", "layer\nconv1\n"])
+}
+
 pub fn splits() -> Seeds {
     texts(&["sample,split\na,train\nb,\nc,test\n"])
 }
@@ -143,7 +149,8 @@ pub fn picture() -> Seeds {
     alternatives([b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR".to_vec(), b"\xff\xd8\xff\xe0JFIF".to_vec()])
 }
 
-fn rows() -> etalon::error::Result<ActivationStore> {
+/// Four rows of width 3.
+pub fn rows() -> etalon::error::Result<ActivationStore> {
     ActivationStore::from_rows((0..12).map(|value| value as f32).collect(), 3)
 }
 
@@ -158,6 +165,17 @@ pub fn codes() -> Seeds {
     let scratch = tempfile::tempdir()?;
     let out = scratch.path().join("codes");
     Codes::from_dense(&[0.0, 1.0, 0.0, 2.0, 0.0, 3.0], 3)?.save(&out)?;
+    directory(&out)
+}
+
+pub fn world() -> Seeds {
+    let scratch = tempfile::tempdir()?;
+    let settings = [("rows", "12"), ("width", "4"), ("features", "6"), ("active", "2"), ("pairs", "3")]
+        .map(|(name, value)| (name.to_string(), value.to_string()));
+    let (settings, context) = (BTreeMap::from(settings), Context::silent(1, 1 << 26)?);
+    let world = worlds::make("superposition", &settings, 0, context.budget())?;
+    let out = scratch.path().join("world");
+    load::save_world(&world, &settings, 0, &out, &context)?;
     directory(&out)
 }
 
@@ -236,6 +254,22 @@ pub fn checkpoint_overcomplete() -> Seeds {
 
 pub fn checkpoint_sparsify() -> Seeds {
     golden_pair("sparsify/layers.3", ["cfg.json", "sae.safetensors"])
+}
+
+pub fn checkpoint_llama_scope() -> Seeds {
+    let settings = r#"{"d_model": 3, "d_sae": 2, "act_fn": "jumprelu", "jump_relu_threshold": 3.0,
+        "dataset_average_activation_norm": {"in": 4.0, "out": 4.0}, "hook_point_in": "blocks.1.hook_resid_post",
+        "hook_point_out": "blocks.1.hook_resid_post"}"#;
+    let weights = [
+        ("encoder.weight", "[2,3]", vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0]),
+        ("encoder.bias", "[2]", vec![0.0, 1.0]),
+        ("decoder.weight", "[3,2]", vec![1.0, 0.0, 0.0, 1.0, 0.0, 0.0]),
+        ("decoder.bias", "[3]", vec![0.0, 0.0, 1.0]),
+    ];
+    Ok(vec![
+        ("hyperparams.json".into(), settings.as_bytes().to_vec()),
+        ("checkpoints/final.safetensors".into(), files::tensors(&weights)),
+    ])
 }
 
 pub fn checkpoint_gemma_scope() -> Seeds {

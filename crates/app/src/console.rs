@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use etalon::context::{Budget, Context, address_space_left};
-use etalon::error::{Error, InputError, Result, Size};
+use etalon::error::{Error, InputError, Result, Size, Word};
 use serde_json::{Value, json};
 
 use crate::bar::Bar;
@@ -110,9 +110,12 @@ pub fn report_failure(error: &Error, json: bool) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The message of an error, with inputs and parameters written as options.
+/// The message of an error, with inputs, parameters and commands written as on the command line.
 pub fn message(error: &Error) -> String {
-    error.text(|key| format!("`--{}`", key.replace('_', "-")))
+    error.text(|word| match word {
+        Word::Key(key) => format!("`--{}`", key.replace('_', "-")),
+        Word::Command(name) => format!("`etalon {name}`"),
+    })
 }
 
 /// Refuses a memory limit above what the system lets this process use.

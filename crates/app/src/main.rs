@@ -4,6 +4,7 @@ mod bar;
 mod cli;
 mod commands;
 mod console;
+mod fetch;
 mod options;
 mod outputs;
 mod serve;
@@ -17,6 +18,7 @@ use cli::{Cli, Command};
 use console::Console;
 
 fn main() -> ExitCode {
+    etalon::network::provide_networks(etalon_models::open_text_run);
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let parsed = options::command(&words).try_get_matches();
     let (matches, cli) = match parsed.and_then(|matches| Cli::from_arg_matches(&matches).map(|cli| (matches, cli))) {
@@ -31,6 +33,10 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Demo(args) => commands::demo::run(args, &console),
         Command::Data(args) => commands::data::run(args, own_matches, &console),
+        Command::Fetch(args) => commands::fetch::run(args, &console),
+        Command::Models(args) => commands::models::run(args, &console),
+        Command::Capture(args) => commands::capture::run(args, &console),
+        Command::Generate(args) => commands::generate::run(args, &console),
         Command::Train(args) => commands::train::run(args, &console),
         Command::Archs(args) => commands::archs::run(args, &console),
         Command::Encode(args) => commands::encode::run(args, &console),

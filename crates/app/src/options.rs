@@ -6,9 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches};
 use etalon::labels::worlds::{WORLDS, WorldMaker};
 use etalon::load::Given;
 use etalon::metrics::{self, METRICS, Metric};
-use etalon::run::{
-    AnyRole, CODES, EMBEDDINGS, Many, PAIR_CODES, PAIR_EMBEDDINGS, PAIRS, POOLING, ROLES, SAE, SAMPLES, WORLD,
-};
+use etalon::run::{AnyRole, Many, ROLES};
 
 use etalon::sae::arch::{self, ArchOption};
 use etalon::sae::train::Preset;
@@ -150,19 +148,14 @@ fn chosen_metrics(words: &[String]) -> Vec<&'static dyn Metric> {
 /// Sorts an input under a heading by how the chosen metrics use it; hides it if they do not.
 fn for_metrics(option: Arg, chosen: &[&'static dyn Metric]) -> Arg {
     let Some(role) = given_roles().find(|role| option.get_id() == role.card().key) else { return option };
-    let key = role.card().key;
-    let among = |roles: &[&'static dyn AnyRole]| roles.iter().any(|role| role.card().key == key);
-    let has = |roles: Vec<&'static dyn AnyRole>, name: &str| roles.iter().any(|role| role.card().name == name);
+    let card = role.card();
+    let among = |roles: &[&'static dyn AnyRole]| roles.iter().any(|role| role.card().key == card.key);
     let needed = chosen.iter().any(|metric| among(metric.card().needs));
     let used = chosen.iter().any(|metric| among(metric.card().uses));
-    let sources: [&'static dyn AnyRole; 5] = [&SAE, &EMBEDDINGS, &WORLD, &SAMPLES, &POOLING];
-    let of_pairs: [&'static dyn AnyRole; 2] = [&PAIR_CODES, &PAIR_EMBEDDINGS];
-    let makes = chosen.iter().any(|metric| {
-        let roles = metric.card().roles();
-        (has(roles.clone(), CODES.card().name) && among(&sources))
-            || (has(roles, PAIRS.card().name) && among(&of_pairs))
-    });
-    match (needed, used, makes) {
+    let asked: Vec<&str> =
+        chosen.iter().flat_map(|metric| metric.card().roles()).map(|role| role.card().name).collect();
+    let serves = card.serves.iter().any(|role| asked.contains(&role.card().name));
+    match (needed, used, serves) {
         (true, ..) => option.help_heading("Required inputs"),
         (_, true, _) => option.help_heading("Optional inputs"),
         (.., true) => option.help_heading("Other ways to provide inputs"),
@@ -218,11 +211,18 @@ mod tests {
 
     #[test]
     fn help_of_a_metric_shows_its_inputs_only() {
-        let words = ["etalon", "eval", "monosemanticity", "--help"].map(String::from);
-        let mut command = super::command(&words);
-        let help =
-            command.find_subcommand_mut("eval").map(|eval| eval.render_long_help().to_string()).unwrap_or_default();
-        assert!(help.contains("--embeddings") && help.contains("Required inputs"), "{help}");
-        assert!(!help.contains("--pair-labels") && !help.contains("--generated"), "{help}");
+        let help = |metric: &str| {
+            let words = ["etalon", "eval", metric, "--help"].map(String::from);
+            let mut command = super::command(&words);
+            let eval = command.find_subcommand_mut("eval");
+            eval.map(|eval| eval.render_long_help().to_string()).unwrap_or_default()
+        };
+        let rows = help("monosemanticity");
+        assert!(rows.contains("--embeddings") && rows.contains("Required inputs"), "{rows}");
+        assert!(!rows.contains("--pair-labels") && !rows.contains("--generated"), "{rows}");
+        // Codes can be made by a dictionary, and pairs point into rows that a dictionary can encode.
+        assert!(rows.contains("--sae") && !rows.contains("--pair-store"), "{rows}");
+        let pairs = help("tapa");
+        assert!(pairs.contains("--pair-store") && pairs.contains("Other ways to provide inputs"), "{pairs}");
     }
 }

@@ -380,3 +380,36 @@ fn completions() {
     let output = Sandbox::new().done("completions bash");
     assert!(output.out.contains("_etalon") && output.out.contains("--matcher"));
 }
+
+#[test]
+fn settings_of_a_dictionary_may_follow_its_path() {
+    let sandbox = Sandbox::new();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/checkpoints-overcomplete");
+    let (file, rows) = (format!("{golden}/topk/state_dict.pt"), format!("{golden}/x.npy"));
+    let refused = sandbox.run(&format!("eval core --sae {file} --store {rows}"));
+    assert!(refused.code == Some(2) && refused.err.contains("FILE:arch=.."), "{refused:?}");
+    let answer = sandbox.done(&format!("eval core --sae {file}:k=6 --store {rows} --json")).json();
+    let l0 = answer["headline"]["l0"]["value"].as_f64().unwrap();
+    assert!(l0 > 1.0 && l0 <= 6.0, "{l0}");
+    let other = sandbox.done(&format!("eval stability --sae {file}:k=6 --other {file}:k=5 --json")).json();
+    assert!((other["headline"]["stability"]["value"].as_f64().unwrap() - 1.0).abs() < 1e-6);
+    sandbox.done(&format!("sanity --sae {file}:k=6 --store {rows} --metrics core --out sanity"));
+    sandbox.write(
+        "s.toml",
+        format!("metrics = [\"core\"]\n[[set]]\nname = \"a\"\nsae = \"{file}:k=6\"\nembeddings = \"{rows}\"\n"),
+    );
+    sandbox.done("run s.toml --out study");
+    assert_eq!(sandbox.files("study/results").len(), 1);
+}
+
+#[test]
+fn directions_may_be_a_dictionary() {
+    let sandbox = Sandbox::new();
+    sandbox.write("lens/cfg.json", SAELENS_SETTINGS);
+    sandbox.write("lens/sae_weights.safetensors", saelens(&SAELENS));
+    sandbox.done("convert lens --to etalon --out own");
+    for directions in ["lens", "own"] {
+        let answer = sandbox.done(&format!("eval stability --directions {directions} --other lens --json")).json();
+        assert!((answer["headline"]["stability"]["value"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{answer}");
+    }
+}

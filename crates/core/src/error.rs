@@ -4,27 +4,17 @@
 //! because paths may be private.
 
 mod closest;
+mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use closest::closest;
+pub use words::{Command, Key, Word};
+use words::{plain, write_words};
 
 /// The result type of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// An input or parameter in a message, by its key in study files and, if wanted, a value. `Display` of an error writes `` `latents` ``; a
-/// program can write what its users type, such as `` `--latents` ``, with [`Error::text`].
-pub struct Key<T>(pub T);
-
-/// Delimiters of a key inside an unfinished message: private-use characters, which no other text contains.
-const KEY: [char; 2] = ['\u{E000}', '\u{E001}'];
-
-impl<T: fmt::Display> fmt::Display for Key<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", KEY[0], self.0, KEY[1])
-    }
-}
 
 /// Any error of this library.
 #[derive(Debug)]
@@ -60,7 +50,7 @@ pub enum Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text(|key| format!("`{key}`")))
+        f.write_str(&self.text(plain))
     }
 }
 
@@ -80,8 +70,8 @@ impl Error {
         move |source| Error::Io { doing, file, source }
     }
 
-    /// The message, with every [`Key`] formatted by `name`.
-    pub fn text(&self, name: impl Fn(&str) -> String) -> String {
+    /// The message, with every [`Key`] and [`Command`] formatted by `write`.
+    pub fn text(&self, write: impl Fn(Word<'_>) -> String) -> String {
         let message = match self {
             Error::Input(input) => input.delimited(),
             Error::Io { doing, file, source } => format!("could not {doing}: {source}\n  file: {}", file.display()),
@@ -95,7 +85,7 @@ impl Error {
             Error::Stopped => "stopped".into(),
             Error::Bug(what) => format!("internal error, please report it: {what}"),
         };
-        with_keys(&message, name)
+        write_words(&message, write)
     }
 
     /// Whether the user can fix it: true for all but bugs and cancellation.
@@ -170,7 +160,7 @@ impl InputError {
 }
 
 impl InputError {
-    /// The message, with [`Key`]s still delimited.
+    /// The message, with [`Key`]s and [`Command`]s still delimited.
     fn delimited(&self) -> String {
         let add = (!self.missing.is_empty()).then(|| {
             format!("add {}", self.missing.iter().map(|key| Key(key).to_string()).collect::<Vec<_>>().join(", "))
@@ -191,19 +181,8 @@ impl InputError {
 
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&with_keys(&self.delimited(), |key| format!("`{key}`")))
+        f.write_str(&write_words(&self.delimited(), plain))
     }
-}
-
-/// Formats the delimited keys of a message.
-fn with_keys(text: &str, name: impl Fn(&str) -> String) -> String {
-    let mut parts = text.split(KEY);
-    let mut written = parts.next().unwrap_or_default().to_owned();
-    while let Some(key) = parts.next() {
-        written += &name(key);
-        written += parts.next().unwrap_or_default();
-    }
-    written
 }
 
 impl std::error::Error for InputError {}
@@ -282,13 +261,25 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_formatted_by_the_program() {
-        let input =
-            InputError::new(format!("{} is too large", Key("value_range"))).advice(format!("lower {}", Key("k")));
+    fn keys_and_commands_are_formatted_by_the_program() {
+        let input = InputError::new(format!("{} is too large", Key("value_range"))).advice(format!(
+            "lower {}; {} lists all",
+            Key("k"),
+            Command("metrics")
+        ));
         let error: Error = input.needs("sae").into();
-        assert_eq!(error.to_string(), "`value_range` is too large\n  help: lower `k`\n  help: add `sae`");
-        let option = |key: &str| format!("--{}", key.replace('_', "-"));
-        assert_eq!(error.text(option), "--value-range is too large\n  help: lower --k\n  help: add --sae");
+        assert_eq!(
+            error.to_string(),
+            "`value_range` is too large\n  help: lower `k`; the command `metrics` lists all\n  help: add `sae`"
+        );
+        let typed = |word: Word<'_>| match word {
+            Word::Key(key) => format!("--{}", key.replace('_', "-")),
+            Word::Command(name) => format!("etalon {name}"),
+        };
+        assert_eq!(
+            error.text(typed),
+            "--value-range is too large\n  help: lower --k; etalon metrics lists all\n  help: add --sae"
+        );
     }
 
     #[test]

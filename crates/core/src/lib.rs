@@ -45,6 +45,8 @@ pub mod sae;
 
 pub mod probe;
 
+pub mod network;
+
 pub mod results;
 
 pub mod run;

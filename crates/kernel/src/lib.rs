@@ -19,6 +19,7 @@ pub mod map;
 pub mod matching_pursuit;
 pub mod monitor;
 pub mod neighbours;
+pub mod neural;
 pub mod nnls;
 pub mod packed;
 pub mod prefetch;

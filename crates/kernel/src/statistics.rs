@@ -1,4 +1,14 @@
 //! Small statistics with stated conventions: sums in order, ties averaged, undefined as `None`.
+//!
+//! ```
+//! use etalon_kernel::statistics::{mean, median, spearman};
+//!
+//! assert_eq!(mean(&[1.0, 2.0, 6.0]), Some(3.0));
+//! assert_eq!(median(&mut [6.0, 1.0, 2.0, 3.0]), Some(2.5));
+//! assert_eq!(spearman(&[1.0, 2.0, 3.0], &[10.0, 20.0, 99.0]), Some(1.0));
+//! // A constant has no correlation.
+//! assert_eq!(spearman(&[1.0, 2.0, 3.0], &[5.0; 3]), None);
+//! ```
 
 /// The mean of a list, or `None` when it is empty.
 pub fn mean(values: &[f64]) -> Option<f64> {

@@ -1,4 +1,12 @@
 //! Top-k selection with a total order: value descending, then index ascending.
+//!
+//! ```
+//! use etalon_kernel::top_k::largest;
+//!
+//! let mut best = Vec::new();
+//! largest(&[0.5, 3.0, -1.0, 3.0], 2, &mut best);
+//! assert_eq!(best, [(3.0, 1), (3.0, 3)]);
+//! ```
 
 use std::cmp::Ordering;
 

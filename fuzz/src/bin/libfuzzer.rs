@@ -4,7 +4,7 @@
 use std::process::abort;
 use std::sync::LazyLock;
 
-use etalon_fuzz::{Scratch, Verdict, find};
+use etalon_fuzz::{Outcome, Scratch, find};
 
 static SCRATCH: LazyLock<Scratch> = LazyLock::new(|| {
     let name = std::env::var("ETALON_FUZZ").unwrap_or_default();
@@ -17,8 +17,8 @@ static SCRATCH: LazyLock<Scratch> = LazyLock::new(|| {
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     match SCRATCH.check(input) {
-        Ok(Verdict::Accepted | Verdict::Refused(_)) => {}
-        Ok(Verdict::Wrong(what)) => {
+        Ok(Outcome::Accepted | Outcome::Refused(_)) => {}
+        Ok(Outcome::Wrong(what)) => {
             eprintln!("{what}");
             abort()
         }

@@ -47,6 +47,9 @@ export interface Spread extends Point { low?: number | null; high?: number | nul
  * Whether a point is on the Pareto front, given its intervals. `surely`: not dominated even at the worse ends of its intervals with all others
  * at their better ends. `perhaps`: not dominated at its better ends with all others at their worse ends. `off`: dominated in both cases.
  * A number without an interval counts as exact.
+ *
+ * Only compares ends of intervals that the program computed. It depends on the two axes, the kind of interval and the filter that the user
+ * selects: for all combinations the program would have to send more data than the whole board has.
  */
 export function frontiers(points: Spread[], betterX: Better, betterY: Better): ('surely' | 'perhaps' | 'off')[] {
   const upX = betterX === 'higher';

@@ -7,6 +7,7 @@ use etalon::codes::Codes;
 use etalon::error::{InputError, Result};
 use etalon::input::Finite;
 use etalon::load::load_activations;
+use etalon::run::{Axis, AxisSize, check_sizes};
 use etalon::sae::checkpoint::{self, Loaded};
 use etalon::sae::{Dictionary, Encoded, Linear, Precision, encode_to_disk, random_codes_within, untrained};
 use etalon::store::{self, ActivationStore};
@@ -46,6 +47,11 @@ pub fn run(args: &cli::Encode, console: &Console) -> Result<ExitCode> {
             console.status(format!("dictionary: {}", loaded.recognised));
             loaded.notes.iter().for_each(|note| console.status(format!("note: {note}")));
             recognised = loaded.recognised;
+            check_sizes(
+                Axis::Width,
+                AxisSize::new("sae", loaded.dictionary.card().width, Some(Path::new(path))),
+                AxisSize::new("store", store.width(), Some(Path::new(&args.store))),
+            )?;
             encode_by(loaded.dictionary)?
         }
     };

@@ -1,15 +1,19 @@
 //! One file per command.
 
 pub mod archs;
+pub mod capture;
 pub mod completions;
 pub mod convert;
 pub mod data;
 pub mod demo;
 pub mod encode;
 pub mod eval;
+pub mod fetch;
+pub mod generate;
 pub mod import_results;
 pub mod layout;
 pub mod metrics;
+pub mod models;
 pub mod report;
 pub mod run;
 pub mod samples;

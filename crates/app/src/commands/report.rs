@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use etalon::error::{InputError, Result};
+use etalon::error::Result;
 use etalon::report;
 use etalon::results::Archive;
 use serde_json::json;
@@ -22,10 +22,7 @@ pub fn run(args: &cli::Report, console: &Console) -> Result<ExitCode> {
         console.warn(format!("skipped, damaged: {} ({})", damaged.file.display(), damaged.reason));
     }
     if results.is_empty() {
-        return Err(InputError::new("there are no results here")
-            .expected("a directory that `etalon run`, `etalon sanity` or `etalon demo` wrote")
-            .file(&args.directory)
-            .into());
+        return Err(archive.no_results().into());
     }
     let name = args.directory.file_name().map(|name| name.to_string_lossy().into_owned());
     let title = args.title.clone().or(name).unwrap_or_else(|| "Results".into());

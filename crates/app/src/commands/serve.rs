@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use etalon::error::{InputError, Result};
+use etalon::results::Archive;
 use serde_json::json;
 
 use crate::cli;
@@ -39,10 +40,7 @@ pub fn export(args: &cli::Export, console: &Console) -> Result<ExitCode> {
     paths.output("--out", args.out.as_ref()).output("--single", args.single.as_ref()).check()?;
     let catalog = catalog(&args.directory, args.directions.as_deref(), console)?;
     if catalog.results() == 0 {
-        return Err(InputError::new("there are no results here")
-            .expected("a directory that `etalon run`, `etalon sanity` or `etalon demo` wrote")
-            .file(&args.directory)
-            .into());
+        return Err(Archive::open_existing(&args.directory)?.no_results().into());
     }
     let mut text = Vec::new();
     let mut json = json!({"results": catalog.results()});

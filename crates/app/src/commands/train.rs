@@ -9,7 +9,9 @@ use std::time::Duration;
 use etalon::error::{Error, InputError, Result};
 use etalon::input::{Finite, read_tensors};
 use etalon::load::load_activations;
-use etalon::sae::train::{Early, Line, Log, Order, Preset, TrainJob, TrainOptions, Trained, steps_of_epochs, train};
+use etalon::sae::train::{
+    Early, Line, Log, Order, Preset, ThresholdRows, TrainJob, TrainOptions, Trained, steps_of_epochs, train,
+};
 use etalon::sae::{Precision, checkpoint};
 use etalon::store::{ActivationStore, disk};
 use etalon::study::{BaselineJob, Changes, TrainingGrid};
@@ -150,8 +152,11 @@ fn conclude(
     for (job, trained) in jobs.iter().zip(trained) {
         let card = trained.dictionary.card();
         let kept = if trained.kept { ", already trained" } else { "" };
+        let threshold = trained.threshold.map_or(String::new(), |ThresholdRows { rows, held_out }| {
+            format!(", threshold set on {rows} {} rows", if held_out { "held-out" } else { "training" })
+        });
         text.push(format!(
-            "dictionary: {} ({}, {} latents, {} steps, {}{kept})",
+            "dictionary: {} ({}, {} latents, {} steps, {}{threshold}{kept})",
             job.out.display(),
             card.arch,
             card.latents,
@@ -160,7 +165,8 @@ fn conclude(
         ));
         list.push(json!({
             "sae": job.out, "arch": card.arch, "latents": card.latents, "steps": trained.steps, "unit": trained.unit,
-            "precision": trained.precision, "kept": trained.kept, "id": trained.dictionary.id(),
+            "precision": trained.precision, "threshold": trained.threshold, "kept": trained.kept,
+            "id": trained.dictionary.id(),
         }));
     }
     console.print(text.join("\n"), || if list.len() == 1 { list.remove(0) } else { Value::Array(list) })?;

@@ -139,8 +139,8 @@ fn results_of_eval_are_part_of_a_report() {
     assert_eq!(sandbox.done("report d --json").json()["results"], 3);
     sandbox.done("verify d");
     sandbox.change("d/results/mine.json", |bytes| {
-        let place = bytes.windows(6).position(|part| part == b"value\"").unwrap() + 10;
-        bytes[place] = if bytes[place] == b'1' { b'2' } else { b'1' };
+        let position = bytes.windows(6).position(|part| part == b"value\"").unwrap() + 10;
+        bytes[position] = if bytes[position] == b'1' { b'2' } else { b'1' };
     });
     let report = sandbox.done("report d");
     assert!(report.err.contains("mine.json (wrong checksum)"), "{report:?}");

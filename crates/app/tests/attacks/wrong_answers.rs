@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::files::{npy_f32, npy_i64};
+use crate::common::files::{npy, npy_f32, npy_i64};
 use crate::common::{Sandbox, etalon, words};
 use crate::noise;
 
@@ -121,6 +121,56 @@ fn a_table_with_row_numbers_may_have_any_order() {
 }
 
 #[test]
+fn ids_that_nothing_is_compared_with_are_noted_or_refused() {
+    let sandbox = Sandbox::new();
+    let labels = labels(300);
+    sandbox.write("z.npy", codes(&labels, 8));
+    let table = |name: &str, rows: &[usize], id: &dyn Fn(usize) -> String| {
+        let lines: String = rows.iter().map(|&row| format!("{},{}\n", id(row), labels[row])).collect();
+        sandbox.write(name, format!("id,bird\n{lines}"));
+    };
+    let in_order: Vec<usize> = (0..300).collect();
+    let shuffled: Vec<usize> = (0..300).map(|row| row * 7 % 300).collect();
+    table("plain.csv", &in_order, &|row| row.to_string());
+    table("names.csv", &in_order, &|row| format!("img{row:05}.jpg"));
+    table("numbers.csv", &in_order, &|row| (5 + 3 * row).to_string());
+    table("shuffled.csv", &shuffled, &|row| format!("img{row:05}.jpg"));
+    let score = |name: &str| sandbox.run(&format!("eval match --codes z.npy --labels {name} --json --out {name}.json"));
+    let expected = score("plain.csv").json();
+    assert!(!expected["notes"].to_string().contains("ids of the labels"), "{expected}");
+    for name in ["names.csv", "numbers.csv"] {
+        let answer = score(name).json();
+        assert_eq!(match_score(&answer), match_score(&expected), "{name}");
+        let notes = answer["notes"].to_string();
+        assert!(notes.contains(&format!("ids of the labels in {name} are not compared")), "{notes}");
+    }
+    // It was read by position: a wrong score without a note.
+    let refused = score("shuffled.csv");
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    for part in ["do not identify rows", "before img", "remove the column of ids", "file: shuffled.csv"] {
+        assert!(refused.err.contains(part), "{refused:?}");
+    }
+}
+
+#[test]
+fn values_that_become_zero_are_counted() {
+    let sandbox = Sandbox::new();
+    let labels = labels(60);
+    let value = |row: usize, latent: usize| match latent {
+        0 => f64::from(labels[row]) * 1e-60,
+        _ => f64::from(u8::from(row.is_multiple_of(3))),
+    };
+    let values: Vec<u8> = (0..60).flat_map(|row| [value(row, 0), value(row, 1)]).flat_map(f64::to_le_bytes).collect();
+    sandbox.write("z.npy", npy("<f8", false, "(60, 2)", &values));
+    let table: String = labels.iter().map(|label| format!("{label}\n")).collect();
+    sandbox.write("y.csv", format!("bird\n{table}"));
+    let answer = sandbox.done("eval match --codes z.npy --labels y.csv --json").json();
+    let lost = labels.iter().filter(|label| **label == 1).count();
+    let notes = answer["notes"].to_string();
+    assert!(notes.contains(&format!("{lost} values of z.npy are too small")), "{notes}");
+}
+
+#[test]
 fn a_flipped_bit_in_the_state_of_a_training_is_found() {
     let sandbox = Sandbox::new();
     sandbox.write("x.npy", npy_f32(&[500, 16], &noise(8000, 3)));
@@ -136,8 +186,8 @@ fn a_flipped_bit_in_the_state_of_a_training_is_found() {
     let step = sandbox.json("sae.training/training.json")["step"].as_u64().unwrap();
     for name in [format!("sae.training/state-0-{step}.safetensors"), "sae.training/training.json".into()] {
         let flip = |bytes: &mut Vec<u8>| {
-            let place = bytes.len() / 3;
-            bytes[place] ^= 0x40;
+            let position = bytes.len() / 3;
+            bytes[position] ^= 0x40;
         };
         sandbox.change(&name, flip);
         let refused = sandbox.run(train);

@@ -75,7 +75,7 @@ pub fn cases() -> Vec<Case> {
                 room.write("wide.npy", npy_f32(&[8, 3], &[0.5; 24]));
                 weights(room, saelens(&SAELENS)).replace("embeddings.npy", "wide.npy")
             },
-            &["4", "3", "width"],
+            &["4 values per row in sae", "3 values per row in wide.npy"],
         ),
         case(
             "another width than the embeddings",
@@ -92,7 +92,15 @@ pub fn cases() -> Vec<Case> {
                 weights(room, saelens(&SAELENS));
                 "eval match --sae sae --labels labels.csv --out out.json".into()
             },
-            &["nothing to encode", "`--embeddings`", "file: sae"],
+            &["`match` lacks an input", "no embeddings", "`--embeddings`"],
+        ),
+        case(
+            "stability without another dictionary",
+            |room| {
+                weights(room, saelens(&SAELENS));
+                "eval stability --sae sae --out out.json".into()
+            },
+            &["`stability` lacks an input", "no other", "`--other`"],
         ),
         case(
             "a format that is not written",

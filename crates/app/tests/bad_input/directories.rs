@@ -284,6 +284,22 @@ pub fn cases() -> Vec<Case> {
             &["there are no results here", "etalon run", "file: folder"],
         ),
         case(
+            "report: a result file outside of `results`",
+            |room| {
+                room.done("eval core --codes codes.npy --out folder/single.json");
+                "report folder".into()
+            },
+            &["there are no results here", "`single.json`", "DIR/results", "file: folder"],
+        ),
+        case(
+            "report: a result file",
+            |room| {
+                room.done("eval core --codes codes.npy --out single.json");
+                "report single.json".into()
+            },
+            &["a result file", "DIR/results", "file: single.json"],
+        ),
+        case(
             "report: only damaged results",
             |room| {
                 results(room, flip);

@@ -35,16 +35,16 @@ fn case(name: &'static str, make: fn(&Sandbox) -> String, says: &'static [&'stat
 /// All inputs are small, so the error comes at once, also on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Runs every case in a room of its own and lists all that went wrong.
+/// Runs every case in its own directory and lists all failures.
 fn check(cases: Vec<Case>) {
-    let wrong: Vec<String> = cases.iter().filter_map(|case| complaint(case).err()).collect();
+    let wrong: Vec<String> = cases.iter().filter_map(|case| check_one(case).err()).collect();
     assert!(wrong.is_empty(), "{} of {} cases\n\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
-fn complaint(case: &Case) -> Result<(), String> {
-    let room = Sandbox::with_inputs();
-    let arguments = (case.make)(&room);
-    let said = room.run_for(&arguments, SOON);
+fn check_one(case: &Case) -> Result<(), String> {
+    let sandbox = Sandbox::with_inputs();
+    let arguments = (case.make)(&sandbox);
+    let said = sandbox.run_for(&arguments, SOON);
     let mut wrong = Vec::new();
     if said.code != Some(2) {
         wrong.push(format!("exit code {:?}", said.code));
@@ -58,11 +58,11 @@ fn complaint(case: &Case) -> Result<(), String> {
     wrong
         .extend(case.says.iter().filter(|text| !said.err.contains(*text)).map(|text| format!("does not say `{text}`")));
     for name in ["out", "out.json"] {
-        if room.path(name).symlink_metadata().is_ok() {
-            wrong.push(format!("left `{name}` behind: {:?}", room.files(name)));
+        if sandbox.path(name).symlink_metadata().is_ok() {
+            wrong.push(format!("left `{name}` behind: {:?}", sandbox.files(name)));
         }
     }
-    wrong.extend(room.leftovers().into_iter().map(|name| format!("left `{name}` behind")));
+    wrong.extend(sandbox.leftovers().into_iter().map(|name| format!("left `{name}` behind")));
     if wrong.is_empty() {
         return Ok(());
     }

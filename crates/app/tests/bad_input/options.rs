@@ -139,7 +139,7 @@ pub fn cases() -> Vec<Case> {
         case("2^40 random latents", |_| encode("random --latents 1099511627776 --k 4"), &["latents"]),
         case("the sanity check with 10^8 nulls", |_| sanity("--nulls 100000000"), &["at most 100", "found: 100000000"]),
         case("the sanity check with k of 0", |_| sanity("--k 0"), &["active", "0"]),
-        case("the sanity check with a name of its own", |_| sanity("--name untrained"), &["untrained", "--name"]),
+        case("the sanity check with the name of a baseline", |_| sanity("--name untrained"), &["untrained", "--name"]),
         case("a shell that does not exist", |_| "completions cmd".into(), &["cmd", "bash"]),
     ]
 }

@@ -2,6 +2,17 @@
 //!
 //! Codes are stored by row (CSR). Columns are built once, on demand. Values may be negative
 //! (PCA, matching pursuit); a latent *fires* where its value is above a threshold that the metric names.
+//!
+//! ```
+//! use etalon::codes::{Codes, Latent};
+//!
+//! // Two rows of three latents.
+//! let codes = Codes::from_dense(&[0.0, 2.0, 0.0, 1.0, 0.0, -3.0], 3)?;
+//! assert_eq!(codes.all()?.row(1), (&[0, 2][..], &[1.0, -3.0][..]));
+//! // Latent 1 fires in row 0.
+//! assert_eq!(codes.columns()?.latent(Latent(1)), (&[0][..], &[2.0][..]));
+//! # Ok::<(), etalon::error::Error>(())
+//! ```
 
 mod builder;
 mod columns;
@@ -19,7 +30,7 @@ pub use stored::CodesWriter;
 
 use crate::context::{Budget, Reservation};
 use crate::error::{Error, Result};
-use crate::store::sparse::{SparseRows, content_id};
+use crate::store::sparse::{MappedSparseRows, content_id};
 
 /// A latent: a column of the codes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -40,7 +51,7 @@ pub struct Codes {
 #[derive(Debug)]
 enum Form {
     Memory { offsets: Vec<u64>, indices: Vec<u32>, values: Vec<f32> },
-    Stored(Box<SparseRows>),
+    Stored(Box<MappedSparseRows>),
 }
 
 /// Consecutive rows of codes, borrowed.

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 
 use super::{Codes, CodesView, Form};
 use crate::error::{InputError, Result};
-use crate::store::output::Output;
+use crate::store::output::OutputDirectory;
 use crate::store::shard::ShardWriter;
-use crate::store::sparse::{self, FILES, FORMAT, SparseLayout, SparseRows, content_id};
+use crate::store::sparse::{self, FILES, FORMAT, MappedSparseRows, SparseLayout, content_id};
 
 /// Rows that are written at a time.
 const SAVE_ROWS: usize = 4096;
@@ -16,7 +16,7 @@ impl Codes {
     /// Opens a directory that [`Codes::save`] or [`CodesWriter`] wrote. Rows stay on disk and are checked when they
     /// are first read.
     pub fn open(directory: &Path) -> Result<Codes> {
-        let rows = SparseRows::open(directory)?;
+        let rows = MappedSparseRows::open(directory)?;
         let (latents, id) = (rows.layout().latents, OnceLock::from(rows.layout().id.clone()));
         Ok(Codes { latents, form: Form::Stored(Box::new(rows)), columns: OnceLock::new(), id, memory: None })
     }
@@ -37,7 +37,7 @@ impl Codes {
 pub struct CodesWriter {
     /// Offsets, latents, values. Declared before the output, so that they are dropped before its lock.
     files: [ShardWriter; 3],
-    output: Output,
+    output: OutputDirectory,
     latents: usize,
     rows: usize,
     entries: usize,
@@ -53,7 +53,7 @@ impl CodesWriter {
                 .advice(format!("lower {}", crate::error::Key("latents")))
                 .into());
         }
-        let output = Output::claim(directory, FORMAT, sparse::is_ours)?;
+        let output = OutputDirectory::claim(directory, FORMAT, sparse::is_ours)?;
         let [offsets, indices, values] = FILES.map(|name| output.file(name));
         let mut files = [offsets?, indices?, values?];
         files[0].append(&0u64.to_le_bytes())?;

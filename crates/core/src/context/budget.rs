@@ -101,11 +101,6 @@ impl Reservation {
         self.bytes = bytes;
         Ok(())
     }
-
-    /// Adds the bytes of another reservation of the same budget.
-    pub fn absorb(&mut self, mut other: Reservation) {
-        self.bytes += std::mem::take(&mut other.bytes);
-    }
 }
 
 impl Drop for Reservation {
@@ -163,8 +158,7 @@ mod tests {
         assert!(first.resize(101, "too much").is_err());
         first.resize(90, "more").unwrap();
         first.resize(10, "less").unwrap();
-        first.absorb(budget.reserve(20, "a part").unwrap());
-        assert_eq!((first.bytes(), budget.left(), budget.peak()), (30, 70, 90));
+        assert_eq!((first.bytes(), budget.left(), budget.peak()), (10, 90, 90));
         drop(Reserved::new(1, first));
         assert_eq!(budget.left(), 100);
     }

@@ -43,18 +43,22 @@ pub(super) fn read(path: &Path, delimiter: u8, budget: &Budget) -> Result<TextTa
 
 /// Checks bytes on their way to the CSV reader for what it accepts: NUL, endless lines, and a quote that is never closed
 /// and makes one cell of the rest of the file.
-struct CheckedBytes<R> {
+pub(super) struct CheckedBytes<R> {
     source: R,
     delimiter: u8,
     path: PathBuf,
     line: u64,
     length: usize,
+    /// Maximum length of a line.
+    longest: usize,
     quotes: Quotes,
     quoted_since: u64,
     started: bool,
     /// The line on which each record starts. The CSV reader's own count is wrong after empty lines and CRLF.
     starts: Vec<u64>,
     between_records: bool,
+    /// Limits records instead of lines, and keeps no `starts`: for files that are larger than memory.
+    streaming: bool,
 }
 
 /// State of the quotes after the last byte.
@@ -68,19 +72,26 @@ enum Quotes {
 }
 
 impl<R: BufRead> CheckedBytes<R> {
-    fn new(source: R, delimiter: u8, path: PathBuf) -> CheckedBytes<R> {
+    pub fn new(source: R, delimiter: u8, path: PathBuf) -> CheckedBytes<R> {
         CheckedBytes {
             source,
             delimiter,
             path,
             line: 1,
             length: 0,
+            longest: LONGEST_LINE,
             quotes: Quotes::Start,
             quoted_since: 0,
             started: false,
             starts: Vec::new(),
             between_records: true,
+            streaming: false,
         }
+    }
+
+    /// Checks for a reader that keeps one record at a time, of at most `longest` bytes.
+    pub fn for_records(source: R, delimiter: u8, path: PathBuf, longest: usize) -> CheckedBytes<R> {
+        CheckedBytes { longest, streaming: true, ..CheckedBytes::new(source, delimiter, path) }
     }
 
     fn check(&mut self, bytes: &[u8]) -> Result<()> {
@@ -90,7 +101,11 @@ impl<R: BufRead> CheckedBytes<R> {
             }
             let line_end = matches!(byte, b'\n' | b'\r');
             if self.between_records && !line_end {
-                self.starts.push(self.line);
+                if self.streaming {
+                    self.length = 0;
+                } else {
+                    self.starts.push(self.line);
+                }
                 self.between_records = false;
             }
             self.between_records |= line_end && self.quotes != Quotes::Inside;
@@ -109,9 +124,10 @@ impl<R: BufRead> CheckedBytes<R> {
             self.length += 1;
             if byte == b'\n' {
                 self.line += 1;
-                self.length = 0;
-            } else if self.length > LONGEST_LINE {
-                return Err(too_long(self.line).into());
+                self.length = if self.streaming { self.length } else { 0 };
+            } else if self.length > self.longest {
+                let error = if self.streaming { record_too_long(self.line) } else { too_long(self.line) };
+                return Err(error.into());
             }
         }
         Ok(())
@@ -141,13 +157,19 @@ impl<R: BufRead> Read for CheckedBytes<R> {
     }
 }
 
+fn record_too_long(line: u64) -> InputError {
+    InputError::new("a record is too long for a table")
+        .at(format!("line {line}"))
+        .advice("check that every quote is closed; save long texts as files in a folder")
+}
+
 /// The line on which the record at a position starts.
 fn line_of(position: Option<&csv::Position>, starts: &[u64]) -> u64 {
     let record = position.and_then(|position| usize::try_from(position.record()).ok());
     record.and_then(|record| starts.get(record)).copied().unwrap_or(0)
 }
 
-fn csv_error(error: csv::Error, starts: &[u64]) -> Error {
+pub(super) fn csv_error(error: csv::Error, starts: &[u64]) -> Error {
     let line = |position: &Option<csv::Position>| line_of(position.as_ref(), starts);
     match error.into_kind() {
         csv::ErrorKind::Io(error) => match error.downcast::<Error>() {

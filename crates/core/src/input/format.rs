@@ -16,6 +16,7 @@ pub(super) enum Format {
     Torch,
     Csv { delimiter: u8 },
     Jsonl,
+    Arrow,
 }
 
 impl Format {
@@ -28,10 +29,11 @@ impl Format {
             Some("npz") => return Ok(Format::Npz),
             Some("safetensors") => return Ok(Format::Safetensors),
             Some("parquet" | "pq") => return Ok(Format::Parquet),
-            Some("pt" | "pth" | "bin") => return Ok(Format::Torch),
+            Some("pt" | "pth" | "bin" | "ckpt" | "pkl") => return Ok(Format::Torch),
             Some("csv") => return Ok(Format::Csv { delimiter: b',' }),
             Some("tsv") => return Ok(Format::Csv { delimiter: b'\t' }),
             Some("jsonl" | "ndjson") => return Ok(Format::Jsonl),
+            Some("arrow" | "feather" | "ipc") => return Ok(Format::Arrow),
             _ => {}
         }
         let mut start = [0; 9];
@@ -41,14 +43,18 @@ impl Format {
             Ok(Format::Npy)
         } else if start.starts_with(b"PAR1") {
             Ok(Format::Parquet)
+        } else if start.starts_with(b"ARROW1") {
+            Ok(Format::Arrow)
         } else if start.starts_with(b"PK\x03\x04") {
             let archive = Archive::open(path)?;
             Ok(if archive.names().any(super::torch::is_pickle) { Format::Torch } else { Format::Npz })
+        } else if matches!(start, [0x80, 2..=5, ..]) {
+            Ok(Format::Torch)
         } else if start[8] == b'{' && u64::from_le_bytes(start[..8].try_into().unwrap_or_default()) < file.length {
             Ok(Format::Safetensors)
         } else {
             Err(InputError::new("unknown file format")
-                .expected("a name that ends in .npy, .npz, .safetensors, .parquet, .pt, .csv, .tsv or .jsonl")
+                .expected("a name that ends in .npy, .npz, .safetensors, .parquet, .arrow, .pt, .csv, .tsv or .jsonl")
                 .found(match ending {
                     Some(ending) => format!("the ending .{ending}"),
                     None => "no ending".to_string(),
@@ -69,6 +75,7 @@ impl Format {
             Format::Torch => "a torch checkpoint",
             Format::Csv { .. } => "a CSV table",
             Format::Jsonl => "a JSONL table",
+            Format::Arrow => "an Arrow table",
         }
     }
 }
@@ -89,6 +96,7 @@ mod tests {
         assert_eq!(of("a.tsv", b"x").unwrap(), Format::Csv { delimiter: b'\t' });
         assert_eq!(of("a", b"\x93NUMPY\x01\x00").unwrap(), Format::Npy);
         assert_eq!(of("b.dat", b"\x02\0\0\0\0\0\0\0{}").unwrap(), Format::Safetensors);
+        assert_eq!(of("p.dat", b"\x80\x03}.").unwrap(), Format::Torch);
         assert!(of("c.dat", b"hello").unwrap_err().to_string().contains("the ending .dat"));
         assert!(of("d", b"PK\x03\x04").is_err());
     }

@@ -34,6 +34,8 @@ pub(super) struct Fortran<R> {
     /// Rows in C order; those before `used` were read.
     block: Vec<f32>,
     used: usize,
+    /// Values that became 0.
+    underflowed: u64,
     _memory: Reservation,
 }
 
@@ -69,6 +71,7 @@ impl<R: Read + Seek> Fortran<R> {
             samples_per_block,
             block: Vec::new(),
             used: 0,
+            underflowed: 0,
             _memory: memory,
         })
     }
@@ -88,6 +91,7 @@ impl<R: Read + Seek> Fortran<R> {
                     self.source.seek(SeekFrom::Start(self.start + (run * size) as u64))?;
                     self.source.read_exact(&mut bytes)?;
                     self.layout.decode(&bytes, values);
+                    self.underflowed += self.layout.underflowed(&bytes, values);
                 }
                 for sample in 0..count {
                     let row = &mut self.block[(sample * tokens + token) * width + first..][..together];
@@ -128,6 +132,10 @@ impl<R: Read + Seek + Send> RowReader for Fortran<R> {
             self.used += count;
         }
         Ok(filled / self.shape.width)
+    }
+
+    fn underflowed(&self) -> u64 {
+        self.underflowed
     }
 }
 

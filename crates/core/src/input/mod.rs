@@ -13,6 +13,7 @@ mod fortran;
 mod json;
 mod jsonl;
 mod layout;
+mod map;
 mod npy;
 mod npz;
 mod number;
@@ -23,8 +24,11 @@ mod parquet_pages;
 mod parquet_table;
 mod parquet_thrift;
 mod pickle;
+mod pickle_names;
 mod picture;
+mod pixel_array;
 mod python;
+mod records;
 mod safetensors;
 mod samples;
 mod shape;
@@ -33,6 +37,7 @@ mod sparse;
 mod stream;
 mod strided;
 mod table;
+mod tensor_file;
 mod tensors;
 mod torch;
 mod words;
@@ -48,13 +53,17 @@ use format::Format;
 pub use file::open_regular;
 pub use finite::Finite;
 pub use layout::{MapLayout, read_layout};
+pub use map::Map;
 pub use picture::{LARGEST_PICTURE, picture_ending, read_picture};
+pub use pixel_array::PixelArray;
+pub use records::{Cell, CellKind, Column, Record, RecordReader, open_records};
 pub(crate) use samples::LONGEST_SAMPLE;
 pub use samples::{Firing, Region, Sample, read_samples};
-pub use shape::Shape;
+pub use shape::{Shape, format_shape};
 pub use source::Source;
 pub use sparse::{SparseRows, read_sparse};
 pub use table::TextTable;
+pub use tensor_file::TensorFile;
 pub use tensors::{Tensor, Tensors};
 pub use torch::TorchModule;
 pub(crate) use words::spaced_words;
@@ -68,6 +77,10 @@ pub trait RowReader: Send {
     /// Fills `out` (a multiple of the width) with the next rows; returns how many were read, 0 at the end. Values are
     /// not checked: NaN and infinities are passed on.
     fn read(&mut self, out: &mut [f32]) -> Result<usize>;
+    /// How many values that were read are too small for `f32` and became 0.
+    fn underflowed(&self) -> u64 {
+        0
+    }
 }
 
 /// A whole array in memory.
@@ -99,11 +112,13 @@ pub fn open_rows(source: &Source, budget: &Budget) -> Result<Box<dyn RowReader>>
         Format::Safetensors => safetensors::open_rows(source),
         Format::Parquet => parquet::open_rows(source),
         Format::Torch => torch::open_rows(source, budget),
-        Format::Csv { .. } | Format::Jsonl => Err(InputError::new("the file is a table of text, not an array")
-            .expected("an array as .npy, .npz, .safetensors, .parquet or .pt")
-            .found(format.name())
-            .advice("save the numbers with numpy.save")
-            .into()),
+        Format::Csv { .. } | Format::Jsonl | Format::Arrow => {
+            Err(InputError::new("the file is a table of text, not an array")
+                .expected("an array as .npy, .npz, .safetensors, .parquet or .pt")
+                .found(format.name())
+                .advice("save the numbers with numpy.save")
+                .into())
+        }
     };
     rows.in_file(&source.path)
 }

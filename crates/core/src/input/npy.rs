@@ -82,28 +82,14 @@ impl Header {
 
     /// The number type; an error for anything else.
     pub fn layout(&self) -> Result<NumberFormat> {
-        let number = match self.descr.trim_start_matches(['<', '>', '|', '=']) {
-            "b1" | "?" => Some(Number::Bool),
-            "i1" => Some(Number::I8),
-            "i2" => Some(Number::I16),
-            "i4" => Some(Number::I32),
-            "i8" => Some(Number::I64),
-            "u1" => Some(Number::U8),
-            "u2" => Some(Number::U16),
-            "u4" => Some(Number::U32),
-            "u8" => Some(Number::U64),
-            "f2" => Some(Number::F16),
-            "f4" => Some(Number::F32),
-            "f8" => Some(Number::F64),
-            _ => None,
-        };
-        if let Some(number) = number {
+        let code = self.descr.trim_start_matches(['<', '>', '|', '=']);
+        if let Some(number) = Number::of_numpy(code) {
             return Ok(NumberFormat { number, big_endian: self.descr.starts_with('>') });
         }
         let error = InputError::new("unsupported element type in the numpy array")
             .expected("bool, int8 to int64, uint8 to uint64, float16, float32 or float64")
             .found(&self.descr);
-        Err(match self.descr.trim_start_matches(['<', '>', '|', '=']).chars().next() {
+        Err(match code.chars().next() {
             Some('O') => error.advice("objects can execute code; save an array of numbers, with allow_pickle=False"),
             Some('V') => error.advice("numpy has no bfloat16 and saves it as raw bytes; convert to float32 first"),
             Some('c') => error.advice("save the real part, or the absolute value"),

@@ -32,6 +32,25 @@ impl Number {
         }
     }
 
+    /// The type of an element of numpy, without its byte order: `f4`.
+    pub fn of_numpy(code: &str) -> Option<Number> {
+        Some(match code {
+            "b1" | "?" => Number::Bool,
+            "i1" => Number::I8,
+            "i2" => Number::I16,
+            "i4" => Number::I32,
+            "i8" => Number::I64,
+            "u1" => Number::U8,
+            "u2" => Number::U16,
+            "u4" => Number::U32,
+            "u8" => Number::U64,
+            "f2" => Number::F16,
+            "f4" => Number::F32,
+            "f8" => Number::F64,
+            _ => return None,
+        })
+    }
+
     /// Its name in numpy and torch.
     pub fn name(self) -> &'static str {
         match self {
@@ -106,6 +125,17 @@ impl NumberFormat {
                 _ => each(big, bytes, out, |b| f16::from_le_bytes(b).to_f32()),
             },
         }
+    }
+
+    /// How many numbers are not 0 and became 0 in [`NumberFormat::decode`]: `f64` below the range of `f32`.
+    pub fn underflowed(self, bytes: &[u8], decoded: &[f32]) -> u64 {
+        if self.number != Number::F64 {
+            return 0;
+        }
+        let big = self.big_endian;
+        let value = |bytes: [u8; 8]| if big { f64::from_be_bytes(bytes) } else { f64::from_le_bytes(bytes) };
+        let items = bytes.as_chunks::<8>().0.iter().zip(decoded);
+        items.map(|(&bytes, &decoded)| u64::from(decoded == 0.0 && value(bytes) != 0.0)).sum()
     }
 
     /// The numbers as integers; `None` for other types. Unsigned ones beyond `i64` become negative.
@@ -189,5 +219,13 @@ mod tests {
         assert_eq!(out, [18446744073709551616.0, 16777216.0]);
         NumberFormat::little(Number::F64).decode(&[1e300f64, 0.1].map(f64::to_le_bytes).concat(), &mut out);
         assert_eq!(out, [f32::INFINITY, 0.1]);
+        for big_endian in [false, true] {
+            let format = NumberFormat { number: Number::F64, big_endian };
+            let bytes =
+                [1e-50f64, 0.0, -1e-46, 0.1].map(|v| if big_endian { v.to_be_bytes() } else { v.to_le_bytes() });
+            let mut out = [1.0; 4];
+            format.decode(&bytes.concat(), &mut out);
+            assert_eq!(format.underflowed(&bytes.concat(), &out), 2);
+        }
     }
 }

@@ -99,7 +99,7 @@ pub(super) fn open_rows(source: &Source) -> Result<Box<dyn RowReader>> {
     let kind = format!("parquet, {}", if lists == 1 { "a column of lists" } else { "columns of numbers" });
     let path = source.path.clone();
     let (group, group_row) = (0, 0);
-    Ok(Box::new(ParquetRows { file, columns, list: lists == 1, shape, kind, path, group, group_row }))
+    Ok(Box::new(ParquetRows { file, columns, list: lists == 1, shape, kind, path, group, group_row, underflowed: 0 }))
 }
 
 /// The length of the lists: the same in every row, so that it divides the number of values in each row group.
@@ -139,6 +139,8 @@ struct ParquetRows {
     group: usize,
     /// Rows of the group that were already read.
     group_row: usize,
+    /// Values that became 0.
+    underflowed: u64,
 }
 
 impl ParquetRows {
@@ -152,7 +154,7 @@ impl ParquetRows {
                 none => none.insert(self.file.column(self.group, column.index)?),
             };
             let mut levels = Levels::default();
-            let values = call(|| numbers(reader, column.kind, rows, &mut levels))?;
+            let values = call(|| numbers(reader, column.kind, rows, &mut levels, &mut self.underflowed))?;
             let per_row = if self.list { width } else { 1 };
             check_levels(&levels, column.full, self.list, per_row, rows, first_row)?;
             if values.len() != rows * per_row {
@@ -205,6 +207,10 @@ impl RowReader for ParquetRows {
         }
         Ok(filled)
     }
+
+    fn underflowed(&self) -> u64 {
+        self.underflowed
+    }
 }
 
 /// Refuses nulls, and lists that do not have `width` values.
@@ -228,8 +234,14 @@ fn check_levels(levels: &Levels, full: i16, list: bool, width: usize, rows: usiz
     Ok(())
 }
 
-/// The next rows of a column as `f32`.
-fn numbers(reader: &mut ColumnReader, kind: ColumnKind, rows: usize, levels: &mut Levels) -> ParquetResult<Vec<f32>> {
+/// The next rows of a column as `f32`; counts the values that became 0.
+fn numbers(
+    reader: &mut ColumnReader,
+    kind: ColumnKind,
+    rows: usize,
+    levels: &mut Levels,
+    underflowed: &mut u64,
+) -> ParquetResult<Vec<f32>> {
     Ok(match reader {
         ColumnReader::BoolColumnReader(reader) => {
             let mut values = Vec::new();
@@ -256,6 +268,7 @@ fn numbers(reader: &mut ColumnReader, kind: ColumnKind, rows: usize, levels: &mu
         ColumnReader::DoubleColumnReader(reader) => {
             let mut values = Vec::new();
             read_records(reader, rows, levels, &mut values)?;
+            *underflowed += values.iter().filter(|value| **value as f32 == 0.0 && **value != 0.0).count() as u64;
             values.into_iter().map(|value| value as f32).collect()
         }
         ColumnReader::FixedLenByteArrayColumnReader(reader) => {

@@ -4,59 +4,17 @@
 //! builds a tree; a call becomes a node of the tree and is never made. Everything else is refused, and the error names it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use super::pickle_names::permitted;
+use crate::context::{Budget, Reservation};
 use crate::error::{InputError, Result};
 
-/// The names that a checkpoint may contain, by module. They label nodes of the tree; none is imported.
-const NAMES: &[(&str, &[&str])] = &[
-    ("collections", &["OrderedDict"]),
-    ("torch._utils", &["_rebuild_tensor_v2", "_rebuild_parameter"]),
-    (
-        "torch",
-        &[
-            "FloatStorage",
-            "HalfStorage",
-            "BFloat16Storage",
-            "DoubleStorage",
-            "LongStorage",
-            "IntStorage",
-            "ShortStorage",
-            "CharStorage",
-            "ByteStorage",
-            "BoolStorage",
-            "Size",
-            "device",
-            "float32",
-            "float16",
-            "bfloat16",
-            "float64",
-            "int64",
-            "int32",
-            "int16",
-            "int8",
-            "uint8",
-            "bool",
-        ],
-    ),
-    ("__builtin__", &["set"]),
-    ("builtins", &["set"]),
-    // Whole modules of overcomplete, as `torch.save(sae)` writes them. A function or class of the user is refused.
-    ("overcomplete.sae.archetypal_dictionary", &["RelaxedArchetypalDictionary"]),
-    ("overcomplete.sae.batchtopk_sae", &["BatchTopKSAE"]),
-    ("overcomplete.sae.dictionary", &["DictionaryLayer", "normalize_l2"]),
-    ("overcomplete.sae.jump_sae", &["JumpSAE"]),
-    ("overcomplete.sae.kernels", &["silverman_kernel"]),
-    ("overcomplete.sae.modules", &["IdentityEncoder", "MLPEncoder"]),
-    ("overcomplete.sae.mp_sae", &["MpSAE"]),
-    ("overcomplete.sae.rasae", &["RAJumpSAE", "RATopKSAE"]),
-    ("overcomplete.sae.topk_sae", &["TopKSAE"]),
-    ("torch.nn.modules.activation", &["ReLU"]),
-    ("torch.nn.modules.batchnorm", &["BatchNorm1d"]),
-    ("torch.nn.modules.container", &["ModuleList", "Sequential"]),
-    ("torch.nn.modules.linear", &["Identity", "Linear"]),
-    ("torch.nn.modules.normalization", &["LayerNorm"]),
-    ("torch.nn.parallel.data_parallel", &["DataParallel"]),
-];
+/// Memory per instruction of a pickle: a node and the references to it.
+const STEP_BYTES: u64 = 96;
+
+/// Instructions whose memory is reserved at a time.
+const STEPS: u64 = 1 << 12;
 
 /// The index of a node in its tree.
 pub(super) type Id = usize;
@@ -64,19 +22,24 @@ pub(super) type Id = usize;
 /// A node of the tree.
 #[derive(Debug, PartialEq)]
 pub(super) enum Node<'a> {
-    /// A value that no tensor depends on: `None`, bytes, a very large integer.
+    /// A value that no tensor depends on: `None`.
     Inert,
     Bool(bool),
     Int(i64),
+    /// An integer of more than 8 bytes, in two's complement.
+    Long(&'a [u8]),
     Float(f64),
-    Text(&'a str),
+    /// Text, and where it begins.
+    Text(&'a str, usize),
+    /// Bytes, or the text of Python 2: where they are.
+    Bytes(Range<usize>),
     Tuple(Vec<Id>),
     List(Vec<Id>),
     Dict(Vec<(Id, Id)>),
     /// One of the permitted names, without its module.
     Name(&'static str),
-    /// A call that is not made: the name and the arguments.
-    Call(&'static str, Id),
+    /// A call that is not made: the name, the arguments, and the state that is set afterwards.
+    Call(&'static str, Id, Option<Id>),
     /// An object that is not created: its class and its attributes.
     Object(&'static str, Option<Id>),
     /// A reference to data outside of the pickle.
@@ -86,9 +49,13 @@ pub(super) enum Node<'a> {
 /// The content of a pickle.
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
+    bytes: &'a [u8],
     nodes: Vec<Node<'a>>,
     /// The outermost node.
     pub root: Id,
+    /// The first byte after the pickle.
+    pub end: usize,
+    _memory: Reservation,
 }
 
 impl<'a> Tree<'a> {
@@ -97,26 +64,60 @@ impl<'a> Tree<'a> {
         self.nodes.get(id).unwrap_or(&Node::Inert)
     }
 
-    /// Reads a pickle of protocol 2 to 5.
-    pub fn read(bytes: &'a [u8]) -> Result<Tree<'a>> {
+    /// The text of a node; Python 2 wrote text as bytes.
+    pub fn text(&self, id: Id) -> Option<&'a str> {
+        match self.node(id) {
+            Node::Text(text, _) => Some(text),
+            Node::Bytes(range) => std::str::from_utf8(self.bytes.get(range.clone())?).ok(),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a text or of bytes.
+    pub fn range(&self, id: Id) -> Option<Range<usize>> {
+        match self.node(id) {
+            Node::Bytes(range) => Some(range.clone()),
+            Node::Text(text, start) => Some(*start..start + text.len()),
+            _ => None,
+        }
+    }
+
+    /// Every node.
+    pub fn ids(&self) -> Range<Id> {
+        0..self.nodes.len()
+    }
+
+    /// Reads a pickle of protocol 2 to 5 that begins at a byte. Memory is reserved while the tree grows.
+    pub fn read(bytes: &'a [u8], start: usize, budget: &Budget) -> Result<Tree<'a>> {
+        let mut memory = budget.reserve(0, DESCRIPTION)?;
         let mut machine = Machine {
             bytes,
-            offset: 0,
+            offset: start,
             nodes: Vec::new(),
             stack: Vec::new(),
             marks: Vec::new(),
             memo: BTreeMap::new(),
         };
-        loop {
+        for step in 0.. {
+            if step % STEPS == 0 {
+                memory.resize((step + STEPS) * STEP_BYTES, DESCRIPTION)?;
+            }
             let start = machine.offset;
             match machine.step() {
                 Ok(None) => {}
-                Ok(Some(root)) => return Ok(Tree { nodes: machine.nodes, root }),
+                Ok(Some(root)) => {
+                    let Machine { nodes, offset, .. } = machine;
+                    return Ok(Tree { bytes, nodes, root, end: offset, _memory: memory });
+                }
                 Err(error) => return Err(error.at(format!("byte {start} of the pickle")).into()),
             }
         }
+        Err(damaged("the pickle has no end").into())
     }
 }
+
+/// The purpose of the memory.
+const DESCRIPTION: &str = "the description of the tensors";
 
 struct Machine<'a> {
     bytes: &'a [u8],
@@ -172,7 +173,7 @@ impl<'a> Machine<'a> {
             b'T' => self.push_bytes(4),
             b'C' => self.push_bytes(1),
             b'B' => self.push_bytes(4),
-            0x8e => self.push_bytes(8),
+            0x8e | 0x96 => self.push_bytes(8),
 
             b'(' => {
                 self.marks.push(self.stack.len());
@@ -229,7 +230,7 @@ impl<'a> Machine<'a> {
             0x93 => {
                 let (name, module) = (self.pop()?, self.pop()?);
                 match (&self.nodes[module], &self.nodes[name]) {
-                    (&Node::Text(module), &Node::Text(name)) => self.push_name(module, name),
+                    (&Node::Text(module, _), &Node::Text(name, _)) => self.push_name(module, name),
                     _ => Err(damaged("a name in the pickle is not text").into()),
                 }
             }
@@ -240,9 +241,11 @@ impl<'a> Machine<'a> {
             b'R' => {
                 let (arguments, function) = (self.pop()?, self.pop()?);
                 match self.nodes[function] {
-                    // In checkpoints it is created empty and filled afterwards.
-                    Node::Name("OrderedDict") => self.push(Node::Dict(Vec::new())),
-                    Node::Name(name) => self.push(Node::Call(name, arguments)),
+                    Node::Name("OrderedDict") => {
+                        let entries = self.take_entries(arguments);
+                        self.push(Node::Dict(entries))
+                    }
+                    Node::Name(name) => self.push(Node::Call(name, arguments, None)),
                     _ => Err(damaged("the pickle calls something that has no name").into()),
                 }
             }
@@ -253,11 +256,11 @@ impl<'a> Machine<'a> {
                     _ => Err(damaged("the pickle creates an object of a class that has no name").into()),
                 }
             }
-            // Sets attributes of an object; those of tensors and dictionaries do not matter.
+            // Sets the attributes of an object or an array; those of dictionaries do not matter.
             b'b' => {
-                let (state, top) = (self.pop()?, self.top()?);
-                if let Node::Object(_, attributes) = &mut self.nodes[top] {
-                    *attributes = Some(state);
+                let (value, top) = (self.pop()?, self.top()?);
+                if let Node::Object(_, state) | Node::Call(_, _, state) = &mut self.nodes[top] {
+                    *state = Some(value);
                 }
                 Ok(())
             }
@@ -306,14 +309,16 @@ impl<'a> Machine<'a> {
 
     fn push_text(&mut self, size: usize) -> Step<()> {
         let length = self.number(size)?;
+        let start = self.offset;
         let text = std::str::from_utf8(self.take(length)?);
-        self.push(Node::Text(text.map_err(|_| damaged("a string in the pickle is not UTF-8"))?))
+        self.push(Node::Text(text.map_err(|_| damaged("a string in the pickle is not UTF-8"))?, start))
     }
 
     fn push_bytes(&mut self, size: usize) -> Step<()> {
         let length = self.number(size)?;
-        let bytes = self.take(length)?;
-        self.push(std::str::from_utf8(bytes).map_or(Node::Inert, Node::Text))
+        let start = self.offset;
+        self.take(length)?;
+        self.push(Node::Bytes(start..self.offset))
     }
 
     fn push_tuple(&mut self, count: usize) -> Step<()> {
@@ -324,15 +329,28 @@ impl<'a> Machine<'a> {
     }
 
     fn push_name(&mut self, module: &str, name: &str) -> Step<()> {
-        let names = NAMES.iter().find(|(known, _)| *known == module).map_or(&[][..], |(_, names)| names);
-        match names.iter().find(|known| **known == name) {
+        match permitted(module, name) {
             Some(known) => self.push(Node::Name(known)),
             None => Err(InputError::new("the pickle contains a name that is not on the list")
-                .expected("tensors, storages and dictionaries of torch")
+                .expected("tensors and storages of torch, arrays of numpy, dictionaries")
                 .found(format!("{}.{}", module.escape_debug(), name.escape_debug()))
                 .advice("it could execute code; save model.state_dict(), or use safetensors")
                 .into()),
         }
+    }
+
+    /// The entries of an ordered dictionary: Python 2 passes them as a list of pairs; Python 3 passes nothing and sets them
+    /// afterwards. The list is emptied, because a pickle could pass the same one any number of times.
+    fn take_entries(&mut self, arguments: Id) -> Vec<(Id, Id)> {
+        let Node::Tuple(arguments) = &self.nodes[arguments] else { return Vec::new() };
+        let Some(&list) = arguments.first() else { return Vec::new() };
+        let Node::List(list) = &mut self.nodes[list] else { return Vec::new() };
+        let pairs = std::mem::take(list);
+        let pair = |&id: &Id| match &self.nodes[id] {
+            Node::Tuple(pair) | Node::List(pair) => pair.first_chunk().map(|&[key, value]| (key, value)),
+            _ => None,
+        };
+        pairs.iter().filter_map(pair).collect()
     }
 
     /// The lowest index of the stack that may be popped: that of the last mark.
@@ -399,10 +417,10 @@ fn empty_stack() -> Box<InputError> {
     damaged("the pickle pops from an empty stack").into()
 }
 
-/// A two's complement number. The value of numbers longer than 8 bytes is not needed.
-fn integer<'a>(digits: &[u8]) -> Node<'a> {
+/// A two's complement number.
+fn integer(digits: &[u8]) -> Node<'_> {
     if digits.len() > 8 {
-        return Node::Inert;
+        return Node::Long(digits);
     }
     let fill = if digits.last().is_some_and(|byte| byte & 0x80 != 0) { 0xff } else { 0 };
     let mut bytes = [fill; 8];
@@ -414,13 +432,17 @@ fn integer<'a>(digits: &[u8]) -> Node<'a> {
 mod tests {
     use super::*;
 
+    fn read(bytes: &[u8]) -> Result<Tree<'_>> {
+        Tree::read(bytes, 0, &Budget::new(1 << 26))
+    }
+
     #[test]
     fn containers_and_numbers_are_read() {
         // {'a': (1, 300, -1, 70000), 'b': [True]} as protocol 2 with memo.
         let bytes = b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01(K\x01M\x2c\x01J\xff\xff\xff\xff\x8a\x03\x70\x11\x01tX\x01\x00\x00\x00b]\x88au.";
-        let tree = Tree::read(bytes).unwrap();
+        let tree = read(bytes).unwrap();
         let Node::Dict(entries) = tree.node(tree.root) else { panic!("{tree:?}") };
-        assert_eq!(*tree.node(entries[0].0), Node::Text("a"));
+        assert_eq!(tree.text(entries[0].0), Some("a"));
         let Node::Tuple(items) = tree.node(entries[0].1) else { panic!("{tree:?}") };
         let numbers: Vec<&Node> = items.iter().map(|&item| tree.node(item)).collect();
         assert_eq!(numbers, [&Node::Int(1), &Node::Int(300), &Node::Int(-1), &Node::Int(70000)]);
@@ -435,12 +457,12 @@ mod tests {
             &b"\x80\x02cos\nsystem\nX\x01\x00\x00\x00x\x85R."[..],
             b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x01x\x85R.",
         ] {
-            let error = Tree::read(bytes).unwrap_err().to_string();
+            let error = read(bytes).unwrap_err().to_string();
             assert!(error.contains("os.system") && error.contains("byte"), "{error}");
         }
         // torch.save is not on the list of names, INST not on that of instructions.
-        assert!(Tree::read(b"\x80\x02ctorch\nsave\n.").unwrap_err().to_string().contains("torch.save"));
-        assert!(Tree::read(b"\x80\x02(ios\nsystem\n.").unwrap_err().to_string().contains("0x69"));
+        assert!(read(b"\x80\x02ctorch\nsave\n.").unwrap_err().to_string().contains("torch.save"));
+        assert!(read(b"\x80\x02(ios\nsystem\n.").unwrap_err().to_string().contains("0x69"));
     }
 
     #[test]
@@ -460,15 +482,34 @@ mod tests {
             b"\x80\x02X\x01\x00\x00\x00\xff.",
             b"\x80\x02(\x85.",
         ] {
-            assert!(Tree::read(bytes).is_err(), "{bytes:?}");
+            assert!(read(bytes).is_err(), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn the_text_and_the_dictionaries_of_python_2_are_read() {
+        // OrderedDict([['a', 7]]) with the text as bytes.
+        let tree = read(b"\x80\x02ccollections\nOrderedDict\n](](U\x01aK\x07ee\x85R.").unwrap();
+        let Node::Dict(entries) = tree.node(tree.root) else { panic!("{tree:?}") };
+        assert_eq!((tree.text(entries[0].0), tree.node(entries[0].1)), (Some("a"), &Node::Int(7)));
+    }
+
+    #[test]
+    fn memory_is_reserved_while_the_tree_grows() {
+        let many = [b"\x80\x02(".to_vec(), b"N".repeat(5000), b"t.".to_vec()].concat();
+        assert!(Tree::read(&many, 0, &Budget::new(2 * STEPS * STEP_BYTES)).is_ok());
+        assert!(Tree::read(&many, 0, &Budget::new(STEPS * STEP_BYTES)).is_err());
+        // A pickle may be followed by others.
+        let two = b"\x80\x02N.\x80\x02K\x05.";
+        let tree = Tree::read(two, read(two).unwrap().end, &Budget::new(1 << 20)).unwrap();
+        assert_eq!((tree.node(tree.root), tree.end), (&Node::Int(5), two.len()));
     }
 
     proptest::proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>, known in "[N)(}\\]tu.seaKq0h2RbQ\u{0}\u{1}]{0,40}") {
-            let _ = Tree::read(&bytes);
-            let _ = Tree::read(known.as_bytes());
+            let _ = read(&bytes);
+            let _ = read(known.as_bytes());
         }
     }
 }

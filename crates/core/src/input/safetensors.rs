@@ -10,38 +10,39 @@ use serde::de::IgnoredAny;
 
 use super::file::{Regular, read_error};
 use super::json::Entries;
+use super::map::Map;
 use super::number::{Number, NumberFormat};
 use super::source::key_error;
 use super::stream::Stream;
 use super::tensors::{Collector, Tensor, Tensors};
 use super::{RowReader, Shape, Source};
 use crate::context::Budget;
-use crate::error::{InputError, Result};
+use crate::error::{Error, InputError, Result};
 
 /// Maximum length of a header; a tensor takes about a hundred bytes.
 const LONGEST_HEADER: u64 = 1 << 24;
 
-/// An open file and its checked header.
-struct SafetensorsFile {
-    file: Regular,
+/// A mapped file and its checked header.
+pub(super) struct SafetensorsFile {
+    map: Map,
     metadata: Metadata,
     /// The byte of the first tensor.
     data: u64,
 }
 
-fn open(path: &Path) -> Result<SafetensorsFile> {
-    let mut file = Regular::open(path)?;
+/// Maps a file and checks its header.
+pub(super) fn open(path: &Path) -> Result<SafetensorsFile> {
+    let map = Map::open_input(path)?;
+    let file_length = map.length() as u64;
     let wrong = |what: &str| InputError::new(what).advice("copy or write the file again").file(path);
-    if file.length < 8 {
+    let Some(length) = map.bytes(0..map.length())?.first_chunk() else {
         return Err(wrong("the safetensors file ends within its header")
             .expected("at least 8 bytes")
-            .found(format!("{} bytes", file.length))
+            .found(format!("{file_length} bytes"))
             .into());
-    }
-    let mut length = [0; 8];
-    file.read_at(0, &mut length)?;
-    let length = u64::from_le_bytes(length);
-    let longest = LONGEST_HEADER.min(file.length - 8);
+    };
+    let length = u64::from_le_bytes(*length);
+    let longest = LONGEST_HEADER.min(file_length - 8);
     if length > longest {
         return Err(wrong("the header of the safetensors file is too long")
             .expected(format!("at most {longest} bytes"))
@@ -49,20 +50,19 @@ fn open(path: &Path) -> Result<SafetensorsFile> {
             .at("byte 0")
             .into());
     }
-    let mut header = vec![0; length as usize];
-    file.read_at(8, &mut header)?;
-    let metadata = serde_json::from_slice::<Entries<IgnoredAny>>(&header)
-        .and_then(|_| serde_json::from_slice::<Metadata>(&header))
+    let header = map.bytes(8..8 + length as usize)?;
+    let metadata = serde_json::from_slice::<Entries<IgnoredAny>>(header)
+        .and_then(|_| serde_json::from_slice::<Metadata>(header))
         .map_err(|error| wrong("the header of the safetensors file is invalid").found(error))?;
     let data = 8 + length;
     let end = data.checked_add(metadata.data_len() as u64);
-    if end != Some(file.length) {
+    if end != Some(file_length) {
         return Err(wrong("the length of the safetensors file does not agree with its header")
             .expected(end.map_or("less than 2^64 bytes".to_string(), |end| format!("{end} bytes")))
-            .found(format!("{} bytes", file.length))
+            .found(format!("{file_length} bytes"))
             .into());
     }
-    Ok(SafetensorsFile { file, metadata, data })
+    Ok(SafetensorsFile { map, metadata, data })
 }
 
 impl SafetensorsFile {
@@ -86,6 +86,31 @@ impl SafetensorsFile {
             Some(picked) => Ok(picked),
             None => Err(key_error(key, names).into()),
         }
+    }
+
+    /// The names of the tensors, in the order of the file.
+    pub fn names(&self) -> Vec<String> {
+        self.metadata.offset_keys()
+    }
+
+    /// The shape and the number type of a tensor.
+    pub fn describe(&self, name: &str) -> Option<(&[usize], String)> {
+        let info = self.metadata.info(name)?;
+        let number = layout(name, info).map_or_else(|_| info.dtype.to_string(), NumberFormat::name);
+        Some((&info.shape, number))
+    }
+
+    /// Reads one tensor. The caller reserves memory for the values.
+    pub fn values(&self, name: &str) -> Result<Vec<f32>> {
+        let info = self.metadata.info(name).ok_or_else(|| Error::Bug(format!("no tensor `{name}` in the header")))?;
+        let layout = layout(name, info)?;
+        self.map.check_unchanged()?;
+        let Range { start, end } = self.range(info);
+        let bytes = self.map.bytes(start as usize..end as usize)?;
+        let mut values = vec![0f32; bytes.len() / layout.size()];
+        layout.decode(bytes, &mut values);
+        self.map.release();
+        Ok(values)
     }
 
     /// The byte range of a tensor in the file.
@@ -123,14 +148,15 @@ fn layout(name: &str, info: &TensorInfo) -> Result<NumberFormat> {
 
 /// Opens a tensor as rows.
 pub(super) fn open_rows(source: &Source) -> Result<Box<dyn RowReader>> {
-    let mut opened = open(&source.path)?;
+    let opened = open(&source.path)?;
     let (name, info) = opened.pick(source.key.as_deref())?;
     let layout = layout(&name, info)?;
     let shape = Shape::of(&info.shape)?;
     let start = opened.range(info).start;
-    opened.file.file.seek(SeekFrom::Start(start)).map_err(|error| read_error(error, &source.path))?;
+    let mut file = Regular::open(&source.path)?.file;
+    file.seek(SeekFrom::Start(start)).map_err(|error| read_error(error, &source.path))?;
     let kind = format!("safetensors {}", layout.name());
-    Ok(Box::new(Stream::new(opened.file.file, layout, shape, kind, source.path.clone(), false)))
+    Ok(Box::new(Stream::new(file, layout, shape, kind, source.path.clone(), false)))
 }
 
 /// The byte range of the values of a tensor, if they can be mapped.
@@ -144,23 +170,12 @@ pub(super) fn plain_f32(source: &Source) -> Result<Option<(Range<u64>, Shape)>> 
 
 /// Reads every tensor.
 pub(super) fn read_tensors(path: &Path, budget: &Budget) -> Result<Tensors> {
-    let mut opened = open(path)?;
+    let opened = open(path)?;
     let mut tensors = Collector::new(budget);
-    for name in opened.metadata.offset_keys() {
+    for name in opened.names() {
         let Some(info) = opened.metadata.info(&name) else { continue };
-        let (layout, shape, range) = (layout(&name, info)?, info.shape.clone(), opened.range(info));
-        let bytes = range.end - range.start;
-        let length = bytes as usize / layout.size();
-        tensors.reserve(&name, length)?;
-        let mut values = vec![0f32; length];
-        if layout.is_plain() {
-            opened.file.read_at(range.start, bytemuck::cast_slice_mut(&mut values))?;
-        } else {
-            let _memory = budget.reserve(bytes, format!("the bytes of the tensor `{name}`"))?;
-            let mut raw = vec![0; bytes as usize];
-            opened.file.read_at(range.start, &mut raw)?;
-            layout.decode(&raw, &mut values);
-        }
+        tensors.reserve(&name, info.shape.iter().product())?;
+        let (shape, values) = (info.shape.clone(), opened.values(&name)?);
         tensors.insert(name, Tensor { shape, values })?;
     }
     Ok(tensors.finish())

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::file::{open_regular, read_error};
 use super::words::spaced_words;
 use crate::context::Budget;
-use crate::error::{InputError, Result};
+use crate::error::{Command, InputError, Result};
 
 /// Maximum length of a line in bytes.
 pub(crate) const LONGEST_SAMPLE: u64 = 1 << 22;
@@ -143,7 +143,7 @@ pub fn read_samples(path: &Path, budget: &Budget) -> Result<Vec<Sample>> {
                 )
                 .found(found)
                 .at(format!("line {number}"))
-                .advice("write the file with `etalon samples`, or one such object per line")
+                .advice(format!("write the file with {}, or one such object per line", Command("samples")))
         };
         if read as u64 == LONGEST_SAMPLE && !line.ends_with('\n') {
             return Err(wrong(format!("more than {LONGEST_SAMPLE} bytes")).file(path).into());

@@ -64,7 +64,7 @@ pub(super) fn bytes_of(dimensions: &[usize], item: usize) -> Option<u64> {
 }
 
 /// Dimensions for messages, such as `8 × 3`.
-pub(super) fn format_shape(dimensions: &[usize]) -> String {
+pub fn format_shape(dimensions: &[usize]) -> String {
     let sizes: Vec<String> = dimensions.iter().map(usize::to_string).collect();
     if sizes.is_empty() { "a single number".to_string() } else { sizes.join(" × ") }
 }

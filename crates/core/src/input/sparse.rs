@@ -21,6 +21,8 @@ pub struct SparseRows {
     pub indices: Vec<u32>,
     /// The values of the entries.
     pub values: Vec<f32>,
+    /// Number of values that are too small for `f32` and became 0.
+    pub underflowed: u64,
 }
 
 /// Reads a file of `scipy.sparse.save_npz`; `None` for any other file. Within a row, entries are sorted by column,
@@ -76,6 +78,7 @@ fn read(archive: &mut Archive, budget: &Budget) -> Result<SparseRows> {
         offsets: Vec::with_capacity(starts.len()),
         indices: Vec::with_capacity(entries),
         values: Vec::with_capacity(entries),
+        underflowed: layout.underflowed(data.data(), &values),
     };
     sparse.offsets.push(0);
     let mut row_entries: Vec<(u32, f32)> = Vec::new();

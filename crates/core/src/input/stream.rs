@@ -22,6 +22,8 @@ pub(super) struct Stream<R> {
     /// True when the source must end after the last row. Reading its end also makes an archive compare its checksum.
     check_end: bool,
     block: Vec<u8>,
+    /// Values that became 0.
+    underflowed: u64,
 }
 
 impl<R: Read> Stream<R> {
@@ -33,7 +35,17 @@ impl<R: Read> Stream<R> {
         path: PathBuf,
         check_end: bool,
     ) -> Stream<R> {
-        Stream { source, layout, shape, kind, path, rows_left: shape.rows, check_end, block: Vec::new() }
+        Stream {
+            source,
+            layout,
+            shape,
+            kind,
+            path,
+            rows_left: shape.rows,
+            check_end,
+            block: Vec::new(),
+            underflowed: 0,
+        }
     }
 
     fn fill(&mut self, out: &mut [f32]) -> std::io::Result<()> {
@@ -46,6 +58,7 @@ impl<R: Read> Stream<R> {
             let bytes = &mut self.block[..part.len() * size];
             self.source.read_exact(bytes)?;
             self.layout.decode(bytes, part);
+            self.underflowed += self.layout.underflowed(bytes, part);
         }
         Ok(())
     }
@@ -79,5 +92,9 @@ impl<R: Read + Send> RowReader for Stream<R> {
             }
         }
         Ok(rows)
+    }
+
+    fn underflowed(&self) -> u64 {
+        self.underflowed
     }
 }

@@ -1,5 +1,7 @@
 //! Strided views of a list of values, copied into C order.
 
+use std::ops::Range;
+
 use super::shape::format_shape;
 use crate::error::{InputError, Result};
 
@@ -26,6 +28,13 @@ impl View {
         View { offset: 0, dimensions: dimensions.to_vec(), strides }
     }
 
+    /// A whole array in C order.
+    pub fn c_order(dimensions: &[usize]) -> View {
+        let mut strides: Vec<usize> = View::fortran(&dimensions.iter().rev().copied().collect::<Vec<_>>()).strides;
+        strides.reverse();
+        View { offset: 0, dimensions: dimensions.to_vec(), strides }
+    }
+
     /// Number of values in the view; `None` on overflow.
     pub fn length(&self) -> Option<usize> {
         self.dimensions.iter().try_fold(1usize, |length, &size| length.checked_mul(size))
@@ -45,12 +54,7 @@ impl View {
         if self.dimensions.contains(&0) {
             return Ok(());
         }
-        let last = self
-            .dimensions
-            .iter()
-            .zip(&self.strides)
-            .try_fold(self.offset, |last, (&size, &stride)| last.checked_add((size - 1).checked_mul(stride)?));
-        match last {
+        match self.last() {
             Some(last) if last < available => Ok(()),
             _ => Err(wrong(format!(
                 "{} with strides {:?} from value {}",
@@ -62,19 +66,44 @@ impl View {
         }
     }
 
+    /// The index of the last value, if there is one; `None` on overflow.
+    fn last(&self) -> Option<usize> {
+        let mut sizes = self.dimensions.iter().zip(&self.strides);
+        sizes
+            .try_fold(self.offset, |last, (&size, &stride)| last.checked_add(size.checked_sub(1)?.checked_mul(stride)?))
+    }
+
+    /// The part of the list that a checked view reads.
+    pub fn span(&self) -> Range<usize> {
+        match self.last() {
+            Some(last) if !self.dimensions.contains(&0) => self.offset..last + 1,
+            _ => 0..0,
+        }
+    }
+
+    /// True if the values follow each other in C order.
+    fn is_contiguous(&self) -> bool {
+        let mut step = 1;
+        self.dimensions.iter().zip(&self.strides).rev().all(|(&size, &stride)| {
+            let fits = size == 1 || stride == step;
+            step *= size;
+            fits
+        })
+    }
+
+    /// The values of a checked view in C order; the list itself if that is what the view shows.
+    pub fn arrange(&self, values: Vec<f32>) -> Vec<f32> {
+        let whole = self.offset == 0 && self.length() == Some(values.len()) && self.is_contiguous();
+        if whole { values } else { self.copy(&values) }
+    }
+
     /// Copies the values of a checked view in C order.
     pub fn copy(&self, values: &[f32]) -> Vec<f32> {
         let length = self.length().unwrap_or(0);
         if length == 0 {
             return Vec::new();
         }
-        let mut step = 1;
-        let contiguous = self.dimensions.iter().zip(&self.strides).rev().all(|(&size, &stride)| {
-            let fits = size == 1 || stride == step;
-            step *= size;
-            fits
-        });
-        if contiguous {
+        if self.is_contiguous() {
             return values[self.offset..self.offset + length].to_vec();
         }
         let mut out = Vec::with_capacity(length);
@@ -128,6 +157,12 @@ mod tests {
         let cube = View::fortran(&[2, 3, 2]).copy(&values);
         assert_eq!(cube, [0., 6., 2., 8., 4., 10., 1., 7., 3., 9., 5., 11.]);
         assert_eq!(view(0, &[3, 0], &[1, 1]).copy(&values), [0f32; 0]);
+        assert_eq!(View::c_order(&[2, 3, 2]), view(0, &[2, 3, 2], &[6, 2, 1]));
+        // The part that is read: values 5 to 10 of the list.
+        let part = view(5, &[2, 2], &[4, 1]);
+        assert_eq!((part.span(), view(9, &[0, 2], &[1, 1]).span()), (5..11, 0..0));
+        assert_eq!(view(0, &[2, 2], &[4, 1]).arrange(values[part.span()].to_vec()), [5., 6., 9., 10.]);
+        assert_eq!(View::c_order(&[3, 4]).arrange(values.clone()), values);
     }
 
     #[test]

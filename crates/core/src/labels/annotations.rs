@@ -1,6 +1,7 @@
 //! Concept annotations with three values: yes, no, unknown.
 
 use super::Concept;
+use super::ids::RowIds;
 use crate::error::{Error, InputError, Result};
 use etalon_kernel::bits::Bits;
 
@@ -22,8 +23,8 @@ pub struct Annotations {
     names: Vec<String>,
     yes: Vec<Bits>,
     known: Vec<Bits>,
-    /// See [`Annotations::row_numbers`].
-    pub(super) row_numbers: Option<Vec<u64>>,
+    /// The ids of the rows, if they have any.
+    pub(super) row_ids: Option<RowIds>,
 }
 
 impl Annotations {
@@ -43,7 +44,7 @@ impl Annotations {
                 }
             }
         }
-        Ok(Annotations { rows, names, yes, known, row_numbers: None })
+        Ok(Annotations { rows, names, yes, known, row_ids: None })
     }
 
     /// Annotations from the rows where each concept is present; every cell is known. Names must be unique.
@@ -53,7 +54,7 @@ impl Annotations {
             return Err(Error::Bug(format!("{} names for {} columns of {rows} rows", names.len(), yes.len())));
         }
         let known = vec![Bits::full(rows); names.len()];
-        Ok(Annotations { rows, names, yes, known, row_numbers: None })
+        Ok(Annotations { rows, names, yes, known, row_ids: None })
     }
 
     /// Number of rows.
@@ -113,7 +114,7 @@ impl Annotations {
             names: self.names.clone(),
             yes: self.yes.iter().map(pick).collect(),
             known: self.known.iter().map(pick).collect(),
-            row_numbers: self.row_numbers.as_ref().map(|ids| rows.iter().map(|&row| ids[row]).collect()),
+            row_ids: self.row_ids.as_ref().map(|ids| ids.select(rows)),
         }
     }
 

@@ -1,11 +1,9 @@
 //! synCOCO: pairs of scenes from one of which all objects of a category were removed, in the layout of its public export.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::cells::{cell, column, text};
-use super::dataset::{DataSet, check_pair_images, indices, whole};
-use super::{Annotations, Concept, Label, Pair, PairSet};
+use super::dataset::{DataSet, indices, whole};
+use super::edited_pairs::{EditedPairs, PairLines};
 use crate::context::Budget;
 use crate::error::{InFile, InputError, Result};
 use crate::input::{TextTable, read_table};
@@ -100,41 +98,20 @@ pub const CATEGORIES: [&str; 80] = [
 pub fn read_syncoco(root: &Path, budget: &Budget) -> Result<DataSet> {
     let metadata = root.join("metadata.csv");
     let table = read_table(&metadata, budget)?;
-    let (images, concepts, pairs) = read_pairs(&table).in_file(&metadata)?;
-    check_pair_images(root, &images, &table, &metadata)?;
     let names = CATEGORIES.map(String::from).to_vec();
-    let labels =
-        Annotations::new(
-            names,
-            images.len(),
-            |row, concept| {
-                if concepts[row].contains(&concept) { Label::Yes } else { Label::No }
-            },
-        )?;
-    Ok(DataSet { images, labels, classes: None, splits: None, pairs: Some(PairSet { pairs }), notes: Vec::new() })
+    let (images, labels, pairs) = read_pairs(&table).in_file(&metadata)?.finish(names, root, &table, &metadata)?;
+    Ok(DataSet { images, labels, classes: None, splits: None, pairs: Some(pairs), notes: Vec::new() })
 }
 
-/// Images, the concepts of each, and the pairs.
-type Read = (Vec<String>, Vec<BTreeSet<usize>>, Vec<Pair>);
+const COLUMNS: [&str; 8] =
+    ["pair_id", "orig_image", "syn_image", "coco_idx", "removed_cls_idx", "removed_class", "orig_labels", "syn_labels"];
 
-fn read_pairs(table: &TextTable) -> Result<Read> {
-    let columns = ["pair_id", "orig_image", "syn_image", "coco_idx", "removed_cls_idx", "removed_class"];
-    let columns = columns.iter().chain(&["orig_labels", "syn_labels"]);
-    let columns: Vec<(&str, usize)> = columns.map(|&name| Ok((name, column(table, name)?))).collect::<Result<_>>()?;
-    let (mut images, mut concepts, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
-    let mut ids = BTreeSet::new();
+fn read_pairs(table: &TextTable) -> Result<EditedPairs> {
+    let mut lines = PairLines::new(table, COLUMNS)?;
+    let mut pairs = EditedPairs::default();
     for row in 0..table.cells.len() {
-        let cells: Vec<&str> = columns.iter().map(|&(_, column)| text(table, row, column)).collect::<Result<_>>()?;
-        let at = |index: usize| cell(table, row, columns[index].0);
-        let &[id, original, edited, source, removed, removed_name, before, after] = &cells[..] else { continue };
-        if !ids.insert(id) {
-            return Err(InputError::new("two pairs have the same id")
-                .expected("unique ids")
-                .found(format!("`{id}`"))
-                .at(at(0))
-                .advice("download the data set again")
-                .into());
-        }
+        let [_, original, edited, source, removed, removed_name, before, after] = lines.cells(row)?;
+        let at = |index: usize| lines.at(row, index);
         whole(source, 0, usize::MAX, &at(3))?;
         let removed = whole(removed, 0, CATEGORIES.len() - 1, &at(4))?;
         if CATEGORIES[removed] != removed_name {
@@ -155,17 +132,15 @@ fn read_pairs(table: &TextTable) -> Result<Read> {
                 .advice("download the data set again")
                 .into());
         }
-        let (first, second) = (images.len(), images.len() + 1);
-        pairs.push(Pair { before: first, after: second, added: None, removed: Some(Concept(removed as u32)) });
-        images.extend([original.to_string(), edited.to_string()]);
-        concepts.extend([before, after]);
+        pairs.push([original, edited], [before, after], [None, Some(removed)]);
     }
-    Ok((images, concepts, pairs))
+    Ok(pairs)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::labels::{Concept, Pair};
 
     const GOOD: &str = "pair_id,orig_image,syn_image,coco_idx,removed_cls_idx,removed_class,orig_labels,syn_labels\n\
         0,images/000000_orig.jpg,images/000000_syn.jpg,139,16,dog,\"[0, 16]\",[0]\n\

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::cells::{cell, column, text};
-use super::dataset::{Classes, DataSet, check_pair_images, indices, numbered_names, whole};
-use super::{Annotations, Concept, Label, Pair, PairSet};
+use super::dataset::{Classes, DataSet, indices, numbered_names, whole};
+use super::edited_pairs::{EditedPairs, PairLines};
 use crate::context::Budget;
 use crate::error::{InFile, InputError, Result};
 use crate::input::{TextTable, read_table};
@@ -22,53 +21,48 @@ pub fn read_syncub(root: &Path, budget: &Budget) -> Result<DataSet> {
     let attributes_list = root.join("attributes.txt");
     let attributes = numbered_names(&attributes_list)?;
     let table = read_table(&metadata, budget)?;
-    let pairs = read_pairs(&table, &attributes).in_file(&metadata)?;
-    check_pair_images(root, &pairs.images, &table, &metadata)?;
-    let labels = Annotations::new(attributes, pairs.images.len(), |row, concept| {
-        if pairs.concepts[row].contains(&concept) { Label::Yes } else { Label::No }
-    })
-    .in_file(&attributes_list)?;
-    let names = pairs.class_names.into_iter().enumerate();
+    let read = read_pairs(&table, &attributes).in_file(&metadata)?;
+    // An error of the labels is one of the list of attributes; errors of images name the metadata.
+    let (images, labels, pairs) = read.edited.finish(attributes, root, &table, &metadata).in_file(&attributes_list)?;
+    let names = read.class_names.into_iter().enumerate();
     let names = names.map(|(index, name)| name.unwrap_or_else(|| format!("class_{}", index + 1))).collect();
     Ok(DataSet {
-        images: pairs.images,
+        images,
         labels,
-        classes: Some(Classes { names, of_image: pairs.classes }),
+        classes: Some(Classes { names, of_image: read.classes }),
         splits: None,
-        pairs: Some(PairSet { pairs: pairs.pairs }),
+        pairs: Some(pairs),
         notes: Vec::new(),
     })
 }
 
-#[derive(Default)]
-struct Pairs {
-    images: Vec<String>,
-    concepts: Vec<BTreeSet<usize>>,
+/// The pairs, with the class of every image.
+struct BirdPairs {
+    edited: EditedPairs,
     classes: Vec<u32>,
     class_names: Vec<Option<String>>,
-    pairs: Vec<Pair>,
 }
 
-fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
-    let columns = ["pair_id", "orig_image", "syn_image", "class_id", "class_name", "old_attr", "new_attr"];
-    let columns = columns.iter().chain(&["old_attr_idx", "new_attr_idx", "orig_attr_idx", "syn_attr_idx"]);
-    let columns: Vec<(&str, usize)> = columns.map(|&name| Ok((name, column(table, name)?))).collect::<Result<_>>()?;
-    let mut read = Pairs { class_names: vec![None; CLASSES], ..Pairs::default() };
-    let mut ids = BTreeSet::new();
+const COLUMNS: [&str; 11] = [
+    "pair_id",
+    "orig_image",
+    "syn_image",
+    "class_id",
+    "class_name",
+    "old_attr",
+    "new_attr",
+    "old_attr_idx",
+    "new_attr_idx",
+    "orig_attr_idx",
+    "syn_attr_idx",
+];
+
+fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<BirdPairs> {
+    let mut lines = PairLines::new(table, COLUMNS)?;
+    let mut read = BirdPairs { edited: EditedPairs::default(), classes: Vec::new(), class_names: vec![None; CLASSES] };
     for row in 0..table.cells.len() {
-        let cells: Vec<&str> = columns.iter().map(|&(_, column)| text(table, row, column)).collect::<Result<_>>()?;
-        let at = |index: usize| cell(table, row, columns[index].0);
-        let &[id, original, edited, class, class_name, old_name, new_name, old, new, before, after] = &cells[..] else {
-            continue;
-        };
-        if !ids.insert(id) {
-            return Err(InputError::new("two pairs have the same id")
-                .expected("unique ids")
-                .found(format!("`{id}`"))
-                .at(at(0))
-                .advice("download the data set again")
-                .into());
-        }
+        let [_, original, edited, class, class_name, old_name, new_name, old, new, before, after] = lines.cells(row)?;
+        let at = |index: usize| lines.at(row, index);
         let class = whole(class, 1, CLASSES, &at(3))?;
         let known = read.class_names[class - 1].get_or_insert_with(|| class_name.to_string());
         if known != class_name {
@@ -105,14 +99,7 @@ fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
                 .advice("download the data set again")
                 .into());
         }
-        read.pairs.push(Pair {
-            before: read.images.len(),
-            after: read.images.len() + 1,
-            added: Some(Concept(new as u32)),
-            removed: Some(Concept(old as u32)),
-        });
-        read.images.extend([original.to_string(), edited.to_string()]);
-        read.concepts.extend([before, after]);
+        read.edited.push([original, edited], [before, after], [Some(new), Some(old)]);
         read.classes.extend([class as u32 - 1; 2]);
     }
     Ok(read)
@@ -121,6 +108,7 @@ fn read_pairs(table: &TextTable, attributes: &[String]) -> Result<Pairs> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::labels::{Concept, Pair};
 
     const GOOD: &str = "pair_id,orig_image,syn_image,class_id,class_name,old_attr,new_attr,\
         old_attr_idx,new_attr_idx,orig_attr_idx,syn_attr_idx\n\

@@ -9,7 +9,7 @@ use crate::codes::Pool;
 use crate::context::Context;
 use crate::error::{InFile, InputError, Key, Result};
 use crate::run::{
-    AnyRole, CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, OTHERS, PAIR_CODES,
+    AnyRole, CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, PAIR_CODES,
     PAIR_EMBEDDINGS, PAIRS, POOLING, SAE, SAMPLES, TRAINING,
 };
 use crate::sae::encode_store;
@@ -43,21 +43,14 @@ pub fn drop_rows(inputs: &mut Inputs, dropped: &[usize]) -> Result<()> {
 }
 
 /// Encodes the embeddings and the pair embeddings with the dictionary, if there is one, and fills the roles that follow
-/// from it: its directions (unless given), the dictionary and its training record. Embeddings may be missing only if
-/// the dictionary is compared with others.
+/// from it: its directions (unless given), the dictionary and its training record. Without embeddings there are no codes:
+/// enough for metrics of directions and of the training.
 pub fn encode(inputs: &mut Inputs, context: &Context) -> Result<Option<Recognised>> {
     let Some(sae) = inputs.share(&SAE) else { return Ok(None) };
     let file = inputs.file(&SAE).map(Path::to_path_buf).unwrap_or_default();
     if inputs.has(&CODES) || inputs.has(&PAIR_CODES) {
         return Err(InputError::new("both codes and a dictionary to encode them are given")
             .expected(format!("either {}, or {} and {}", Key("sae"), Key("codes"), Key("pair-codes")))
-            .file(&file)
-            .into());
-    }
-    if !inputs.has(&EMBEDDINGS) && !inputs.has(&OTHERS) {
-        return Err(InputError::new("the dictionary has nothing to encode")
-            .expected("the activations of the rows")
-            .needs(EMBEDDINGS.card().key)
             .file(&file)
             .into());
     }
@@ -121,7 +114,7 @@ pub fn pool(inputs: &mut Inputs, keep: bool, notes: &mut Vec<String>) -> Result<
                     labels.rows()
                 ));
             }
-            inputs.replace(&LABELS, labels.select(&rows));
+            inputs.replace(&LABELS, labels.aligned(&rows));
         }
     }
     let count = numbers.count();

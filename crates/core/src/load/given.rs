@@ -8,6 +8,7 @@ use serde::{Deserialize, de};
 
 use crate::error::closest;
 use crate::run::{CODES, Many, POOLING, ROLES, RoleCard, SAE, find_role};
+use crate::sae::checkpoint::split_settings;
 
 /// Values by key of the role, unread. [`Given::open`] loads them.
 ///
@@ -58,12 +59,13 @@ impl Given {
         self.first(key).is_some()
     }
 
-    /// The files and directories among the values, with their keys. Paths are relative to `base`.
+    /// The files and directories among the values, with their keys and without settings behind them. Paths are relative to
+    /// `base`.
     pub fn paths(&self, base: &Path) -> Vec<(&'static str, PathBuf)> {
         let path = |(key, value): &(&'static str, String)| {
             let named = find_role(key).is_some_and(|role| role.card().many == Many::Named);
             let path = if named { value.split_once('=').map_or("", |(_, path)| path) } else { value };
-            (*key, base.join(path))
+            (*key, split_settings(&base.join(path)).0)
         };
         self.0.iter().filter(|(key, _)| *key != POOLING.card().key).map(path).collect()
     }

@@ -4,6 +4,7 @@
 mod data_set;
 mod derive;
 mod given;
+mod label_ids;
 mod sample_numbers;
 #[cfg(test)]
 mod tests;
@@ -20,13 +21,14 @@ pub use world::{GENERATED_PART, save_world, verify_tables};
 
 pub use crate::run::{load_activations, load_codes, load_directions, load_labels};
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use crate::context::Context;
 use crate::error::{InFile, InputError, Key, Result};
 use crate::input::Finite;
 use crate::labels::Annotations;
-use crate::run::{EMBEDDINGS, Inputs, LABELS, Loading, Many, PAIR_LABELS, POOLING, ROLES, Role, SAE};
+use crate::run::{Axis, EMBEDDINGS, FromFile, Inputs, LABELS, Loading, Many, PAIR_LABELS, POOLING, ROLES, SAE};
 use crate::store::ActivationStore;
 
 /// Options of [`Given::open`].
@@ -74,16 +76,14 @@ impl Given {
     pub fn open(&self, opening: &Opening<'_>, context: &Context) -> Result<Opened> {
         let mut notes = Vec::new();
         let mut inputs = self.load(opening, context, &mut notes)?;
-        check_order(&inputs, &PAIR_LABELS)?;
         // With pooling, labels have one row per sample while the other inputs still have one per token.
-        if !inputs.has(&POOLING) {
-            inputs.check_axes()?;
-            check_order(&inputs, &LABELS)?;
-        }
+        inputs.check_axes_except(inputs.has(&POOLING).then_some(Axis::Rows))?;
+        label_ids::check_order(&inputs)?;
         inputs.check_pairs()?;
         let recognised = derive::encode(&mut inputs, context)?;
         let tokens = derive::pool(&mut inputs, opening.keep_tokens, &mut notes)?;
         inputs.check()?;
+        label_ids::note_unused(&mut inputs);
         Ok(Opened { inputs, recognised, notes, tokens })
     }
 
@@ -107,18 +107,21 @@ impl Given {
                 }
                 names.push(name);
                 let labels = inputs.find(&LABELS).or(inputs.find(&PAIR_LABELS));
+                let (sae, embeddings) = (inputs.find(&SAE), inputs.find(&EMBEDDINGS));
                 let loading = Loading {
                     base: opening.base,
                     finite: opening.finite,
                     concepts: labels.map(Annotations::names),
-                    dictionary: inputs.find(&SAE).map(|sae| &*sae.dictionary),
-                    embeddings: inputs.find(&EMBEDDINGS),
+                    dictionary: sae.map(|sae| FromFile { value: &*sae.dictionary, file: inputs.file(&SAE) }),
+                    embeddings: embeddings.map(|value| FromFile { value, file: inputs.file(&EMBEDDINGS) }),
                     context,
+                    notes: RefCell::default(),
                 };
                 let item = role.load(name, path, &loading)?;
                 inputs.push(item);
             }
         }
+        label_ids::align(&mut inputs, notes)?;
         let dropped = inputs.find(&EMBEDDINGS).map(|store| store.dropped_rows().to_vec()).unwrap_or_default();
         let file = inputs.file(&EMBEDDINGS).map(Path::to_path_buf).unwrap_or_default();
         derive::drop_rows(&mut inputs, &dropped).in_file(&file)?;
@@ -128,11 +131,6 @@ impl Given {
         }
         Ok(inputs)
     }
-}
-
-/// Refuses labels whose ids do not identify rows; see [`Annotations::check_order`].
-fn check_order(inputs: &Inputs, role: &'static Role<Annotations>) -> Result<()> {
-    derive::in_file_of(inputs, role, inputs.find(role).map_or(Ok(()), Annotations::check_order))
 }
 
 fn name_and_path<'t>(text: &'t str, key: &str) -> Result<(&'t str, &'t str)> {

@@ -71,7 +71,8 @@ impl SampleNumbers {
             .advice("generate every sample, and number the samples as those of the real rows")
     }
 
-    /// The rows of the labels that belong to the samples, in their order; `None` if those are all rows as they are.
+    /// The rows of the labels that belong to the samples, in their order; `None` if those are all rows as they are, by id
+    /// or, where ids cannot be compared, by position.
     /// `samples` has one entry per row of tokens.
     pub fn label_rows(&self, samples: &[u32], labels: &Annotations) -> Result<Option<Vec<usize>>> {
         let one_each = labels.rows() == self.count();
@@ -80,7 +81,10 @@ impl SampleNumbers {
             let found: Result<Vec<usize>, u32> =
                 self.0.iter().map(|&number| rows.get(&u64::from(number)).copied().ok_or(number)).collect();
             match found {
-                Ok(rows) => return Ok(if rows.iter().copied().eq(0..labels.rows()) { None } else { Some(rows) }),
+                Ok(rows) => {
+                    let aligned = !labels.has_unused_ids() && rows.iter().copied().eq(0..labels.rows());
+                    return Ok((!aligned).then_some(rows));
+                }
                 // Samples that are only counted and other ascending ids, such as those of images: the same order.
                 Err(_) if one_each && self.is_counted() && ids.is_sorted() => return Ok(None),
                 Err(missing) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde_json::Map;
 
 use super::derive::{drop_rows, pool};
-use super::{Given, Opening};
+use super::{Given, Opening, label_ids};
 use crate::codes::{Codes, Latent, Pool};
 use crate::context::Context;
 use crate::labels::{Annotations, Concept, Label};
@@ -65,11 +65,22 @@ fn a_dictionary_provides_codes_and_directions() {
     assert_eq!(alone.all(&OTHERS).map(|(_, other)| other.rows()).collect::<Vec<_>>(), [9, 20]);
     assert!(!alone.has(&CODES) && alone.has(&DIRECTIONS));
 
-    // Codes besides a dictionary are refused, and so is a dictionary without rows.
+    // Codes besides a dictionary are refused. A dictionary without rows has directions and no codes.
     let error = given.with("codes", "x.npy").open(&opening, &context).unwrap_err().to_string();
     assert!(error.contains("differ in latents") || error.contains("both codes and a dictionary"), "{error}");
-    let error = Given::default().with("sae", "sae").open(&opening, &context).unwrap_err().to_string();
-    assert!(error.contains("nothing to encode"), "{error}");
+    let alone = Given::default().with("sae", "sae").open(&opening, &context).unwrap().inputs;
+    assert!(!alone.has(&CODES) && alone.has(&DIRECTIONS));
+    for (metric, missing) in [("stability", "other"), ("match", "embeddings")] {
+        let card = crate::metrics::find(metric).unwrap().card();
+        assert_eq!(card.missing(&alone)[0], missing);
+    }
+
+    // Directions may be a dictionary too.
+    for path in ["sae", "sae/weights.safetensors"] {
+        let inputs = Given::default().with("directions", path).open(&opening, &context).unwrap().inputs;
+        let directions = inputs.find(&DIRECTIONS).unwrap();
+        assert_eq!(directions.tile(8..9).unwrap().values[..], *dictionary.direction(Latent(8)));
+    }
 }
 
 #[test]
@@ -97,6 +108,68 @@ fn inputs_that_disagree_name_axis_sizes_and_files() {
     let error = given.open(&Opening::at(scratch.path()), &context()).unwrap_err().to_string();
     for part in ["`codes` and `embeddings` differ in rows", "20 rows", "19 rows", "codes.npy", "x.npy"] {
         assert!(error.contains(part), "{error}");
+    }
+}
+
+/// Inputs that are encoded while they are loaded, generators, and tokens to be pooled are compared like all others.
+#[test]
+fn encoded_inputs_that_disagree_name_axis_sizes_and_files() {
+    let scratch = tempfile::tempdir().unwrap();
+    write(scratch.path(), "x.npy", 20);
+    write(scratch.path(), "few.npy", 19);
+    write_npy(&scratch.path().join("narrow.npy"), 20, 3, |_, into| {
+        into.fill(1.0);
+        Ok(())
+    })
+    .unwrap();
+    let store = ActivationStore::from_rows((0..80).map(|i| value(i / 4, i % 4)).collect(), 4).unwrap();
+    checkpoint::save(&untrained(&store, 9, 2, 0).unwrap(), &Map::new(), "etalon", &scratch.path().join("sae")).unwrap();
+    let codes = Given::default().with("codes", "x.npy");
+    let sae = Given::default().with("sae", "sae").with("embeddings", "x.npy");
+    let pooled = Given::default().with("pool", "max").with("sae", "sae").with("embeddings", "narrow.npy");
+    let null = codes.clone().with("embeddings", "narrow.npy").with("null", "sae");
+    for (given, parts) in [
+        (
+            codes.with("generated", "a=few.npy"),
+            ["`codes` and `generated` a differ in rows", "20 rows in", "x.npy", "19 rows in", "few.npy"],
+        ),
+        (
+            sae.clone().with("generated", "a=few.npy"),
+            ["`embeddings` and `generated` a differ in rows", "20 rows in", "x.npy", "19 rows in", "few.npy"],
+        ),
+        (
+            sae.with("generated", "a=narrow.npy"),
+            [
+                "`sae` and `generated` differ in values per row",
+                "4 values per row in",
+                "sae",
+                "3 values per row in",
+                "narrow.npy",
+            ],
+        ),
+        (
+            null,
+            [
+                "`embeddings` and `null` differ in values per row",
+                "3 values per row in",
+                "narrow.npy",
+                "4 values per row in",
+                "sae",
+            ],
+        ),
+        (
+            pooled,
+            [
+                "`sae` and `embeddings` differ in values per row",
+                "4 values per row in",
+                "sae",
+                "3 values per row in",
+                "narrow.npy",
+            ],
+        ),
+    ] {
+        let error = given.open(&Opening::at(scratch.path()), &context()).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{parts:?}\n{error}");
     }
 }
 
@@ -170,7 +243,7 @@ fn tokens_are_pooled_to_samples() {
 
 #[test]
 fn labels_are_aligned_with_samples_by_id() {
-    let ids = |ids: &[&str]| labels(ids.len()).with_ids(&ids.iter().map(|id| id.to_string()).collect::<Vec<_>>());
+    let ids = |ids: &[&str]| labels(ids.len()).with_ids(ids.iter().map(|id| id.to_string()).collect());
     let pooled = |samples: &[u32], labels: Annotations| {
         let mut inputs = tokens().with(&POOLING, Pool::Max).with(&SAMPLES, Samples(samples.to_vec()));
         inputs.put(&LABELS, labels);
@@ -201,4 +274,32 @@ fn labels_are_aligned_with_samples_by_id() {
     assert!(error.contains("sample 9"), "{error}");
     assert!(pooled(&[0, 1, 0], ids(&["139", "285"])).is_ok());
     assert!(pooled(&[0, 1, 0], ids(&["285", "139"])).is_err());
+}
+
+#[test]
+fn labels_are_aligned_with_rows_that_have_numbers() {
+    let ids = |ids: &[&str]| labels(ids.len()).with_ids(ids.iter().map(|id| id.to_string()).collect());
+    let aligned = |samples: &[u32], labels: Annotations| {
+        let store = ActivationStore::from_rows(vec![0.0; samples.len()], 1).unwrap();
+        let mut inputs = Inputs::default().with(&LABELS, labels);
+        inputs.put(&EMBEDDINGS, store.with_samples(samples.to_vec()).unwrap());
+        let mut notes = Vec::new();
+        label_ids::align(&mut inputs, &mut notes).map_err(|error| error.to_string())?;
+        label_ids::check_order(&inputs).map_err(|error| error.to_string())?;
+        label_ids::note_unused(&mut inputs);
+        let labels = inputs.find(&LABELS).unwrap();
+        let yes = (0..labels.rows()).find(|&row| labels.label(row, Concept(0)) == Label::Yes);
+        Ok::<_, String>((yes, notes, inputs.notes(&[&LABELS])))
+    };
+    // The second line has the concept, and id 285: that is row 2. Line 4 belongs to no row.
+    let (yes, notes, unused) = aligned(&[632, 139, 285], ids(&["139", "285", "632", "4"])).unwrap();
+    assert_eq!((yes, unused), (Some(2), vec![]));
+    assert!(notes[0].contains("1 of 4 rows"), "{notes:?}");
+    let error = aligned(&[632, 139, 7], ids(&["139", "285", "632"])).unwrap_err();
+    assert!(error.contains("no id 7"), "{error}");
+    // An index of pandas, and tokens of samples: by position, with a note where ids are not row numbers.
+    assert_eq!(aligned(&[632, 139, 7], ids(&["0", "1", "2"])).unwrap(), (Some(1), vec![], vec![]));
+    let (yes, _, unused) = aligned(&[5, 5, 6], ids(&["139", "285", "632"])).unwrap();
+    assert!(yes == Some(1) && unused[0].contains("are not compared"), "{unused:?}");
+    assert!(aligned(&[5, 5, 6], ids(&["139", "632", "285"])).is_err());
 }

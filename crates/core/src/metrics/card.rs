@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::error::{InputError, Key, Result};
+use crate::error::{Command, InputError, Key, Result};
 use crate::results::Profile;
-use crate::run::{AnyRole, Inputs, find_role};
+use crate::run::{AnyRole, CODES, DICTIONARY, EMBEDDINGS, Inputs, PAIR_CODES, PAIR_EMBEDDINGS, find_role};
 
 /// The description of a metric.
 pub struct Card {
@@ -162,7 +162,7 @@ impl Card {
         if let Some(name) = given.keys().find(|name| !self.params.iter().any(|param| param.name == name.as_str())) {
             let known: Vec<&str> = self.params.iter().map(|param| param.name).collect();
             return Err(InputError::new(format!("`{}` has no parameter `{name}`", self.name))
-                .advice(format!("`etalon metrics {}` describes its parameters", self.name))
+                .advice(format!("{} describes its parameters", Command(format!("metrics {}", self.name))))
                 .one_of(name, if known.is_empty() { &["no parameters"] } else { &known })
                 .into());
         }
@@ -181,10 +181,16 @@ impl Card {
         self.needs.iter().chain(self.uses).copied().collect()
     }
 
-    /// The keys of required inputs that are missing.
+    /// The keys of required inputs that are missing. Embeddings are missing if a dictionary has nothing to encode.
     pub fn missing(&self, inputs: &Inputs) -> Vec<&'static str> {
         let inputs = inputs.completed();
-        distinct(self.needs.iter().filter(|role| !inputs.has(**role)).map(|role| role.card().key))
+        let key = |role: &&'static dyn AnyRole| match role.card().key {
+            key if !inputs.has(&DICTIONARY) => key,
+            key if key == CODES.card().key => EMBEDDINGS.card().key,
+            key if key == PAIR_CODES.card().key => PAIR_EMBEDDINGS.card().key,
+            key => key,
+        };
+        distinct(self.needs.iter().filter(|role| !inputs.has(**role)).map(key))
     }
 
     /// Returns an error that lists all missing inputs.

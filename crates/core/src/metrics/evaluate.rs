@@ -90,7 +90,8 @@ impl Evaluation<'_> {
         Ok(match work.conclude(scores)? {
             Outcome::Stored => Evaluated::Stored,
             Outcome::Waiting { stage, missing } => Evaluated::Waiting { stage, missing },
-            Outcome::Done(scores) => {
+            Outcome::Done(mut scores) => {
+                scores.notes.extend(inputs.notes(&metric.card().roles()));
                 scores.check()?;
                 let etalon = env!("CARGO_PKG_VERSION").to_string();
                 let seconds = began.elapsed().as_secs_f64();

@@ -13,6 +13,7 @@ mod estimate;
 mod evaluate;
 mod fid;
 mod fms;
+mod loss_recovered;
 mod matching;
 mod mdl;
 mod meta_structure;
@@ -66,6 +67,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &meta_structure::MetaStructure,
     &recovery::Recovery,
     &reconstruction::Reconstruction,
+    &loss_recovered::LossRecovered,
     &stability::Stability,
     &cooccurrence::Cooccurrence,
     &fid::Fid,

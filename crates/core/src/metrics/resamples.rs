@@ -6,7 +6,7 @@ use etalon_kernel::random::{ChaCha8Rng, index, stream};
 
 use crate::error::Result;
 use crate::results::{Interval, RESAMPLES, percentile_interval};
-use crate::run::{Job, Output, Work};
+use crate::run::{BlockResult, Job, Work};
 
 /// From this many values on, the resamples are a stage. Fewer take less than a tenth of a second.
 const STAGE_VALUES: usize = 1 << 13;
@@ -33,7 +33,7 @@ impl Iterator for Draws<'_> {
 
 /// Computes a statistic on [`RESAMPLES`] resamples of `count` values, in order. The random stream is that of `purpose`,
 /// whether the resamples are a stage or not.
-pub(super) fn resamples<T: Output>(
+pub(super) fn resamples<T: BlockResult>(
     job: &Job<'_>,
     work: &mut Work<'_>,
     purpose: &str,

@@ -15,10 +15,10 @@ static CARD: Card = Card {
     version: 1,
     measures: "A dictionary that was not trained to convergence, or that has many dead latents, scores below what its \
         architecture can reach. The curves should be flat at the end, and few latents should be dead.",
-    definition: "`etalon train` records about a hundred steps: the total loss, the explained variance \
+    definition: "Training records about a hundred steps: the total loss, the explained variance \
         1 − Σ‖x − x̂‖² / Σ‖x − mean‖², the active latents per row, and the share of dead latents, all on the mini-batch of that \
-        step and before its update. A latent is dead if it has not fired for `dead_after` rows of the training (`etalon train \
-        --dead-after`; 10,000,000 unless the preset says otherwise), so a training on fewer rows has no dead latents: \
+        step and before its update. A latent is dead if it has not fired for `dead_after` rows of the training (a \
+        training setting; 10,000,000 unless the preset says otherwise), so a training on fewer rows has no dead latents: \
         for latents that never fire on given rows see `frac_alive` of `core`. The headline numbers are those of the last recorded \
         step. The explained variance of a mini-batch without variance is undefined.",
     cost: "None: reads the record.",

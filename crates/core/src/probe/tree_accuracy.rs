@@ -82,14 +82,14 @@ fn share(part: usize, whole: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tree::Sample;
+    use super::super::tree::TreeRows;
     use super::*;
     use crate::codes::Codes;
 
     fn tree(values: &[f32], positive: &[bool]) -> (Codes, Vec<(usize, bool)>, Tree) {
         let codes = Codes::from_dense(values, 1).unwrap();
         let rows: Vec<(usize, bool)> = positive.iter().copied().enumerate().collect();
-        let tree = Tree::grow(&Sample::new(codes.all().unwrap(), &rows).unwrap(), None, &[]);
+        let tree = Tree::grow(&TreeRows::new(codes.all().unwrap(), &rows).unwrap(), None, &[]);
         (codes, rows, tree)
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::agreement::{Agreed, Agreement};
+use super::agreement::Agreement;
 use super::data::{OnData, by_data};
 use super::figure::Figure;
 use super::gather::{Gathered, InputSet, Measure};
@@ -10,7 +10,7 @@ use super::plots::Album;
 use super::significance::best;
 use super::words::tidy;
 use crate::metrics::Better;
-use crate::results::{Aggregate, Interval, Stored};
+use crate::results::{Aggregate, Interval, RankAgreement, Stored};
 
 /// Up to this many input sets, differences are computed for all pairs; above, only to the best set and to the
 /// baselines.
@@ -168,7 +168,7 @@ fn baselines(gathered: &Gathered<'_>) -> Vec<Value> {
 /// The agreement of measures.
 fn agreement(gathered: &Gathered<'_>) -> Value {
     let Agreement { measures, cells, undirected } = Agreement::of(gathered);
-    let cell = |of: &Agreed| json!({"value": of.value, "n": of.n, "chance": of.is_chance});
+    let cell = |of: &RankAgreement| json!({"value": of.value, "n": of.n, "chance": of.is_chance});
     let cells: Vec<Vec<Value>> = cells.iter().map(|row| row.iter().map(cell).collect()).collect();
     json!({"measures": measures, "cells": cells, "undirected": undirected})
 }

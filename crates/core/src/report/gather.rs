@@ -188,7 +188,7 @@ impl<'a> Gathered<'a> {
         own.or_else(by_name).or_else(by_group).or_else(other).unwrap_or(set % COLOURS.len())
     }
 
-    /// The colour of several input sets: that of the first that has a colour of its own.
+    /// The colour of several input sets: that of the first with a fixed colour.
     pub fn colour_of(&self, sets: &[usize]) -> usize {
         let chosen = self.choose(0..self.sets.len(), COLOURS.len());
         sets.iter().find(|set| chosen.contains(set)).or(sets.first()).map_or(0, |&set| self.colour(set))

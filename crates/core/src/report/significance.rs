@@ -11,7 +11,7 @@ pub enum Significance {
     Best,
     /// The 95 % interval of its difference to the best (or to the pinned set) contains 0.
     WithinNoise,
-    /// It differs, or its noise is unknown.
+    /// It differs; or nothing is marked, because the noise of some difference to the best is unknown.
     Apart,
 }
 
@@ -36,8 +36,14 @@ pub fn significances(column: &Comparison, better: Better, pinned: Option<usize>)
     let measured = if constant { 0 } else { values.len() };
     let against = reference(column, better, pinned);
     let noise = |set: usize| column.difference(set, against?)?.is_noise();
+    // Where the noise of a difference is unknown, nobody can tell whether the best is better.
+    let known = |set: usize| {
+        let difference = best.and_then(|best| column.difference(set, best));
+        difference.is_none_or(|difference| difference.value == 0.0 || difference.interval.is_some())
+    };
+    let measured = if (0..column.len()).all(known) { measured } else { 0 };
     let significance = |set: usize| match () {
-        // A single value, or one that all sets share, is not marked as the best.
+        // A single value, one that all sets share, or one whose noise is unknown, is not marked as the best.
         () if measured < 2 || value(column, set).is_none() => Significance::Apart,
         () if best.is_some_and(|best| value(column, best) == value(column, set)) => Significance::Best,
         () if against == Some(set) => Significance::Apart,
@@ -76,11 +82,12 @@ mod tests {
     use super::*;
     use crate::results::{Metadata, Profile, Recipe, ResultFile, Scores, Stored};
 
-    /// Values with the half-widths of their intervals, on unknown units.
+    /// Values with the half-widths of their intervals (NaN for none), on unknown units.
     fn column(cells: &[Option<(f64, f64)>]) -> Comparison {
         let stored = |(value, half): (f64, f64)| {
             let mut scores = Scores::default();
-            scores.headline("score", Some(value), Some(Interval { low: value - half, high: value + half }), 10);
+            let interval = Interval { low: value - half, high: value + half };
+            scores.headline("score", Some(value), (!half.is_nan()).then_some(interval), 10);
             let recipe = Recipe {
                 metric: "fantasy".into(),
                 version: 1,
@@ -131,6 +138,11 @@ mod tests {
         assert_eq!(significances(&same, Better::Higher, None), [Apart; 2]);
         let alone = column(&[Some((0.5, 0.1)), None]);
         assert_eq!(significances(&alone, Better::Higher, None), [Significance::Apart; 2]);
+        // Without noise nothing is marked.
+        assert_eq!(
+            significances(&column(&[Some((0.9, f64::NAN)), Some((0.5, 0.1))]), Better::Higher, None),
+            [Apart; 2]
+        );
         // 0.1 · √2.
         assert!((detectable(&alone, Better::Higher, None).unwrap() - 0.02f64.sqrt()).abs() < 1e-12);
         assert_eq!(detectable(&column(&[None]), Better::Higher, None), None);

@@ -431,6 +431,22 @@ fn every_figure_has_its_own_title() {
 }
 
 #[test]
+fn figures_of_several_data_sets_name_them() {
+    let on = |data: &str| {
+        let mut scores = Scores::default();
+        headline(&mut scores, "score", 0.5, 0.1, 4);
+        stored("metric", 0, json!({}), json!({"inputs": "a", "data": data}), scores)
+    };
+    let page = overview("two", &by_data(&[on("shapes"), on("superposition")])).unwrap();
+    for data in ["shapes", "superposition"] {
+        let title = format!("<strong>All measures on all input sets: {data}.</strong>");
+        assert_eq!(page.matches(&title).count(), 1, "{page}");
+        assert_eq!(page.matches(&format!("id=\"figure-{data}-sanity\"")).count(), 1);
+    }
+    check_markup(&page);
+}
+
+#[test]
 fn a_column_that_cannot_differ_has_no_star() {
     let results = seeded(1);
     let text = page("x", &results, &Options::default()).unwrap();

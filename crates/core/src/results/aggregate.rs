@@ -11,7 +11,7 @@
 //! The two sources are independent, so their variances add (`noise.rs`).
 
 use super::bootstrap::Interval;
-use super::noise::{Source, interval};
+use super::noise::{NoiseSource, interval};
 use super::scores::Headline;
 use etalon_kernel::statistics::{deviation, mean};
 
@@ -63,7 +63,7 @@ impl Aggregate {
         Aggregate {
             value: Some(value),
             interval: noise,
-            over_seeds: Source::between(&points).and_then(|seeds| interval(value, &[seeds])),
+            over_seeds: NoiseSource::between(&points).and_then(|seeds| interval(value, &[seeds])),
             deviation: deviation(&points),
             n: 0,
             runs: points.len(),
@@ -80,13 +80,14 @@ pub(super) fn defined(runs: &[&Headline]) -> Vec<(f64, Option<Interval>)> {
 
 /// The sources of noise of the mean of some values: within each value, from its interval or from `units`, and between
 /// values.
-pub(super) fn sources(values: &[(f64, Option<Interval>)], units: Option<Interval>) -> Vec<Source> {
+pub(super) fn sources(values: &[(f64, Option<Interval>)], units: Option<Interval>) -> Vec<NoiseSource> {
     let points: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
-    let own: Vec<Source> = values.iter().filter_map(|(value, own)| Some(Source::within(*value, (*own)?))).collect();
-    let resampled = || Some(Source::within(mean(&points)?, units?));
+    let own: Vec<NoiseSource> =
+        values.iter().filter_map(|(value, own)| Some(NoiseSource::within(*value, (*own)?))).collect();
+    let resampled = || Some(NoiseSource::within(mean(&points)?, units?));
     // A single run keeps the interval of its metric.
     let within = if own.len() == 1 && points.len() == 1 { None } else { resampled() };
-    within.or_else(|| Source::shared(&own)).into_iter().chain(Source::between(&points)).collect()
+    within.or_else(|| NoiseSource::shared(&own)).into_iter().chain(NoiseSource::between(&points)).collect()
 }
 
 #[cfg(test)]

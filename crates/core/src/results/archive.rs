@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use super::recipe::{Recipe, ResultFile};
 use super::stored::{Metadata, Stored, content, is_id, read, read_values};
-use crate::error::{Error, InputError, Result};
+use crate::error::{Command, Error, InputError, Result};
 use crate::store::disk;
 
 /// A damaged result file.
@@ -18,6 +18,20 @@ pub struct Damaged {
     pub file: PathBuf,
     /// What is wrong with it.
     pub reason: String,
+}
+
+/// Where result files must be.
+const RULE: &str = "results are read from DIR/results: move the file there, and pass DIR";
+
+fn expected_directory() -> String {
+    let [run, sanity, demo] = [Command("run"), Command("sanity"), Command("demo")];
+    format!("a directory that contains `results`, as {run}, {sanity} and {demo} write it")
+}
+
+/// Whether a path is a result file under any name.
+fn is_result(path: &Path) -> bool {
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    is_json && disk::read(path).is_ok_and(|bytes| read_values(&bytes).is_ok())
 }
 
 /// The results below one directory.
@@ -47,10 +61,29 @@ impl Archive {
         if directory.is_dir() {
             return Archive::open(directory);
         }
-        Err(InputError::new("there is no such results directory")
-            .expected("a directory that `etalon run`, `etalon sanity` or `etalon demo` wrote")
-            .file(directory)
-            .into())
+        let error = InputError::new("there is no such results directory").expected(expected_directory());
+        Err(match is_result(directory) {
+            true => error.found("a result file").advice(RULE),
+            false => error,
+        }
+        .file(directory)
+        .into())
+    }
+
+    /// The error of a directory without results. Names result files that are not where they are read.
+    pub fn no_results(&self) -> InputError {
+        let directory = self.directory();
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        files.sort();
+        let error = InputError::new("there are no results here").expected(expected_directory());
+        match files.iter().find(|file| is_result(file)).and_then(|file| file.file_name()) {
+            Some(name) => {
+                error.found(format!("the result `{}`, which is not in `results`", name.display())).advice(RULE)
+            }
+            None => error,
+        }
+        .file(directory)
     }
 
     /// The directory that holds `results/`.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::aggregate::{Aggregate, defined, sources};
 use super::bootstrap::{Interval, percentile_interval};
 use super::current::seedless_name;
-use super::noise::{Source, interval};
+use super::noise::{NoiseSource, interval};
 use super::replicates::Replicates;
 use super::scores::Headline;
 use super::stored::Stored;
-use super::units::{Units, resample};
+use super::units::{UnitValues, resample};
 
 /// One headline number of one measure on several input sets.
 pub struct Comparison {
@@ -20,7 +20,7 @@ pub struct Comparison {
 struct Compared {
     aggregate: Aggregate,
     /// The sources of noise of its value.
-    sources: Vec<Source>,
+    sources: Vec<NoiseSource>,
     /// The defined values by seed of the dictionary, if its name has one, and of the run.
     by_seed: BTreeMap<Seeds, f64>,
     /// The identity of the units that the means are over, and the mean of every bootstrap draw.
@@ -37,7 +37,7 @@ struct SetData<'a> {
     /// The headline of every run, by seed.
     headlines: Vec<(Seeds, &'a Headline)>,
     /// The units of the runs whose headline is defined.
-    units: Option<Units>,
+    units: Option<UnitValues>,
     /// The stored replicates, without units.
     replicates: Option<Replicates>,
 }
@@ -75,7 +75,7 @@ impl Comparison {
         for members in same.values() {
             // A single run has the interval of its metric already.
             if members.len() > 1 || data[members[0]].headlines.len() > 1 {
-                let units: Vec<&Units> = members.iter().filter_map(|&set| data[set].units.as_ref()).collect();
+                let units: Vec<&UnitValues> = members.iter().filter_map(|&set| data[set].units.as_ref()).collect();
                 members.iter().zip(resample(&units)).for_each(|(&set, list)| means[set] = Some(list));
             }
         }
@@ -105,14 +105,14 @@ impl Comparison {
     pub fn difference(&self, first: usize, second: usize) -> Option<Difference> {
         let (first, second) = (self.get(first)?, self.get(second)?);
         let value = first.aggregate.value? - second.aggregate.value?;
-        if let Some(shared) = paired_by_unit(first, second).or_else(|| paired_by_draw(first, second, value)) {
+        if let Some(shared) = paired_by_unit(first, second).or_else(|| paired_by_rows(first, second, value)) {
             let mut sources = seed_sources(first, second);
-            sources.push(Source::within(value, shared));
+            sources.push(NoiseSource::within(value, shared));
             return Some(Difference { value, interval: interval(value, &sources), paired: true });
         }
         let known = !first.sources.is_empty() && !second.sources.is_empty();
         let negated = second.sources.iter().map(|source| source.negated());
-        let sources: Vec<Source> = first.sources.iter().copied().chain(negated).collect();
+        let sources: Vec<NoiseSource> = first.sources.iter().copied().chain(negated).collect();
         let interval = interval(value, &sources).filter(|_| known);
         Some(Difference { value, interval, paired: false })
     }
@@ -130,7 +130,7 @@ fn read<'a>(runs: &[&'a Stored], key: &str) -> SetData<'a> {
     };
     let is_defined = |stored: &&&Stored| stored.result.scores.value(key).is_some_and(f64::is_finite);
     let defined: Vec<&Stored> = runs.iter().filter(is_defined).copied().collect();
-    let units = Units::find(&defined, key);
+    let units = UnitValues::find(&defined, key);
     let replicates = if units.is_none() { Replicates::find(&defined, key) } else { None };
     SetData { headlines: runs.iter().filter_map(headline).collect(), units, replicates }
 }
@@ -147,12 +147,9 @@ fn compared(data: SetData<'_>, means: Option<Vec<f64>>) -> Option<Compared> {
     })
 }
 
-/// The bootstrap interval of a difference over the same rows; `None` if rows or draws differ.
-fn paired_by_draw(first: &Compared, second: &Compared, value: f64) -> Option<Interval> {
-    let (a, b) = (first.replicates.as_ref()?, second.replicates.as_ref()?);
-    let same = a.identity == b.identity && a.deviations.len() == b.deviations.len();
-    let draws = a.deviations.iter().zip(&b.deviations).map(|(a, b)| value + a - b).collect();
-    same.then(|| percentile_interval(draws)).flatten()
+/// The interval of a difference over the same rows; `None` if rows or draws differ.
+fn paired_by_rows(first: &Compared, second: &Compared, value: f64) -> Option<Interval> {
+    first.replicates.as_ref()?.difference(second.replicates.as_ref()?, value)
 }
 
 /// The bootstrap interval of a paired difference; `None` if the units differ.
@@ -163,26 +160,21 @@ fn paired_by_unit(first: &Compared, second: &Compared) -> Option<Interval> {
 }
 
 /// The noise of a difference over seeds.
-fn seed_sources(first: &Compared, second: &Compared) -> Vec<Source> {
+fn seed_sources(first: &Compared, second: &Compared) -> Vec<NoiseSource> {
     let values = |compared: &Compared| compared.by_seed.values().copied().collect::<Vec<f64>>();
     let (a, b) = (values(first), values(second));
     if first.by_seed.keys().eq(second.by_seed.keys()) {
         let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
-        return Source::between(&differences).into_iter().collect();
+        return NoiseSource::between(&differences).into_iter().collect();
     }
-    Source::between(&a).into_iter().chain(Source::between(&b)).collect()
+    NoiseSource::between(&a).into_iter().chain(NoiseSource::between(&b)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{Example, run};
+    use super::super::example::{Example, assert_interval, run};
     use super::*;
     use etalon_kernel::random::{stream, unit};
-
-    fn assert_interval(found: Option<Interval>, low: f64, high: f64) {
-        let found = found.unwrap();
-        assert!((found.low - low).abs() < 1e-6 && (found.high - high).abs() < 1e-6, "{found:?}");
-    }
 
     #[test]
     fn noise_of_different_units_adds_up() {
@@ -258,6 +250,25 @@ mod tests {
         let (same, other) = (comparison.difference(0, 1).unwrap(), comparison.difference(0, 2).unwrap());
         // 0.05 ± 0.95 · 0.01.
         assert_interval(same.interval, 0.0405, 0.0595);
+        assert_eq!((same.paired, same.is_noise()), (true, Some(false)));
+        assert_eq!((other.paired, other.is_noise()), (false, Some(true)));
+    }
+
+    #[test]
+    fn numbers_with_a_jackknife_are_paired_by_group() {
+        let of = |codes, labels, value: f64, deviations: [f64; 4]| {
+            let mut stored = run(Example { codes, labels, value, half: 0.1, ..Example::default() });
+            // The mean without a group need not be the value, from which a bias is removed.
+            let without = deviations.map(|deviation| Some(value - 0.3 + deviation)).to_vec();
+            stored.result.scores.put_jackknife([("score".into(), without)]);
+            stored
+        };
+        let (first, second) = ([-0.02, 0.02, 0.0, 0.0], [-0.02, 0.02, 0.01, -0.01]);
+        let results = [of("a", "l", 0.62, first), of("b", "l", 0.57, second), of("b", "m", 0.57, second)];
+        let comparison = Comparison::of(&[&[&results[0]], &[&results[1]], &[&results[2]]], "score");
+        let (same, other) = (comparison.difference(0, 1).unwrap(), comparison.difference(0, 2).unwrap());
+        // Differences of deviations 0, 0, −0.01, 0.01: 0.05 ± 3.182446 · √(0.0002 · 3/4).
+        assert_interval(same.interval, 0.011023, 0.088977);
         assert_eq!((same.paired, same.is_noise()), (true, Some(false)));
         assert_eq!((other.paired, other.is_noise()), (false, Some(true)));
     }

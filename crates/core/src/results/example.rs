@@ -55,3 +55,9 @@ pub fn run(example: Example<'_>) -> Stored {
     let result = ResultFile { etalon: "0".into(), recipe, scores, seconds: 0.0 };
     Stored::new(result, Metadata::from([("inputs".into(), json!(example.name))])).unwrap()
 }
+
+/// Compares the ends of an interval with six decimals.
+pub fn assert_interval(found: Option<Interval>, low: f64, high: f64) {
+    let found = found.unwrap();
+    assert!((found.low - low).abs() < 1e-6 && (found.high - high).abs() < 1e-6, "{found:?}");
+}

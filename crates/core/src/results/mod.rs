@@ -1,5 +1,16 @@
 //! Results of evaluations: scores with intervals, their recipes, the archive that stores them, and statistics over
 //! seeds and input sets.
+//!
+//! ```
+//! use etalon::results::{Scores, Table};
+//!
+//! // The rate of the second latent is undefined.
+//! let rates = vec![Some(0.5), None, Some(1.0)];
+//! let mut scores = Scores::default();
+//! scores.headline_mean("rate", &rates);
+//! scores.tables.push(Table::new("latent").numbers("rate", rates));
+//! assert_eq!((scores.value("rate"), scores.headline[0].n), (Some(0.75), 2));
+//! ```
 
 mod aggregate;
 mod archive;
@@ -10,6 +21,7 @@ mod distributions;
 #[cfg(test)]
 mod example;
 mod noise;
+mod rank_agreement;
 mod recipe;
 mod repeats;
 mod replicates;
@@ -23,6 +35,7 @@ pub use bootstrap::{Interval, RESAMPLES, bootstrap_mean, percentile_interval, sh
 pub use comparison::{Comparison, Difference};
 pub use current::{CurrentResults, current, measure_key, seedless_key, seedless_name, set_key, unnamed};
 pub use distributions::{normal_quantile, student_quantile};
+pub use rank_agreement::RankAgreement;
 pub use recipe::{Profile, Recipe, ResultFile};
 pub use repeats::Repeats;
 pub use scores::{Cells, Headline, Scores, Table};

@@ -106,7 +106,7 @@ impl Stored {
 
     /// The result in a JSON value whose field `check` is the checksum of its file.
     fn from_checked_json(value: &Value) -> Result<Stored, String> {
-        let check = value.get("check").ok_or("no result with a checksum; `etalon eval --out` writes one")?;
+        let check = value.get("check").ok_or("not a result file: it has no checksum")?;
         let stored = Stored::from_json(value)?;
         let expected = stored.to_json().map_err(|error| one_line(&error))?;
         if expected.get("check") == Some(check) { Ok(stored) } else { Err("wrong checksum".into()) }

@@ -22,11 +22,14 @@ const BESIDE_LATENTS: [&str; 3] = ["training", "nulls", "others"];
 /// The maximum relative difference between a headline number and the mean of its column, due to the order of sums.
 const ROUNDING: f64 = 1e-9;
 
+/// The column that is 0 for units that have values, but are left out of the mean.
+const COUNTED: &str = "counted";
+
 /// Common names of score columns.
 const COMMON: [&str; 3] = ["f1", "score", "delta"];
 
 /// The per-unit values of a headline number, for every run of an input set.
-pub struct Units {
+pub struct UnitValues {
     /// By run, the columns whose signed means add up to the number.
     runs: Vec<Vec<UnitColumn>>,
     /// Equal for the same units: hash of the measure, its inputs except the representation under test, and the names of
@@ -50,19 +53,19 @@ struct Choice<'a> {
     columns: Vec<(&'a str, f64)>,
 }
 
-impl Units {
+impl UnitValues {
     /// Finds the column that a headline number is the mean of: one with a matching name, or the difference of two
     /// columns that are headline numbers themselves. In every run, mean and number of units must be those of the
     /// headline.
-    pub fn find(runs: &[&Stored], key: &str) -> Option<Units> {
+    pub fn find(runs: &[&Stored], key: &str) -> Option<UnitValues> {
         let scores = &runs.first()?.result.scores;
-        choices(scores, key).into_iter().find_map(|choice| Units::read(runs, key, &choice))
+        choices(scores, key).into_iter().find_map(|choice| UnitValues::read(runs, key, &choice))
     }
 
-    fn read(runs: &[&Stored], key: &str, choice: &Choice<'_>) -> Option<Units> {
+    fn read(runs: &[&Stored], key: &str, choice: &Choice<'_>) -> Option<UnitValues> {
         let columns = runs.iter().map(|run| read_columns(&run.result.scores, key, choice));
         let columns = columns.collect::<Option<Vec<Vec<UnitColumn>>>>()?;
-        let units = Units { runs: columns, identity: identity(runs[0], key, choice) };
+        let units = UnitValues { runs: columns, identity: identity(runs[0], key, choice) };
         // The latents of dictionaries that were trained with several seeds are different units.
         if runs.iter().any(|run| identity(run, key, choice) != units.identity) {
             return None;
@@ -119,10 +122,11 @@ fn choices<'a>(scores: &'a Scores, key: &str) -> Vec<Choice<'a>> {
 fn read_columns(scores: &Scores, key: &str, choice: &Choice<'_>) -> Option<Vec<UnitColumn>> {
     let table = scores.table(choice.axis)?;
     let rows = main_rows(table);
+    let counts = |row: usize| table.column(COUNTED).is_none_or(|cells| cells.number(row) != Some(0.0));
     let read = |&(name, sign): &(&str, f64)| {
         let cells = table.column(name).filter(|cells| matches!(cells, Cells::Number(_) | Cells::Whole(_)))?;
-        let cells: Vec<Option<f64>> =
-            rows.iter().map(|&row| cells.number(row).filter(|value| value.is_finite())).collect();
+        let number = |row: usize| cells.number(row).filter(|value| value.is_finite() && counts(row));
+        let cells: Vec<Option<f64>> = rows.iter().map(|&row| number(row)).collect();
         let defined = cells.iter().map(|value| f64::from(u8::from(value.is_some()))).collect();
         Some(UnitColumn { values: cells.iter().map(|value| value.unwrap_or(0.0)).collect(), defined, sign })
     };
@@ -137,7 +141,7 @@ fn read_columns(scores: &Scores, key: &str, choice: &Choice<'_>) -> Option<Vec<U
 
 /// Bootstrap means by input set and draw. All sets must have the same units. A draw takes the same units in every run
 /// of every set: units are crossed with runs, not nested in them, so more runs are not more units.
-pub fn resample(sets: &[&Units]) -> Vec<Vec<f64>> {
+pub fn resample(sets: &[&UnitValues]) -> Vec<Vec<f64>> {
     let Some(first) = sets.first() else { return Vec::new() };
     let seed = u64::from_le_bytes(std::array::from_fn(|byte| first.identity.as_bytes()[byte]));
     let mut means = vec![Vec::with_capacity(RESAMPLES); sets.len()];
@@ -172,7 +176,19 @@ pub(super) fn other_inputs(recipe: &Recipe) -> BTreeMap<String, String> {
 fn inputs_without(recipe: &Recipe, left_out: &[&str]) -> BTreeMap<String, String> {
     let mut inputs = recipe.inputs.clone();
     inputs.retain(|role, _| !left_out.contains(&role.as_str()));
+    if let Some(generated) = inputs.get_mut("generated") {
+        *generated = without_codes(generated);
+    }
     if inputs.is_empty() { recipe.inputs.clone() } else { inputs }
+}
+
+/// The hashes of generated rows without those of their codes, where their embeddings are known: codes are of the
+/// representation under test.
+fn without_codes(generated: &str) -> String {
+    let words: Vec<&str> = generated.split(' ').collect();
+    let is_hash = |index: usize| words.get(index).is_some_and(|word| word.starts_with("blake3:"));
+    let kept = (0..words.len()).filter(|&index| !(is_hash(index) && is_hash(index + 1)));
+    kept.map(|index| words[index]).collect::<Vec<_>>().join(" ")
 }
 
 fn identity(run: &Stored, key: &str, choice: &Choice<'_>) -> blake3::Hash {
@@ -205,7 +221,7 @@ mod tests {
     fn the_column_of_a_headline_is_found() {
         // f1 has the mean (0.2 + 0.4) / 2 = 0.3 over two defined concepts.
         let mut stored = run(Example { units: &[Some(0.2), None, Some(0.4)], ..Example::default() });
-        let units = Units::find(&[&stored], "score").unwrap();
+        let units = UnitValues::find(&[&stored], "score").unwrap();
         let column = &units.runs[0][0];
         assert_eq!((&column.values, &column.defined), (&vec![0.2, 0.0, 0.4], &vec![1.0, 0.0, 1.0]));
         // Units 0, 0 and 2: (0.2 + 0.2 + 0.4) / 3; only unit 1: undefined.
@@ -214,10 +230,10 @@ mod tests {
         // A different mean, or a different number of units.
         let scores = stored.result.scores.clone();
         stored.result.scores.headline[0].value = Some(0.31);
-        assert!(Units::find(&[&stored], "score").is_none());
+        assert!(UnitValues::find(&[&stored], "score").is_none());
         stored.result.scores = scores;
         stored.result.scores.headline[0].n = 3;
-        assert!(Units::find(&[&stored], "score").is_none());
+        assert!(UnitValues::find(&[&stored], "score").is_none());
     }
 
     #[test]
@@ -232,10 +248,10 @@ mod tests {
         scores.tables.push(Table::new("pair").numbers("delta_add", added).numbers("delta_rem", removed));
         let mut stored = run(Example::default());
         stored.result.scores = scores;
-        let units = Units::find(&[&stored], "score").unwrap();
+        let units = UnitValues::find(&[&stored], "score").unwrap();
         // Pairs 0, 2 and 2: 0.5 − 0.
         assert!((units.mean(&[1.0, 0.0, 2.0]) - 0.5).abs() < 1e-15);
-        assert_eq!(Units::find(&[&stored], "delta_rem").unwrap().runs[0].len(), 1);
+        assert_eq!(UnitValues::find(&[&stored], "delta_rem").unwrap().runs[0].len(), 1);
     }
 
     #[test]
@@ -243,16 +259,41 @@ mod tests {
         let units = [Some(0.2), Some(0.4)];
         let of = |codes, labels| {
             let stored = run(Example { codes, labels, units: &units, ..Example::default() });
-            Units::find(&[&stored], "score").unwrap().identity
+            UnitValues::find(&[&stored], "score").unwrap().identity
         };
         assert_eq!(of("a", "l"), of("b", "l"));
         assert_ne!(of("a", "l"), of("a", "m"));
         // Latent 0 of one dictionary is not latent 0 of another.
         let latents = |codes| {
             let stored = run(Example { codes, axis: "latent", units: &units, ..Example::default() });
-            Units::find(&[&stored], "score").unwrap().identity
+            UnitValues::find(&[&stored], "score").unwrap().identity
         };
         assert_ne!(latents("a"), latents("b"));
+    }
+
+    #[test]
+    fn units_that_do_not_count_are_left_out() {
+        // As classes of `absorption` whose probe fails: they have a value, and the mean is 0.3 over the others.
+        let mut stored = run(Example { units: &[Some(0.2), Some(0.4)], ..Example::default() });
+        let table = Table::new("concept").words("name", ["a", "b", "c"]);
+        let table = table.numbers("f1", [0.2, 0.9, 0.4].map(Some));
+        stored.result.scores.tables = vec![table.clone()];
+        assert!(UnitValues::find(&[&stored], "score").is_none());
+        stored.result.scores.tables = vec![table.counts("counted", [1, 0, 1])];
+        let units = UnitValues::find(&[&stored], "score").unwrap();
+        assert_eq!(units.runs[0][0].defined, [1.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn generated_rows_are_known_by_their_embeddings() {
+        assert_eq!(without_codes("sd 1.5 blake3:a blake3:b, flux blake3:c"), "sd 1.5 blake3:b, flux blake3:c");
+        let of = |codes: &str, embeddings: &str| {
+            let mut recipe = run(Example::default()).result.recipe;
+            recipe.inputs.insert("generated".into(), format!("m blake3:{codes} blake3:{embeddings}"));
+            other_inputs(&recipe)
+        };
+        assert_eq!(of("a", "x"), of("b", "x"));
+        assert_ne!(of("a", "x"), of("a", "y"));
     }
 
     #[test]
@@ -260,7 +301,7 @@ mod tests {
         let (first, second) = ([Some(0.2), Some(0.4), Some(0.9)], [Some(0.1), None, Some(0.5)]);
         let stored =
             [("a", &first), ("b", &second)].map(|(codes, units)| run(Example { codes, units, ..Example::default() }));
-        let found = stored.each_ref().map(|stored| Units::find(&[stored], "score").unwrap());
+        let found = stored.each_ref().map(|stored| UnitValues::find(&[stored], "score").unwrap());
         let together = resample(&[&found[0], &found[1]]);
         assert_eq!(together[0], resample(&[&found[0]])[0]);
         assert_eq!(together[0].len(), RESAMPLES);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::codes::{Codes, CodesView, Pool};
 use crate::error::Result;
 use crate::labels::{Annotations, PairSet};
+use crate::network::TextRun;
 use crate::sae::Dictionary;
 use crate::sae::train::Record;
 use crate::store::{ActivationStore, Tile};
@@ -294,5 +295,15 @@ impl ByRow for Generated {
 
     fn batch(&self, rows: Range<usize>) -> Result<CodesView<'_>> {
         self.codes.view(rows)
+    }
+}
+
+impl Artefact for TextRun {
+    fn sizes(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(self.id())
     }
 }

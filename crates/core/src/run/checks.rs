@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::inputs::Inputs;
 use super::role::{Axis, Item};
 use super::roles::{CODES, GENERATED, LABELS, PAIR_CODES, PAIR_LABELS, PAIRS};
+use super::sizes::{AxisSize, check_sizes};
 use crate::error::{InFile, InputError, Result};
 
 impl Inputs {
@@ -17,15 +18,19 @@ impl Inputs {
 
     /// Checks that inputs with a common axis agree on its size, and on the names of concepts.
     pub fn check_axes(&self) -> Result<()> {
+        self.check_axes_except(None)
+    }
+
+    /// [`Inputs::check_axes`], except of one axis.
+    pub(crate) fn check_axes_except(&self, skipped: Option<Axis>) -> Result<()> {
+        let is_checked = |axis: Axis| axis != Axis::Free && Some(axis) != skipped;
         let mut seen: BTreeMap<(Axis, &str), (&Item, usize)> = BTreeMap::new();
         for item in &self.0 {
             let sizes = item.value.sizes();
-            for (&axis, size) in item.card().axes.iter().zip(sizes).filter(|(axis, _)| **axis != Axis::Free) {
+            for (&axis, size) in item.card().axes.iter().zip(sizes).filter(|(axis, _)| is_checked(**axis)) {
                 let source = if axis == Axis::SourceRows { item.name.as_str() } else { "" };
                 let (other, expected) = *seen.entry((axis, source)).or_insert((item, size));
-                if size != expected {
-                    return Err(different_sizes(axis, (other, expected), (item, size)).into());
-                }
+                check_sizes(axis, measured(other, expected), measured(item, size))?;
                 if axis == Axis::Concepts {
                     check_names(other, item)?;
                 }
@@ -36,9 +41,13 @@ impl Inputs {
 
     /// Checks that generators have distinct names and one row for every row under test.
     fn check_sources(&self) -> Result<()> {
-        let real = self.find(&CODES).map(|codes| codes.rows());
+        // All inputs with rows under test have the same number of them. Codes that a dictionary made have no file: the
+        // embeddings that it encoded do.
+        let tested = || self.0.iter().filter_map(|item| Some((item, item.rows(Axis::Rows)?)));
+        let real = tested().find(|(item, _)| item.file.is_some()).or(tested().next()).filter(|_| self.has(&CODES));
         let mut names: Vec<&str> = Vec::new();
-        for (name, generated) in self.all(&GENERATED) {
+        for item in self.0.iter().filter(|item| item.is(&GENERATED)) {
+            let name = item.name.as_str();
             if name.trim().is_empty() {
                 return Err(InputError::new("a generator has no name").expected("NAME=PATH").into());
             }
@@ -48,21 +57,18 @@ impl Inputs {
                     .into());
             }
             names.push(name);
-            let embeddings = generated.embeddings.as_ref().map(|store| store.rows());
+            if let (Some((real, expected)), Some(rows)) = (real, item.rows(Axis::SourceRows)) {
+                check_sizes(Axis::SourceRows, measured(real, expected), measured(item, rows))?;
+            }
+        }
+        for (name, generated) in self.all(&GENERATED) {
             let rows = generated.codes.rows();
-            for (expected, found, advice) in [
-                (real, Some(rows), "generate one row per real row, in its order"),
-                (Some(rows), embeddings, "take both from the same run"),
-            ] {
-                if let (Some(expected), Some(found)) = (expected, found)
-                    && expected != found
-                {
-                    return Err(InputError::new(format!("the generator `{name}` has a different number of rows"))
-                        .expected(format!("{expected} rows"))
-                        .found(format!("{found} rows"))
-                        .advice(advice)
-                        .into());
-                }
+            if let Some(store) = generated.embeddings.as_ref().filter(|store| store.rows() != rows) {
+                return Err(InputError::new(format!("codes and embeddings of the generator `{name}` differ in rows"))
+                    .expected(format!("{rows} rows"))
+                    .found(format!("{} rows", store.rows()))
+                    .advice("take both from the same run")
+                    .into());
             }
         }
         Ok(())
@@ -84,12 +90,9 @@ impl Inputs {
     }
 }
 
-fn different_sizes(axis: Axis, (one, expected): (&Item, usize), (other, found): (&Item, usize)) -> InputError {
-    let unit = axis.name();
-    InputError::new(format!("{} and {} differ in {unit}", one.label(), other.label()))
-        .expected(format!("{expected} {unit}{}", one.source()))
-        .found(format!("{found} {unit}{}", other.source()))
-        .advice(axis.help())
+/// An item and its size along an axis.
+fn measured(item: &Item, size: usize) -> AxisSize<'_> {
+    AxisSize { label: item.label(), size, file: item.file.as_deref() }
 }
 
 fn check_names(one: &Item, other: &Item) -> Result<()> {

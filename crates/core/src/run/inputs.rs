@@ -179,7 +179,18 @@ impl Inputs {
         Ok(ids)
     }
 
-    /// Fills the roles of pair rows: pairs without codes of their own point into the rows under test.
+    /// Adds a note to the first value of a role, for every result that uses it.
+    pub(crate) fn note(&mut self, role: &'static dyn AnyRole, note: String) {
+        self.0.iter_mut().filter(|item| item.is(role)).take(1).for_each(|item| item.notes.push(note.clone()));
+    }
+
+    /// The notes about the values of `roles`.
+    pub(crate) fn notes(&self, roles: &[&'static dyn AnyRole]) -> Vec<String> {
+        let used = self.0.iter().filter(|item| !item.alias && roles.iter().any(|role| item.is(*role)));
+        used.flat_map(|item| item.notes.iter().cloned()).collect()
+    }
+
+    /// Fills the roles of pair rows: pairs without pair codes point into the rows under test.
     #[must_use]
     pub fn completed(&self) -> Inputs {
         let mut inputs = self.clone();

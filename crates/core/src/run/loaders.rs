@@ -5,14 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::artefact::{Checkpoint, Generated, Samples, Truth, WorldDirectory};
-use super::role::Loading;
+use super::role::{Axis, FromFile, Loading};
+use super::sizes::{AxisSize, check_sizes};
 use super::units::Units;
 use crate::codes::{Codes, CodesBuilder, Pool};
 use crate::context::{Budget, Reserved};
-use crate::error::{InFile, InputError, Key, Result};
+use crate::error::{Command, InFile, InputError, Key, Result};
 use crate::input::{self, Finite, Source};
 use crate::labels::{Annotations, PairSet};
-use crate::sae::checkpoint as checkpoints;
+use crate::network::{TextRun, open_capture};
+use crate::sae::checkpoint::{self as checkpoints, Loaded};
 use crate::sae::encode_store;
 use crate::sae::train::Record;
 use crate::store::ActivationStore;
@@ -56,15 +58,20 @@ const LATENT_BYTES: u64 = 32;
 
 /// Codes from a codes directory, a SciPy sparse file, or a dense array.
 pub fn load_codes(path: &Path, budget: &Budget) -> Result<Codes> {
-    let codes = read_codes(path, budget)?;
-    let bytes = (codes.latents() as u64).saturating_mul(LATENT_BYTES);
-    drop(budget.reserve(bytes, format!("numbers of {} latents", codes.latents()))?);
-    Ok(codes)
+    count_codes(path, budget).map(|(codes, _)| codes)
 }
 
-fn read_codes(path: &Path, budget: &Budget) -> Result<Codes> {
+/// The codes of a file, and how many values are too small for `f32` and became 0.
+fn count_codes(path: &Path, budget: &Budget) -> Result<(Codes, u64)> {
+    let (codes, underflowed) = read_codes(path, budget)?;
+    let bytes = (codes.latents() as u64).saturating_mul(LATENT_BYTES);
+    drop(budget.reserve(bytes, format!("numbers of {} latents", codes.latents()))?);
+    Ok((codes, underflowed))
+}
+
+fn read_codes(path: &Path, budget: &Budget) -> Result<(Codes, u64)> {
     if path.is_dir() {
-        return Codes::open(path);
+        return Ok((Codes::open(path)?, 0));
     }
     let source = source(path)?;
     if let Some(sparse) = input::read_sparse(&source, budget)? {
@@ -73,7 +80,7 @@ fn read_codes(path: &Path, budget: &Budget) -> Result<Codes> {
             let entries = sparse.offsets[row] as usize..sparse.offsets[row + 1] as usize;
             builder.push(&sparse.indices[entries.clone()], &sparse.values[entries]).in_file(&source.path)?;
         }
-        return Ok(builder.finish());
+        return Ok((builder.finish(), sparse.underflowed));
     }
     let mut reader = input::open_rows(&source, budget)?;
     let width = reader.shape().width;
@@ -82,7 +89,7 @@ fn read_codes(path: &Path, budget: &Budget) -> Result<Codes> {
     loop {
         let rows = reader.read(&mut block)?;
         if rows == 0 {
-            return Ok(builder.finish());
+            return Ok((builder.finish(), reader.underflowed()));
         }
         block.chunks_exact(width).take(rows).try_for_each(|row| builder.push_dense(row)).in_file(&source.path)?;
     }
@@ -95,34 +102,47 @@ pub fn load_labels(path: &Path, budget: &Budget) -> Result<Annotations> {
     if ["csv", "tsv", "jsonl", "ndjson", "parquet"].contains(&extension.as_str()) {
         let table = input::read_table(path, budget)?;
         let (labels, ids) = Annotations::from_table(&table).in_file(path)?;
-        return Ok(labels.with_ids(&ids.unwrap_or_default()));
+        return Ok(labels.with_ids(ids.unwrap_or_default()));
     }
     let source = source(path)?;
     let rows = input::read_with_gaps(&source, budget)?;
     Annotations::from_array(&rows.values, rows.width, None).in_file(&source.path)
 }
 
-/// The directions of a dictionary, or an array of directions.
+/// The directions of a dictionary, or an array of directions. Arrays and dictionaries have the same endings: a file that is
+/// no dictionary is an array.
 pub fn load_directions(path: &Path, budget: &Budget) -> Result<ActivationStore> {
     if !checkpoints::is_known(path) {
         return load_activations(path, Finite::Refuse, budget);
     }
-    let dictionary = checkpoints::load(path, budget)?.dictionary;
-    ActivationStore::from_rows(dictionary.directions().to_vec(), dictionary.card().output_width()).in_file(path)
+    match checkpoints::load(path, budget) {
+        Ok(Loaded { dictionary, .. }) => {
+            ActivationStore::from_rows(dictionary.directions().to_vec(), dictionary.card().output_width()).in_file(path)
+        }
+        Err(error) => load_activations(path, Finite::Refuse, budget).map_err(|_| error),
+    }
 }
 
 pub(super) fn codes(text: &str, loading: &Loading<'_>) -> Result<Codes> {
-    load_codes(&loading.base.join(text), loading.context.budget())
+    let (codes, underflowed) = count_codes(&loading.base.join(text), loading.context.budget())?;
+    if underflowed > 0 {
+        loading.notes.borrow_mut().push(format!(
+            "{underflowed} values of {text} are too small for 32-bit floating point and became 0, as if the latent did \
+             not fire; multiply the codes by a constant"
+        ));
+    }
+    Ok(codes)
 }
 
-/// Codes, or the directory of a dictionary, which encodes the embeddings. A file is always read as codes: arrays and
-/// dictionaries have the same endings.
+/// Codes, or a dictionary, which encodes the embeddings: a directory, or a file with settings. Another file is always read as
+/// codes: arrays and dictionaries have the same endings.
 pub(super) fn nulls(text: &str, loading: &Loading<'_>) -> Result<Codes> {
     let path = loading.base.join(text);
-    if !path.is_dir() || !checkpoints::is_known(&path) {
+    let is_array = !path.is_dir() && checkpoints::split_settings(&path).1.is_empty();
+    if is_array || !checkpoints::is_known(&path) {
         return codes(text, loading);
     }
-    let embeddings = loading.embeddings.ok_or_else(|| {
+    let FromFile { value: embeddings, file } = loading.embeddings.as_ref().ok_or_else(|| {
         InputError::new(format!("the dictionary of {} has nothing to encode", Key("null")))
             .expected("the activations of the rows")
             .needs("embeddings")
@@ -132,11 +152,16 @@ pub(super) fn nulls(text: &str, loading: &Loading<'_>) -> Result<Codes> {
         return Err(InputError::new(format!("{} cannot be a dictionary while rows are dropped", Key("null")))
             .expected("embeddings without NaN and infinity, or codes of the untrained dictionary")
             .found(format!("{} rows to drop", embeddings.dropped_rows().len()))
-            .advice("encode the rows with `etalon encode` first")
+            .advice(format!("encode the rows with {} first", Command("encode")))
             .file(&path)
             .into());
     }
     let loaded = checkpoints::load(&path, loading.context.budget())?;
+    check_sizes(
+        Axis::Width,
+        AxisSize::new("embeddings", embeddings.width(), *file),
+        AxisSize::new("null", loaded.dictionary.card().width, Some(&path)),
+    )?;
     encode_store(&*loaded.dictionary, embeddings, loading.context).in_file(&path)
 }
 
@@ -182,7 +207,7 @@ pub(super) fn truth(text: &str, loading: &Loading<'_>) -> Result<Truth> {
     let (world, budget) = (loading.base.join(text), loading.context.budget());
     if !world.join("codes").exists() {
         return Err(InputError::new("the directory holds no true features")
-            .expected("a world made by `etalon data`, with a directory `codes`")
+            .expected(format!("a world made by {}, with a directory `codes`", Command("data")))
             .file(&world)
             .into());
     }
@@ -195,7 +220,7 @@ pub(super) fn world(text: &str, loading: &Loading<'_>) -> Result<WorldDirectory>
     let directory = loading.base.join(text);
     if !directory.join("world.json").is_file() {
         return Err(InputError::new("the directory holds no world")
-            .expected("a directory made by `etalon data`, with a file world.json")
+            .expected(format!("a directory made by {}, with a file world.json", Command("data")))
             .file(&directory)
             .into());
     }
@@ -226,10 +251,25 @@ pub(super) fn pooling(text: &str, _: &Loading<'_>) -> Result<Pool> {
 
 /// Codes of generated rows; with a dictionary, activations that it encodes.
 pub(super) fn generated(text: &str, loading: &Loading<'_>) -> Result<Generated> {
-    let Some(dictionary) = loading.dictionary else {
+    let Some(dictionary) = &loading.dictionary else {
         return Ok(Generated { codes: Arc::new(codes(text, loading)?), embeddings: None });
     };
+    let file = loading.base.join(text);
     let store = activations(text, loading)?;
-    let codes = encode_store(dictionary, &store, loading.context)?;
+    check_sizes(
+        Axis::Width,
+        AxisSize::new("sae", dictionary.value.card().width, dictionary.file),
+        AxisSize::new("generated", store.width(), Some(&file)),
+    )?;
+    let codes = encode_store(dictionary.value, &store, loading.context).in_file(&file)?;
     Ok(Generated { codes: Arc::new(codes), embeddings: Some(Arc::new(store)) })
+}
+
+/// A capture, `DIR` or `DIR:SITE`.
+pub(super) fn network(text: &str, loading: &Loading<'_>) -> Result<TextRun> {
+    let (directory, site) = match text.rsplit_once(':') {
+        Some((directory, site)) if !loading.base.join(text).exists() => (directory, Some(site)),
+        _ => (text, None),
+    };
+    open_capture(&loading.base.join(directory), site, loading.context)
 }

@@ -6,6 +6,21 @@
 //! The same inputs give the same bits with any number of threads, units and processes: counts, extremes and top lists
 //! do not depend on the order of merging, sums follow the fixed tree over leaves of rows, and random streams are keyed
 //! by `(seed, purpose, block)`.
+//!
+//! Inputs that share an axis must have the same size along it:
+//!
+//! ```
+//! use etalon::codes::Codes;
+//! use etalon::run::{CODES, EMBEDDINGS, Inputs};
+//! use etalon::store::ActivationStore;
+//!
+//! let inputs = Inputs::default()
+//!     .with(&CODES, Codes::from_dense(&[0.0, 2.0, 1.0, 0.0], 2)?)
+//!     .with(&EMBEDDINGS, ActivationStore::from_rows(vec![1.0, 2.0, 3.0], 1)?);
+//! let error = inputs.check().unwrap_err().to_string();
+//! assert!(error.starts_with("`codes` and `embeddings` differ in rows"));
+//! # Ok::<(), etalon::error::Error>(())
+//! ```
 
 mod artefact;
 mod batch;
@@ -19,6 +34,7 @@ mod loaders;
 mod role;
 mod roles;
 mod scan;
+mod sizes;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -32,13 +48,14 @@ pub use batch::RowBatch;
 pub use inputs::{Inputs, Over};
 pub use job::Job;
 pub use loaders::{load_activations, load_codes, load_directions, load_labels};
-pub use role::{AnyRole, Axis, Item, Load, Loading, Many, Role, RoleCard};
+pub use role::{AnyRole, Axis, FromFile, Item, Load, Loading, Many, Role, RoleCard};
 pub use roles::{
-    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, LABELS, NULLS, OTHERS, PAIR_CODES, PAIR_EMBEDDINGS,
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, LABELS, NETWORK, NULLS, OTHERS, PAIR_CODES, PAIR_EMBEDDINGS,
     PAIR_LABELS, PAIRS, POOLING, ROLES, SAE, SAMPLES, TRAINING, TRUTH, UNITS, WORLD, find_role,
 };
 pub(crate) use scan::{Member, Scanner};
+pub use sizes::{AxisSize, check_sizes};
 pub use state::{Count, KeyCounts, List, Max, Min, State, Sum};
 pub use top_rows::TopRows;
 pub use units::{Unit, Units};
-pub use work::{Kept, Lazy, Mode, Outcome, Output, Work};
+pub use work::{BlockResult, Kept, Lazy, Mode, Outcome, Work};

@@ -1,6 +1,7 @@
 //! Roles: what an input is for. Every role is a typed static ([`super::CODES`], [`super::LABELS`]); the command line,
 //! study files, checks and documentation are derived from its [`RoleCard`].
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ impl Axis {
     pub(super) fn help(self) -> &'static str {
         match self {
             Axis::Rows | Axis::PairRows => "take both from the same split, in the same order",
-            Axis::SourceRows => "take both from the same run of the generator",
+            Axis::SourceRows => "generate one row per row under test, in its order",
             Axis::Latents => "encode both with the same dictionary",
             Axis::Width => "use activations of the same site of the same network",
             Axis::Concepts => "use the same concepts in the same order",
@@ -87,6 +88,8 @@ pub struct RoleCard {
     pub alias: Option<&'static str>,
     /// Roles that are part of the recipe wherever this one is.
     pub with: &'static [&'static dyn AnyRole],
+    /// Roles that it serves: a dictionary makes codes, pairs point into pair codes. Help texts list it with them.
+    pub serves: &'static [&'static dyn AnyRole],
 }
 
 impl RoleCard {
@@ -106,11 +109,21 @@ pub struct Loading<'a> {
     /// Names of the annotated concepts, if labels are loaded already. Pairs refer to them.
     pub concepts: Option<&'a [String]>,
     /// The dictionary under test, if it is loaded already. It encodes generated activations.
-    pub dictionary: Option<&'a dyn Dictionary>,
+    pub dictionary: Option<FromFile<'a, dyn Dictionary>>,
     /// The embeddings, if they are loaded already. Dictionaries given as nulls encode them.
-    pub embeddings: Option<&'a ActivationStore>,
+    pub embeddings: Option<FromFile<'a, ActivationStore>>,
     /// Threads, memory, progress, cancellation.
     pub context: &'a Context,
+    /// Notes of the loader about its input, for every result that uses it.
+    pub notes: RefCell<Vec<String>>,
+}
+
+/// An input that is loaded already, and the file it was read from, for messages.
+pub struct FromFile<'a, T: ?Sized> {
+    /// The input.
+    pub value: &'a T,
+    /// Its file.
+    pub file: Option<&'a Path>,
 }
 
 /// Reads an input from the text that the user wrote, usually a path.
@@ -127,13 +140,16 @@ impl<T: Artefact> Role<T> {
     /// A role that users fill. `texts` are [`RoleCard::name`], `key`, `value` and `help`.
     pub const fn new(texts: [&'static str; 4], many: Many, axes: &'static [Axis], load: Load<T>) -> Role<T> {
         let [name, key, value, help] = texts;
-        Role { card: RoleCard { name, key, value, help, many, axes, alias: None, with: &[] }, load: Some(load) }
+        Role {
+            card: RoleCard { name, key, value, help, many, axes, alias: None, with: &[], serves: &[] },
+            load: Some(load),
+        }
     }
 
     /// A role that is computed from other inputs; `key` is the key of the role that it is derived from.
     pub const fn derived(name: &'static str, key: &'static str, help: &'static str, axes: &'static [Axis]) -> Role<T> {
         Role {
-            card: RoleCard { name, key, value: "", help, many: Many::One, axes, alias: None, with: &[] },
+            card: RoleCard { name, key, value: "", help, many: Many::One, axes, alias: None, with: &[], serves: &[] },
             load: None,
         }
     }
@@ -141,6 +157,12 @@ impl<T: Artefact> Role<T> {
     /// Adds other roles to every recipe that has this one.
     pub const fn with(mut self, roles: &'static [&'static dyn AnyRole]) -> Role<T> {
         self.card.with = roles;
+        self
+    }
+
+    /// Declares the roles that it serves; see [`RoleCard::serves`].
+    pub const fn serves(mut self, roles: &'static [&'static dyn AnyRole]) -> Role<T> {
+        self.card.serves = roles;
         self
     }
 
@@ -178,7 +200,7 @@ impl<T: Artefact> AnyRole for Role<T> {
     fn load(&'static self, name: &str, text: &str, loading: &Loading<'_>) -> Result<Item> {
         let load = self.load.ok_or_else(|| Error::Bug(format!("`{}` has no loader", self.card.name)))?;
         let item = Item::new(self, name, Arc::new(load(text, loading)?));
-        Ok(Item { file: Some(loading.base.join(text)), ..item })
+        Ok(Item { file: Some(loading.base.join(text)), notes: loading.notes.take(), ..item })
     }
 }
 
@@ -192,11 +214,13 @@ pub struct Item {
     /// It repeats another input, so recipes do not name it.
     pub(super) alias: bool,
     pub(super) value: Arc<dyn AnyArtefact>,
+    /// What a user of its results must know about it.
+    pub(super) notes: Vec<String>,
 }
 
 impl Item {
     pub(super) fn new<T: Artefact>(role: &'static Role<T>, name: &str, value: Arc<T>) -> Item {
-        Item { role, name: name.into(), file: None, alias: false, value }
+        Item { role, name: name.into(), file: None, alias: false, value, notes: Vec::new() }
     }
 
     /// Marks the item as a repetition of another input.

@@ -11,6 +11,7 @@ use super::role::{AnyRole, Role};
 use super::units::Units;
 use crate::codes::{Codes, Pool};
 use crate::labels::{Annotations, PairSet};
+use crate::network::TextRun;
 use crate::sae::Dictionary;
 use crate::sae::train::Record;
 use crate::store::ActivationStore;
@@ -29,7 +30,8 @@ pub static SAE: Role<Checkpoint> = Role::new(
     One,
     &[Latents, Width],
     loaders::checkpoint,
-);
+)
+.serves(&[&CODES]);
 
 /// Embeddings of the rows.
 pub static EMBEDDINGS: Role<ActivationStore> = Role::new(
@@ -38,7 +40,8 @@ pub static EMBEDDINGS: Role<ActivationStore> = Role::new(
     &[Rows, Width],
     loaders::embeddings,
 )
-.alias("store");
+.alias("store")
+.serves(&[&CODES]);
 
 /// Concept annotations of the rows.
 pub static LABELS: Role<Annotations> = Role::new(
@@ -54,7 +57,8 @@ pub static PAIR_CODES: Role<Codes> = Role::new(
     One,
     &[PairRows, Latents],
     loaders::codes,
-);
+)
+.serves(&[&PAIRS]);
 
 /// Embeddings of the rows that pairs point into.
 pub static PAIR_EMBEDDINGS: Role<ActivationStore> = Role::new(
@@ -63,7 +67,8 @@ pub static PAIR_EMBEDDINGS: Role<ActivationStore> = Role::new(
     &[PairRows, Width],
     loaders::activations,
 )
-.alias("pair-store");
+.alias("pair-store")
+.serves(&[&PAIRS]);
 
 /// Concept annotations of the rows that pairs point into.
 pub static PAIR_LABELS: Role<Annotations> = Role::new(
@@ -97,10 +102,15 @@ pub static NULLS: Role<Codes> = Role::new(
 
 /// One direction per latent.
 pub static DIRECTIONS: Role<ActivationStore> = Role::new(
-    ["directions", "directions", "FILE", "One direction per latent, in the space of the embeddings"],
+    [
+        "directions",
+        "directions",
+        "PATH",
+        "One direction per latent, in the space of the embeddings: an array or a dictionary",
+    ],
     One,
     &[Latents, Width],
-    loaders::activations,
+    loaders::directions,
 );
 
 /// Directions of dictionaries that were trained with other seeds.
@@ -121,7 +131,8 @@ pub static WORLD: Role<WorldDirectory> = Role::new(
     One,
     &[],
     loaders::world,
-);
+)
+.serves(&[&CODES]);
 
 /// The sample of every row.
 pub static SAMPLES: Role<Samples> = Role::new(
@@ -129,7 +140,8 @@ pub static SAMPLES: Role<Samples> = Role::new(
     One,
     &[Free],
     loaders::samples,
-);
+)
+.serves(&[&CODES]);
 
 /// How the rows of a sample are pooled.
 pub static POOLING: Role<Pool> = Role::new(
@@ -137,7 +149,8 @@ pub static POOLING: Role<Pool> = Role::new(
     One,
     &[],
     loaders::pooling,
-);
+)
+.serves(&[&CODES]);
 
 /// Generators, whose rows are compared with the real ones.
 pub static GENERATED: Role<Generated> = Role::new(
@@ -159,6 +172,19 @@ pub static UNITS: Role<Units> = Role::new(
     One,
     &[Latents],
     loaders::units,
+);
+
+/// A language model with the sequences that it is run on.
+pub static NETWORK: Role<TextRun> = Role::new(
+    [
+        "network",
+        "capture",
+        "DIR[:SITE]",
+        "Capture of a language model, which is run again with the dictionary at the site of the activations",
+    ],
+    One,
+    &[],
+    loaders::network,
 );
 
 /// The dictionary that encoded the codes.
@@ -187,6 +213,7 @@ pub static ROLES: &[&dyn AnyRole] = &[
     &SAMPLES,
     &POOLING,
     &GENERATED,
+    &NETWORK,
     &DICTIONARY,
     &TRAINING,
 ];

@@ -1,5 +1,19 @@
 //! Dictionaries: encode activations to sparse codes and decode codes to activations.
 //!
+//! ```
+//! use etalon::context::Context;
+//! use etalon::sae::{encode_store, untrained};
+//! use etalon::store::ActivationStore;
+//!
+//! let store = ActivationStore::from_rows((0..20).map(|i| (i * i % 7) as f32).collect(), 4)?;
+//! // Eight random directions, at most two active per row, seed 0.
+//! let dictionary = untrained(&store, 8, 2, 0)?;
+//! let codes = encode_store(&dictionary, &store, &Context::silent(1, 1 << 24)?)?;
+//! assert_eq!((codes.rows(), codes.latents()), (5, 8));
+//! assert!(codes.entries() <= 5 * 2);
+//! # Ok::<(), etalon::error::Error>(())
+//! ```
+//!
 //! A module uses only those to its left: `normalise`, `precision`, `preset`, `param`, `card`, `dictionary`,
 //! `matching_pursuit`, `activation`, `selector`, `linear`, `baseline`, `encode`, `checkpoint`, `train`, `arch`.
 

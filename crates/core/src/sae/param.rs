@@ -11,7 +11,7 @@ use super::preset::Preset;
 use crate::error::{Error, InputError, Key, Result};
 
 /// A parameter of type `T`, with a default per preset.
-pub struct Param<T: 'static> {
+pub struct ArchParam<T: 'static> {
     card: ParamCard,
     default: fn(Preset) -> T,
 }
@@ -29,17 +29,17 @@ pub struct ParamCard {
     pub doc: &'static str,
 }
 
-impl<T: ParamValue> Param<T> {
+impl<T: ParamValue> ArchParam<T> {
     /// A parameter with a command-line option; the texts are name, option, value and documentation.
-    pub const fn new(texts: [&'static str; 4], default: fn(Preset) -> T) -> Param<T> {
+    pub const fn new(texts: [&'static str; 4], default: fn(Preset) -> T) -> ArchParam<T> {
         let [name, option, value, doc] = texts;
-        Param { card: ParamCard { name, option: Some(option), value, doc }, default }
+        ArchParam { card: ParamCard { name, option: Some(option), value, doc }, default }
     }
 
     /// A parameter that only presets set; the texts are name and documentation.
-    pub const fn of_presets(texts: [&'static str; 2], default: fn(Preset) -> T) -> Param<T> {
+    pub const fn of_presets(texts: [&'static str; 2], default: fn(Preset) -> T) -> ArchParam<T> {
         let [name, doc] = texts;
-        Param { card: ParamCard { name, option: None, value: "", doc }, default }
+        ArchParam { card: ParamCard { name, option: None, value: "", doc }, default }
     }
 }
 
@@ -128,7 +128,7 @@ pub trait AnyParam: Sync {
     fn parse(&self, text: &str) -> Result<Value>;
 }
 
-impl<T: ParamValue> AnyParam for Param<T> {
+impl<T: ParamValue> AnyParam for ArchParam<T> {
     fn card(&self) -> &ParamCard {
         &self.card
     }
@@ -170,14 +170,14 @@ impl Params {
     }
 
     /// The value of a parameter.
-    pub fn get<T: ParamValue>(&self, param: &Param<T>) -> Result<T> {
+    pub fn get<T: ParamValue>(&self, param: &ArchParam<T>) -> Result<T> {
         let name = param.card.name;
         let value = self.0.get(name).ok_or_else(|| Error::Bug(format!("unknown parameter `{name}`")))?;
         serde_json::from_value(value.clone()).map_err(|error| Error::Bug(format!("parameter `{name}`: {error}")))
     }
 
     /// Sets a parameter; ignores parameters that the training does not have.
-    pub fn set<T: ParamValue>(&mut self, param: &Param<T>, value: T) {
+    pub fn set<T: ParamValue>(&mut self, param: &ArchParam<T>, value: T) {
         self.replace(param.card.name, json!(value));
     }
 
@@ -198,12 +198,12 @@ impl Params {
 mod tests {
     use super::*;
 
-    static COUNT: Param<usize> = Param::new(["count", "count", "N", "How many"], |preset| match preset {
+    static COUNT: ArchParam<usize> = ArchParam::new(["count", "count", "N", "How many"], |preset| match preset {
         Preset::Saelens => 7,
         _ => 3,
     });
-    static PAIR: Param<(f64, f64)> = Param::new(["pair", "both-ends", "A,B", "Both ends"], |_| (1.0, 0.5));
-    static WIDTH: Param<f32> = Param::of_presets(["width", "How wide"], |_| 0.1);
+    static PAIR: ArchParam<(f64, f64)> = ArchParam::new(["pair", "both-ends", "A,B", "Both ends"], |_| (1.0, 0.5));
+    static WIDTH: ArchParam<f32> = ArchParam::of_presets(["width", "How wide"], |_| 0.1);
 
     #[test]
     fn values_keep_their_type() {

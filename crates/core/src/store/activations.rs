@@ -187,7 +187,8 @@ impl ActivationStore {
     }
 
     /// Sets the named splits of the rows.
-    pub fn with_splits(mut self, splits: SplitRanges) -> Result<ActivationStore> {
+    #[cfg(test)]
+    pub(crate) fn with_splits(mut self, splits: SplitRanges) -> Result<ActivationStore> {
         splits::check(&splits, self.rows)?;
         self.splits = splits;
         Ok(self)

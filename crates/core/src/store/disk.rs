@@ -145,6 +145,25 @@ pub fn remove(file: &Path) -> Result<()> {
     }
 }
 
+/// Removes a directory and everything in it, if it exists.
+pub fn remove_directory(directory: &Path) -> Result<()> {
+    crash_point();
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove a directory", directory)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a finished directory its name. What had that name before is removed, so that a crash leaves the old directory, no
+/// directory, or the new one.
+pub fn rename_directory(finished: &Path, target: &Path) -> Result<()> {
+    make_directory(parent(target))?;
+    remove_directory(target)?;
+    crash_point();
+    fs::rename(finished, target).map_err(Error::io("rename a directory", target))?;
+    sync_directory(parent(target))
+}
+
 /// Whether a file is a temporary one of [`NewFile`], from its name.
 pub fn is_temporary(name: &str) -> bool {
     orphans::target_and_process(name).is_some()

@@ -6,7 +6,7 @@ use super::ActivationStore;
 use super::backing::check_finite;
 use super::checksums::BLOCK_BYTES;
 use super::layout::{FORMAT, RowShard, SAMPLES, StoreManifest, content_id, is_ours, shard_name};
-use super::output::Output;
+use super::output::OutputDirectory;
 use super::shard::{ShardWriter, differs};
 use super::splits::{self, Boundaries, SplitRanges};
 use crate::context::{Context, Monitor};
@@ -47,7 +47,7 @@ pub fn import(
     let _memory = budget.reserve(buffer_rows as u64 * (row_bytes as u64 + EXTRA_BYTES), "the import buffer")?;
     let mut buffer = vec![0f32; buffer_rows * shape.width];
 
-    let output = Output::claim(out, FORMAT, is_ours)?;
+    let output = OutputDirectory::claim(out, FORMAT, is_ours)?;
     if output.is_finished() {
         check_same_shape(out, shape, options)?;
     }
@@ -134,7 +134,7 @@ fn copy(reader: &mut dyn RowReader, buffer: &mut [f32], rows: &mut ShardRows<'_>
 
 /// Rows on their way into shards.
 struct ShardRows<'a> {
-    output: &'a Output,
+    output: &'a OutputDirectory,
     shape: Shape,
     options: &'a ImportOptions,
     shard_rows: usize,
@@ -150,7 +150,7 @@ struct ShardRows<'a> {
 }
 
 impl<'a> ShardRows<'a> {
-    fn new(output: &'a Output, shape: Shape, options: &'a ImportOptions, row_bytes: usize) -> ShardRows<'a> {
+    fn new(output: &'a OutputDirectory, shape: Shape, options: &'a ImportOptions, row_bytes: usize) -> ShardRows<'a> {
         ShardRows {
             output,
             shape,

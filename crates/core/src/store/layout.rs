@@ -4,12 +4,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{self, Format, StoredFile};
+use super::manifest::{self, DirectoryFormat, StoredFile};
 use super::splits::{self, SplitRanges};
 use crate::error::{InFile, Result};
 
 /// Stored activations.
-pub const FORMAT: Format = Format { name: "etalon-activations", version: 1 };
+pub const FORMAT: DirectoryFormat = DirectoryFormat { name: "etalon-activations", version: 1 };
 
 /// The name of the file with the sample of each row.
 pub const SAMPLES: &str = "samples.u32";

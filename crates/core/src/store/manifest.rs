@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// The format of a directory, and the version of it that this program writes and reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Format {
+pub struct DirectoryFormat {
     /// The name, such as `etalon-activations`.
     pub name: &'static str,
     /// The version, counted from 1.
@@ -40,7 +40,7 @@ pub struct StoredFile {
 }
 
 /// The text of a manifest: format, version, the fields of the body, checksum.
-pub fn text(format: Format, body: &impl Serialize) -> Result<String> {
+pub fn text(format: DirectoryFormat, body: &impl Serialize) -> Result<String> {
     let bug = |error: serde_json::Error| Error::Bug(format!("a manifest cannot be written: {error}"));
     let mut fields = Map::new();
     fields.insert("format".into(), format.name.into());
@@ -116,7 +116,7 @@ pub fn format_of(fields: &Map<String, Value>) -> &str {
 }
 
 /// The body of a directory's manifest, if the directory has this format.
-pub fn read_as<T: DeserializeOwned>(directory: &Path, format: Format) -> Result<T> {
+pub fn read_as<T: DeserializeOwned>(directory: &Path, format: DirectoryFormat) -> Result<T> {
     let mut fields = read(directory)?;
     let path = directory.join(NAME);
     if format_of(&fields) != format.name {
@@ -146,7 +146,7 @@ pub fn read_as<T: DeserializeOwned>(directory: &Path, format: Format) -> Result<
 mod tests {
     use super::*;
 
-    const FORMAT: Format = Format { name: "etalon-test", version: 1 };
+    const FORMAT: DirectoryFormat = DirectoryFormat { name: "etalon-test", version: 1 };
 
     #[test]
     fn every_flipped_byte_is_detected() {
@@ -172,11 +172,11 @@ mod tests {
     fn other_formats_and_newer_versions_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let file = StoredFile { file: "a".into(), bytes: 3, blake3: "00".into() };
-        let newer = Format { version: 2, ..FORMAT };
+        let newer = DirectoryFormat { version: 2, ..FORMAT };
         fs::write(directory.path().join(NAME), text(newer, &file).unwrap()).unwrap();
         let error = read_as::<StoredFile>(directory.path(), FORMAT).unwrap_err().to_string();
         assert!(error.contains("newer version of Etalon") && error.contains("version 2"), "{error}");
-        let other = Format { name: "etalon-other", version: 1 };
+        let other = DirectoryFormat { name: "etalon-other", version: 1 };
         assert!(read_as::<StoredFile>(directory.path(), other).unwrap_err().to_string().contains("another format"));
     }
 }

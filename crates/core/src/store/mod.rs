@@ -2,6 +2,16 @@
 //!
 //! A stored directory has data files that are plain little-endian arrays, a file of checksums (`.crc`) for each, and a
 //! `manifest.json` that is written last: a directory is finished if it has a valid manifest. To resume, run again.
+//!
+//! ```
+//! use etalon::store::ActivationStore;
+//!
+//! // Three rows of width 2.
+//! let store = ActivationStore::from_rows(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2)?;
+//! assert_eq!((store.rows(), store.width()), (3, 2));
+//! assert_eq!(store.tile(1..3)?.values[..], [3.0, 4.0, 5.0, 6.0]);
+//! # Ok::<(), etalon::error::Error>(())
+//! ```
 
 mod activations;
 mod backing;
@@ -26,7 +36,7 @@ pub(crate) use checksums::BLOCK_BYTES;
 pub use csv::csv_text;
 pub use import::{ImportOptions, import};
 pub use lock::Lock;
-pub use manifest::Format;
+pub use manifest::DirectoryFormat;
 pub use npy::{NpyWriter, npy_header, write_npy};
 pub use splits::SplitRanges;
-pub use verify::{KINDS, Kind, Verified, verify, verify_among};
+pub use verify::{DirectoryKind, KINDS, Verified, verify, verify_among};

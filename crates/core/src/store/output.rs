@@ -8,25 +8,25 @@ use serde::Serialize;
 use super::checksums::{BLOCK_BYTES, Checksums};
 use super::disk;
 use super::lock::{self, Lock};
-use super::manifest::{self, Format, StoredFile};
+use super::manifest::{self, DirectoryFormat, StoredFile};
 use super::shard::{ShardWriter, differs};
 use crate::error::{Error, InFile, InputError, Result};
 
 /// A directory with one writer.
 #[derive(Debug)]
-pub struct Output {
+pub struct OutputDirectory {
     directory: PathBuf,
-    format: Format,
+    format: DirectoryFormat,
     is_ours: fn(&str) -> bool,
     /// The directory was finished before: its content may be confirmed, not changed.
     finished: bool,
     _lock: Lock,
 }
 
-impl Output {
+impl OutputDirectory {
     /// Locks a directory that is new, empty, unfinished or finished with the same format. Any other is refused, so that
     /// other files are never overwritten. `is_ours` is true for the names of data files.
-    pub fn claim(directory: &Path, format: Format, is_ours: fn(&str) -> bool) -> Result<Output> {
+    pub fn claim(directory: &Path, format: DirectoryFormat, is_ours: fn(&str) -> bool) -> Result<OutputDirectory> {
         if directory.exists() && !directory.is_dir() {
             return Err(InputError::new("the output is not a directory")
                 .expected("a new directory")
@@ -51,7 +51,7 @@ impl Output {
         if finished {
             manifest::read_as::<serde_json::Value>(directory, format).in_file(directory)?;
         }
-        Ok(Output { directory: directory.to_path_buf(), format, is_ours, finished, _lock: lock })
+        Ok(OutputDirectory { directory: directory.to_path_buf(), format, is_ours, finished, _lock: lock })
     }
 
     /// The directory.

@@ -8,7 +8,7 @@ use super::checksums::{ChecksumBuilder, Checksums};
 use super::disk::{self, NewFile};
 use super::manifest::StoredFile;
 use super::map::{Map, numbers};
-use crate::error::{Error, InputError, Result};
+use crate::error::{Command, Error, InputError, Result};
 
 /// The set of blocks that were checked, shared by threads.
 #[derive(Debug)]
@@ -230,7 +230,10 @@ impl ShardWriter {
 pub fn differs(target: &Path) -> InputError {
     InputError::new("the output directory contains another finished store")
         .expected("a new directory, or one with exactly the same content")
-        .advice("choose another directory, or delete this one first; `etalon verify` checks it for damage")
+        .advice(format!(
+            "choose another directory, or delete this one first; {} checks it for damage",
+            Command("verify")
+        ))
         .file(target)
 }
 

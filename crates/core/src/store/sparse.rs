@@ -5,13 +5,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{self, Format, StoredFile};
+use super::manifest::{self, DirectoryFormat, StoredFile};
 use super::map::Residency;
 use super::shard::{CheckedBlocks, Content, Shard, damaged};
 use crate::error::{Error, InFile, InputError, Result};
 
 /// Stored codes.
-pub const FORMAT: Format = Format { name: "etalon-codes", version: 1 };
+pub const FORMAT: DirectoryFormat = DirectoryFormat { name: "etalon-codes", version: 1 };
 
 /// The names of the three files: offsets, latents, values.
 pub const FILES: [&str; 3] = ["offsets.u64", "latents.u32", "values.f32"];
@@ -66,7 +66,7 @@ impl SparseLayout {
 
 /// Stored sparse rows, memory-mapped.
 #[derive(Debug)]
-pub struct SparseRows {
+pub struct MappedSparseRows {
     layout: SparseLayout,
     offsets: Shard,
     latents: Shard,
@@ -78,9 +78,9 @@ pub struct SparseRows {
 /// Offsets (one more than rows, counted from the first entry of all rows), latents, values.
 pub type Slices<'a> = (&'a [u64], &'a [u32], &'a [f32]);
 
-impl SparseRows {
+impl MappedSparseRows {
     /// Opens a directory. Checks lengths and the files of checksums now, and rows when they are first read.
-    pub fn open(directory: &Path) -> Result<SparseRows> {
+    pub fn open(directory: &Path) -> Result<MappedSparseRows> {
         let layout = SparseLayout::read(directory)?;
         let open = |file: &StoredFile| Shard::open(directory, file, layout.block_bytes, Content::Any);
         let [offsets, latents, values] = &layout.files;
@@ -94,7 +94,7 @@ impl SparseRows {
                 .into());
         }
         let checked = CheckedBlocks::new(rows.div_ceil(BLOCK_ROWS));
-        Ok(SparseRows { layout, offsets, latents, values, checked, residency: Residency::default() })
+        Ok(MappedSparseRows { layout, offsets, latents, values, checked, residency: Residency::default() })
     }
 
     /// The content of the manifest.
@@ -193,12 +193,12 @@ pub fn content_id(latents: usize, hashes: [blake3::Hash; 3]) -> String {
 mod tests {
     use super::*;
     use crate::store::checksums::BLOCK_BYTES;
-    use crate::store::output::Output;
+    use crate::store::output::OutputDirectory;
     use crate::store::verify;
 
     /// Writes rows without checking them, with correct checksums.
     fn write(directory: &Path, (offsets, latents, values): Slices<'_>, width: usize) {
-        let output = Output::claim(directory, FORMAT, is_ours).unwrap();
+        let output = OutputDirectory::claim(directory, FORMAT, is_ours).unwrap();
         let parts: [&[u8]; 3] =
             [bytemuck::cast_slice(offsets), bytemuck::cast_slice(latents), bytemuck::cast_slice(values)];
         let mut index = 0;
@@ -220,7 +220,7 @@ mod tests {
         let good: Slices<'_> = (&[0, 2, 2, 3], &[0, 4, 1], &[1.0, -2.0, 3.0]);
         let directory = tempfile::tempdir().unwrap();
         write(&directory.path().join("good"), good, 5);
-        let rows = SparseRows::open(&directory.path().join("good")).unwrap();
+        let rows = MappedSparseRows::open(&directory.path().join("good")).unwrap();
         assert_eq!(rows.slices(0..3).unwrap(), good);
         assert_eq!(rows.slices(2..3).unwrap(), (&[2, 3][..], &[1][..], &[3.0][..]));
         assert_eq!(rows.slices(3..3).unwrap().0, [3]);
@@ -237,7 +237,7 @@ mod tests {
             let out = directory.path().join(format!("bad-{number}"));
             write(&out, slices, 5);
             assert!(verify(&out).is_err(), "{number}");
-            assert!(SparseRows::open(&out).and_then(|rows| rows.slices(0..3).map(drop)).is_err(), "{number}");
+            assert!(MappedSparseRows::open(&out).and_then(|rows| rows.slices(0..3).map(drop)).is_err(), "{number}");
         }
     }
 
@@ -249,7 +249,7 @@ mod tests {
         values[1500] = 0.0;
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), (&offsets, &[0; 2000], &values), 1);
-        let rows = SparseRows::open(directory.path()).unwrap();
+        let rows = MappedSparseRows::open(directory.path()).unwrap();
         rows.slices(0..1024).unwrap();
         let error = rows.slices(1024..1025).unwrap_err().to_string();
         assert!(error.contains("row 1500, latent 0"), "{error}");

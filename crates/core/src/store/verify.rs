@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::checksums::Checksums;
 use super::layout::{self, StoreManifest, content_id};
-use super::manifest::{self, Format, StoredFile};
+use super::manifest::{self, DirectoryFormat, StoredFile};
 use super::shard::{Content, Shard};
-use super::sparse::{self, SparseRows};
+use super::sparse::{self, MappedSparseRows};
 use crate::error::{Error, InFile, InputError, Result};
 
 /// The summary of a directory without errors.
@@ -28,16 +28,18 @@ pub struct Verified {
 
 /// A format of directories and the function that verifies it. Other modules may add their own.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct DirectoryKind {
     /// Its format.
-    pub format: Format,
+    pub format: DirectoryFormat,
     /// Checks every byte of a directory.
     pub verify: fn(&Path) -> Result<Verified>,
 }
 
 /// The formats of this module.
-pub const KINDS: &[Kind] =
-    &[Kind { format: layout::FORMAT, verify: activations }, Kind { format: sparse::FORMAT, verify: codes }];
+pub const KINDS: &[DirectoryKind] = &[
+    DirectoryKind { format: layout::FORMAT, verify: activations },
+    DirectoryKind { format: sparse::FORMAT, verify: codes },
+];
 
 /// Checks every byte of a directory: lengths, checksums, BLAKE3, structure. The error states the first problem.
 pub fn verify(directory: &Path) -> Result<Verified> {
@@ -45,7 +47,7 @@ pub fn verify(directory: &Path) -> Result<Verified> {
 }
 
 /// Like [`verify`], for other formats.
-pub fn verify_among(directory: &Path, kinds: &[Kind]) -> Result<Verified> {
+pub fn verify_among(directory: &Path, kinds: &[DirectoryKind]) -> Result<Verified> {
     let fields = manifest::read(directory)?;
     let format = manifest::format_of(&fields);
     let Some(kind) = kinds.iter().find(|kind| kind.format.name == format) else {
@@ -85,7 +87,7 @@ fn activations(directory: &Path) -> Result<Verified> {
 }
 
 fn codes(directory: &Path) -> Result<Verified> {
-    let rows = SparseRows::open(directory)?;
+    let rows = MappedSparseRows::open(directory)?;
     rows.check_all()?;
     let layout = rows.layout();
     verified(directory, sparse::FORMAT, layout.files.iter(), layout.rows, layout.id.clone())
@@ -93,7 +95,7 @@ fn codes(directory: &Path) -> Result<Verified> {
 
 fn verified<'a>(
     directory: &Path,
-    format: Format,
+    format: DirectoryFormat,
     listed: impl Iterator<Item = &'a StoredFile>,
     rows: usize,
     id: String,

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::grid::about_cell;
 use super::plan_file::Study;
 use crate::context::Context;
-use crate::error::{Error, InputError, Result};
+use crate::error::{Command, Error, InputError, Result};
 use crate::metrics::{Evaluated, Evaluation, recipe};
 use crate::results::{Archive, Stored};
 use crate::run::{Kept, Mode};
@@ -68,7 +68,7 @@ impl Study {
         let cells = self.cells();
         cells.iter().find(|cell| cell.to_string() == text).cloned().ok_or_else(|| {
             InputError::new("the study has no such cell")
-                .expected("SET:METRIC:SEED, such as the cells that `etalon unit STUDY` lists")
+                .expected(format!("SET:METRIC:SEED, such as the cells that {} lists", Command("unit STUDY")))
                 .found(format!("`{text}`"))
                 .into()
         })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, json};
 
 use crate::context::Context;
-use crate::error::{InputError, Key, Result};
+use crate::error::{Command, InputError, Key, Result};
 use crate::input::Tensors;
 use crate::sae::arch::{self, Sparsity};
 use crate::sae::baseline::{self, BaselineParams};
@@ -215,6 +215,8 @@ impl TrainingGrid<'_> {
                         let mut settings = arch.settings(self.preset, store.width(), latents);
                         self.changes.apply(&mut settings, store.rows())?;
                         settings.seed = seed;
+                        // Given weights are for rows as they are.
+                        settings.centre &= self.initial.is_none();
                         self.changes.set_sparsity(&mut settings, k, self.preset)?;
                         let active = match arch.sparsity() {
                             Sparsity::Target { .. } => k.map(|k| format!("-l0-{k}")),
@@ -260,8 +262,9 @@ impl BaselineJob {
         context: &Context,
     ) -> Result<Box<dyn Dictionary>> {
         let BaselineJob { name, latents, k, seed, out } = self;
-        let baseline = baseline::find(name)
-            .ok_or_else(|| InputError::new(format!("there is no baseline `{name}`")).advice("see `etalon archs`"))?;
+        let baseline = baseline::find(name).ok_or_else(|| {
+            InputError::new(format!("there is no baseline `{name}`")).advice(format!("see {}", Command("archs")))
+        })?;
         let params = BaselineParams { latents: *latents, k: *k, seed: *seed, like };
         let dictionary = baseline.make(store, &params, context)?;
         let mut about = Map::new();

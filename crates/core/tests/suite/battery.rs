@@ -11,15 +11,15 @@ use etalon::labels::{Annotations, Concept, Label, Pair, PairSet};
 use etalon::metrics::{Evaluated, Evaluation, METRICS, Metric};
 use etalon::results::{Profile, Recipe, ResultFile};
 use etalon::run::{
-    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, Mode, NULLS, OTHERS, PAIRS,
-    TRAINING, TRUTH, Truth,
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, Mode, NETWORK, NULLS, OTHERS,
+    PAIRS, TRAINING, TRUTH, Truth,
 };
 use etalon::sae::train::{Point, Record};
 use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
 use etalon::store::ActivationStore;
 use etalon_kernel::random::{permutation, stream, unit};
 
-use crate::{MEMORY, recipe_of};
+use crate::{MEMORY, recipe_of, toy_network};
 
 /// Headline numbers that depend on the order of rows: a random split selects other rows, a block has other rows, and CKNNA
 /// breaks ties between neighbours by row.
@@ -183,7 +183,8 @@ impl Small {
             .with(&PAIRS, PairSet { pairs: (0..rows / 2).map(pair).collect() })
             .with(&DICTIONARY, Arc::new(self.dictionary()) as Arc<dyn Dictionary>)
             .with(&TRUTH, Truth { codes: codes(0), directions: None })
-            .with(&TRAINING, training());
+            .with(&TRAINING, training())
+            .with(&NETWORK, toy_network::text_run());
         if let Some(embeddings) = self.embeddings() {
             inputs.put(&EMBEDDINGS, embeddings);
         }

@@ -413,7 +413,7 @@ fn torch_strides_and_names_are_read() {
     assert_eq!(rows(&directory.write("other", &torch()), None).unwrap().rows, 3);
     assert!(message(rows(&path, Some("b"))).contains("one of a.w"));
     let old = directory.write("old.pt", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.");
-    assert!(message(read_tensors(&old, &budget())).contains("old torch format"));
+    assert!(message(read_tensors(&old, &budget())).contains("the pickle ends too early"));
     let evil = b"\x80\x02cposix\nsystem\nX\x01\x00\x00\x00x\x85R.";
     let evil = directory.write("evil.pt", &zipped(&[("ae/data.pkl", evil)], CompressionMethod::Stored));
     assert!(message(read_tensors(&evil, &budget())).contains("posix.system"));

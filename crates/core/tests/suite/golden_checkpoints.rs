@@ -12,7 +12,7 @@ use etalon::sae::{Activation, Dictionary, Linear, MatchingPursuit, Normalisation
 use etalon::store::ActivationStore;
 use serde_json::{Map, Value, json};
 
-/// Folder, where the checkpoint lies in it, and what is recognised.
+/// Folder, path of the checkpoint in it, and the recognised format.
 const GOLDEN: [(&str, &str, &str); 13] = [
     ("dl_batchtopk", "", "dictionary_learning, batchtopk, 24 → 64"),
     ("dl_gated", "", "dictionary_learning, gated, 24 → 64"),
@@ -372,6 +372,13 @@ fn wrong_settings_are_named() {
         let error = load(scratch.path(), &budget()).unwrap_err().to_string();
         assert!(expected.iter().all(|part| error.contains(part)), "{key}: {error}");
     }
+    for folder in ["dl_topk", "dl_batchtopk", "dl_matryoshka"] {
+        let scratch = changed(folder, "", "config.json", |config| config["trainer"]["k"] = json!(7));
+        let error = load(scratch.path(), &budget()).unwrap_err().to_string();
+        for part in ["differs between settings and weights", "7, as in config.json", "tensor `k`"] {
+            assert!(error.contains(part), "{folder}: {error}");
+        }
+    }
 }
 
 #[test]
@@ -446,11 +453,11 @@ fn own_dictionaries_notice_every_change() {
     save(&*original.dictionary, &Map::new(), "etalon", &directory).unwrap();
     let file = directory.join("weights.safetensors");
     let whole = fs::read(&file).unwrap();
-    for place in (0..whole.len()).step_by(61) {
+    for position in (0..whole.len()).step_by(61) {
         let mut flipped = whole.clone();
-        flipped[place] ^= 1;
+        flipped[position] ^= 1;
         fs::write(&file, flipped).unwrap();
-        assert!(load(&directory, &budget()).is_err(), "byte {place}");
+        assert!(load(&directory, &budget()).is_err(), "byte {position}");
     }
     fs::write(&file, &whole).unwrap();
     let settings = directory.join("sae.json");

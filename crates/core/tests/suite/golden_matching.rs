@@ -126,7 +126,7 @@ fn least_squares_agree() {
     let rows = number_lists(&golden["a"]);
     let b: Vec<f64> = serde_json::from_value(golden["b"].clone()).unwrap();
     let x: Vec<f64> = serde_json::from_value(golden["x"].clone()).unwrap();
-    let columns: Vec<Vec<f64>> = (0..x.len()).map(|place| rows.iter().map(|row| row[place]).collect()).collect();
+    let columns: Vec<Vec<f64>> = (0..x.len()).map(|column| rows.iter().map(|row| row[column]).collect()).collect();
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let gram: Vec<f64> = columns.iter().flat_map(|a| columns.iter().map(|c| dot(a, c))).collect();
     let products: Vec<f64> = columns.iter().map(|column| dot(column, &b)).collect();

@@ -71,6 +71,10 @@ fn state_dicts_are_projected_and_read() {
         let loaded = with(&format!("{folder}/state_dict.pt"), settings).unwrap();
         assert_eq!(loaded.recognised, recognised);
         check(&loaded, folder);
+        // Settings may follow the path, wherever a dictionary is read.
+        if !settings.is_empty() {
+            check(&load(&golden(&format!("{folder}/state_dict.pt:{settings}")), &budget()).unwrap(), folder);
+        }
     }
 }
 
@@ -114,6 +118,7 @@ fn missing_and_contradicting_settings_are_named() {
     assert!(why("topk/state_dict.pt", "").contains("k=.. (TopKSAE)"));
     assert!(why("mp/state_dict.pt", "k=6").contains("arch=mp"));
     assert!(why("mp/state_dict.pt", "arch=mp").contains("`k`"));
+    assert!(why("mp/state_dict.pt", "arch=mp").contains("FILE:k=.."));
     assert!(why("ra_topk/state_dict.pt", "k=6").contains("`delta`"));
     assert!(why("topk/sae.pt", "k=7").contains("two values for the setting `k`"));
     assert!(why("topk/sae.pt", "arch=jump").contains("two values"));

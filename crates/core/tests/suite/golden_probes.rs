@@ -19,7 +19,7 @@ use etalon::probe::mlp::{Mlp, Network, TrainingSet};
 use etalon::probe::newton::{LabelledTable, Penalty};
 use etalon::probe::ridge::Ridge;
 use etalon::probe::saebench_probe::{AdamW, LabelledRows};
-use etalon::probe::tree::{Sample, Tree};
+use etalon::probe::tree::{Tree, TreeRows};
 use etalon_kernel::bits::Bits;
 use etalon_kernel::monitor::Silent;
 use serde_json::Value;
@@ -147,8 +147,8 @@ fn small_networks_of_pytorch() {
         let mlp = Mlp { hidden: whole("hidden"), learning_rate, epochs, batch: truth.len(), epsilon: 1e-12, seed: 0 };
         let (found, end) = (mlp.fit_from(network(&case["start"]), &lesson), network(&case["end"]));
         let parts = |n: &Network| [&n.first[..], &n.hidden_intercepts, &n.second, &n.intercepts].concat();
-        for (place, (ours, theirs)) in parts(&found).iter().zip(parts(&end)).enumerate() {
-            assert!((ours - theirs).abs() < 1e-4, "{name}, weight {place}: {ours} and {theirs}");
+        for (index, (ours, theirs)) in parts(&found).iter().zip(parts(&end)).enumerate() {
+            assert!((ours - theirs).abs() < 1e-4, "{name}, weight {index}: {ours} and {theirs}");
         }
         let (scores, outputs) = (found.scores(&values), found.outputs());
         for (ours, theirs) in scores.iter().zip(floats(&case["scores"])) {
@@ -202,7 +202,7 @@ fn best_stump() {
     let golden = golden();
     let codes = Codes::from_dense(&golden.values, WIDTH).unwrap();
     let rows: Vec<(usize, bool)> = golden.positive.iter().copied().enumerate().collect();
-    let sample = Sample::new(codes.all().unwrap(), &rows).unwrap();
+    let sample = TreeRows::new(codes.all().unwrap(), &rows).unwrap();
     let tree = Tree::grow(&sample, Some(1), &[]);
     let split = tree.nodes[0].split.unwrap();
     let expected = &golden.json["stump"];

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 /// The order of the data flow, as in ARCHITECTURE.md.
-const ORDER: [&str; 16] = [
-    "error", "context", "input", "store", "codes", "labels", "sae", "probe", "results", "run", "metrics", "load",
-    "study", "samples", "report", "prelude",
+const ORDER: [&str; 17] = [
+    "error", "context", "input", "store", "codes", "labels", "sae", "probe", "network", "results", "run", "metrics",
+    "load", "study", "samples", "report", "prelude",
 ];
 
 /// Exported macros, with the modules that define them.

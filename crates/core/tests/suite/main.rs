@@ -11,12 +11,15 @@ mod golden_cknna;
 mod golden_matching;
 mod golden_monosemanticity;
 mod golden_overcomplete;
+mod golden_pickles;
 mod golden_probes;
 mod golden_stats;
 mod golden_training;
 mod layering;
 mod saebench;
 mod store;
+mod toy_network;
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -438,7 +438,7 @@ proptest! {
 const WORK: &str = "ETALON_STORE_WORK";
 const OUT: &str = "ETALON_STORE_OUT";
 
-/// Not a test of its own: what the tests below run in a process that they can measure or kill.
+/// Not a test by itself: what the tests below run in a process that they can measure or kill.
 #[test]
 fn child() {
     let (Ok(work), Ok(out)) = (std::env::var(WORK), std::env::var(OUT)) else { return };

@@ -3,9 +3,10 @@
 use rayon::prelude::*;
 
 use super::draw::normal;
-use super::features::{directions, draw_value, rates};
+use super::features::{ACTIVE, FEATURES, NOISE, POWER, ROWS, WIDTH, directions, draw_value, rates};
 use super::{
-    Allowed, BLOCK_ROWS, Generated, Planted, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve,
+    Allowed, BLOCK_ROWS, Planted, Setting, World, WorldCard, WorldGenerator, WorldMaker, WorldSettings, labels_of,
+    reserve,
 };
 use crate::codes::{Codes, CodesBuilder};
 use crate::context::Budget;
@@ -29,37 +30,12 @@ static CARD: WorldCard = WorldCard {
         rest is its own. One feature is memorised by all: with probability `strength` a row whose real counterpart has it is \
         that counterpart, values and noise included.",
     settings: &[
-        Setting { name: "rows", doc: "Number of rows.", default: "4000", allowed: Allowed::Whole(0, u64::MAX) },
-        Setting {
-            name: "width",
-            doc: "Dimensions of the activations.",
-            default: "64",
-            allowed: Allowed::Whole(1, 65_536),
-        },
-        Setting {
-            name: "features",
-            doc: "Number of true features.",
-            default: "256",
-            allowed: Allowed::Whole(1, 1_048_576),
-        },
-        Setting {
-            name: "active",
-            doc: "Average number of features that fire in a row.",
-            default: "8",
-            allowed: Allowed::Number(0.001, 100_000.0),
-        },
-        Setting {
-            name: "power",
-            doc: "Exponent of Zipf's law, by which firing rates fall from feature to feature; 0 for equal rates.",
-            default: "0.5",
-            allowed: Allowed::Number(0.0, 3.0),
-        },
-        Setting {
-            name: "noise",
-            doc: "Standard deviation of the noise in every dimension.",
-            default: "0.05",
-            allowed: Allowed::Number(0.0, 100.0),
-        },
+        ROWS,
+        WIDTH,
+        FEATURES,
+        ACTIVE,
+        POWER,
+        NOISE,
         Setting { name: "models", doc: "Number of generators.", default: "2", allowed: Allowed::Whole(1, 1000) },
         Setting {
             name: "planted",
@@ -116,7 +92,7 @@ impl WorldMaker for Blindspots {
         let mut generated = Vec::new();
         for ((model, store), planted) in (1..).zip(stores).zip(plans) {
             let name = format!("model_{model}");
-            generated.push(Generated { name, activations: store?, codes: codes(model)?, planted });
+            generated.push(WorldGenerator { name, activations: store?, codes: codes(model)?, planted });
         }
         let real = codes(0)?;
         let labels = labels_of(&real, (0..features).map(|feature| format!("feature_{feature}")).collect())?;

@@ -3,8 +3,39 @@
 use rayon::prelude::*;
 
 use super::draw::normal;
+use super::{Allowed, Setting};
 use crate::error::{InputError, Key, Result};
 use etalon_kernel::random::{ChaCha8Rng, permutation, stream};
+
+/// Settings of worlds of features. Worlds choose the number of rows.
+pub(super) const ROWS: Setting =
+    Setting { name: "rows", doc: "Number of rows.", default: "4000", allowed: Allowed::Whole(0, u64::MAX) };
+pub(super) const WIDTH: Setting =
+    Setting { name: "width", doc: "Dimensions of the activations.", default: "64", allowed: Allowed::Whole(1, 65_536) };
+pub(super) const FEATURES: Setting = Setting {
+    name: "features",
+    doc: "Number of true features.",
+    default: "256",
+    allowed: Allowed::Whole(1, 1_048_576),
+};
+pub(super) const ACTIVE: Setting = Setting {
+    name: "active",
+    doc: "Average number of features that fire in a row.",
+    default: "8",
+    allowed: Allowed::Number(0.001, 100_000.0),
+};
+pub(super) const POWER: Setting = Setting {
+    name: "power",
+    doc: "Exponent of Zipf's law, by which firing rates fall from feature to feature; 0 for equal rates.",
+    default: "0.5",
+    allowed: Allowed::Number(0.0, 3.0),
+};
+pub(super) const NOISE: Setting = Setting {
+    name: "noise",
+    doc: "Standard deviation of the noise in every dimension.",
+    default: "0.05",
+    allowed: Allowed::Number(0.0, 100.0),
+};
 
 /// Maximum number of features in a group.
 const GROUP: usize = 8;

@@ -21,7 +21,7 @@ pub use settings::{Allowed, Setting, WorldSettings};
 use super::{Annotations, PairSet};
 use crate::codes::Codes;
 use crate::context::Budget;
-use crate::error::{InputError, Result};
+use crate::error::{Command, InputError, Result};
 use crate::store::ActivationStore;
 use etalon_kernel::bits::Bits;
 
@@ -56,7 +56,7 @@ pub struct World {
     /// Images of the rows of pairs.
     pub pair_images: Option<Images>,
     /// The rows of every generator, one per row of the activations.
-    pub generated: Vec<Generated>,
+    pub generated: Vec<WorldGenerator>,
 }
 
 impl World {
@@ -83,7 +83,7 @@ impl World {
 
 /// The rows of one generator, and its known errors.
 #[derive(Debug)]
-pub struct Generated {
+pub struct WorldGenerator {
     /// Its name.
     pub name: String,
     /// The activations, to encode with dictionaries.
@@ -174,7 +174,7 @@ pub fn make(name: &str, given: &BTreeMap<String, String>, seed: u64, budget: &Bu
     let maker = find(name).ok_or_else(|| {
         let known: Vec<&str> = WORLDS.iter().map(|maker| maker.card().name).collect();
         InputError::new(format!("there is no world `{name}`"))
-            .advice("list all worlds with `etalon data --list`")
+            .advice(format!("list all worlds with {}", Command("data --list")))
             .one_of(name, &known)
     })?;
     maker.make(&WorldSettings::of(maker.card(), given)?, seed, budget)

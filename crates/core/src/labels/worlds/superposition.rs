@@ -3,7 +3,9 @@
 use rayon::prelude::*;
 
 use super::draw::normal;
-use super::features::{directions, draw_value, exceeded_at, groups, rates};
+use super::features::{
+    ACTIVE, FEATURES, NOISE, POWER, ROWS, WIDTH, directions, draw_value, exceeded_at, groups, rates,
+};
 use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve};
 use crate::codes::{Codes, CodesBuilder};
 use crate::context::Budget;
@@ -27,31 +29,11 @@ static CARD: WorldCard = WorldCard {
         dimension. A pair is a row and its copy, noise included, with one leaf feature added, one removed, or one \
         exchanged for another.",
     settings: &[
-        Setting { name: "rows", doc: "Number of rows.", default: "20000", allowed: Allowed::Whole(0, u64::MAX) },
-        Setting {
-            name: "width",
-            doc: "Dimensions of the activations.",
-            default: "64",
-            allowed: Allowed::Whole(1, 65_536),
-        },
-        Setting {
-            name: "features",
-            doc: "Number of true features.",
-            default: "256",
-            allowed: Allowed::Whole(1, 1_048_576),
-        },
-        Setting {
-            name: "active",
-            doc: "Average number of features that fire in a row.",
-            default: "8",
-            allowed: Allowed::Number(0.001, 100_000.0),
-        },
-        Setting {
-            name: "power",
-            doc: "Exponent of Zipf's law, by which firing rates fall from feature to feature; 0 for equal rates.",
-            default: "0.5",
-            allowed: Allowed::Number(0.0, 3.0),
-        },
+        Setting { default: "20000", ..ROWS },
+        WIDTH,
+        FEATURES,
+        ACTIVE,
+        POWER,
         Setting {
             name: "hierarchy",
             doc: "Share of the features that are children: they fire only where their parent fires.",
@@ -70,12 +52,7 @@ static CARD: WorldCard = WorldCard {
             default: "0",
             allowed: Allowed::Number(0.0, 0.99),
         },
-        Setting {
-            name: "noise",
-            doc: "Standard deviation of the noise in every dimension.",
-            default: "0.05",
-            allowed: Allowed::Number(0.0, 100.0),
-        },
+        NOISE,
         Setting {
             name: "pairs",
             doc: "Number of pairs that differ in one feature.",

@@ -10,7 +10,7 @@ pub(super) static CARD: Card = Card {
     name: "absorption",
     title: "Absorption",
     summary: "How much of a class is carried by latents other than its main latents, such as a latent for a single word.",
-    version: 3,
+    version: 4,
     measures: "A latent seems to represent a class, such as \"starts with S\", but does not fire on some members of the class, \
         because a narrower latent, say for the word \"short\", fires instead and carries the class. The latent then has \
         unexplained gaps. For every class a probe on the activations gives the true direction and a sparse probe on the codes \
@@ -45,7 +45,9 @@ pub(super) static CARD: Card = Card {
     interval: "Shares: Wilson's interval for as many observations as have the standard error between classes, at most \
         the number of rows, with Student's t for classes − 1; none below two classes. It also holds where no class shows any \
         absorption. None for `split_features`: it counts steps of a selection whose threshold depends on the test rows, so that it \
-        changes with the number of rows and hardly varies between classes. No cost.",
+        changes with the number of rows and hardly varies between classes. No cost. Too wide as an interval over rows: in \
+        simulations with 600 and 2,000 rows it contains the expected value in 99 to 100 % of data sets. Differences between \
+        dictionaries are paired by class.",
     needs: &[&CODES, &EMBEDDINGS, &LABELS, &DIRECTIONS],
     uses: &[],
     headline: &[

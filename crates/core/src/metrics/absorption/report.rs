@@ -52,6 +52,7 @@ pub(super) fn report(classes: &[ClassResult], names: &[String], floor: f64, fewe
             .numbers("full_absorption", classes.iter().map(|class| (class.rows > 0).then(|| full(class))))
             .counts("fully_absorbed", classes.iter().map(|class| class.full))
             .counts("rows", classes.iter().map(|class| class.rows))
+            .counts("counted", classes.iter().map(|class| usize::from(enough && counts(&class))))
             .numbers("probe_f1", classes.iter().map(|class| class.probe_f1))
             .counts("split_features", classes.iter().map(|class| class.main.len()))
             .with("latents", Cells::WholeLists(main))

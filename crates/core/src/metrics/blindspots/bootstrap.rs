@@ -3,7 +3,7 @@
 use crate::context::Reserved;
 use crate::error::Result;
 use crate::results::{Interval, RESAMPLES, Table, percentile_interval};
-use crate::run::{Job, Output, Work};
+use crate::run::{BlockResult, Job, Work};
 use etalon_kernel::random::{index, stream};
 use etalon_kernel::statistics::mean;
 
@@ -14,7 +14,7 @@ const BLOCK: usize = 10;
 /// resample; indices and statistic together take about `bytes` per item.
 ///
 /// Every resample has its own random stream. `metrics::resamples` draws all resamples from one stream and gives other numbers.
-pub(super) fn resampled<T: Output>(
+pub(super) fn resampled<T: BlockResult>(
     job: &Job<'_>,
     work: &mut Work<'_>,
     (purpose, count, bytes): (&str, usize, u64),

@@ -7,7 +7,7 @@ use super::distance::{Distance, distances, each_difference};
 use super::memorised::{Memory, examine};
 use super::params::{POSITIVE, RANKED, SHARE, TEMPERATURE};
 use super::ranking::keep_first;
-use super::shuffled::shuffled;
+use super::shuffled::{OtherRows, shuffled};
 use crate::error::Result;
 use crate::metrics::{Better, Card, Kind, Metric, Output, Param};
 use crate::results::{Cells, Scores, Table};
@@ -29,7 +29,7 @@ static CARD: Card = Card {
     name: "divergence",
     title: "Divergence of pairs",
     summary: "How far every generated row is from the real row of its prompt, and which are suspiciously near.",
-    version: 1,
+    version: 2,
     measures: "Large distances are prompts that were misunderstood or have many valid images; the table lists the concepts that \
         account for most of each distance. Very small distances may be memorised training images. But an empty or templated \
         image is near to its counterpart as well. Therefore a row is a candidate only if it is much nearer to its own real row \
@@ -51,7 +51,9 @@ static CARD: Card = Card {
         resamples of rows.",
     source: "Bohacek, Fel, Agrawala and Lubana, Section 5.4, Appendix A.4, Figures 11 and 12. The paper sorts by distance and \
         inspects images; ratios, neighbours and the count of similar rows are not in it.",
-    interval: "Percentile bootstrap over rows, 1000 resamples, the same rows for all models. None for the share of candidates.",
+    interval: "Percentile bootstrap over rows, 1000 resamples, the same rows for all models. `divergence_shuffled`: every row is in \
+        two of its pairs, so pairs are drawn in chains of ten, in which each pair shares a row with the next. None for the share of \
+        candidates. Differences between dictionaries on the same rows are paired by draw.",
     needs: &[&CODES, &GENERATED],
     uses: &[&EMBEDDINGS],
     headline: &[
@@ -87,15 +89,16 @@ impl Metric for Divergence {
         let rows = job.get(&CODES)?.rows();
         let distances = distances(job.number(TEMPERATURE.name)?, job, work)?;
         let shuffled = shuffled(job, work)?;
-        let medians = |model: usize, drawn: &[usize]| {
+        let medians = |model: usize, drawn: &[usize], chained: &[usize]| {
             let shuffled = shuffled.0.get(model * rows..(model + 1) * rows).unwrap_or(&[]);
-            medians(&distances[model].0, shuffled, drawn)
+            medians(&distances[model].0, shuffled, (drawn, chained))
         };
         let (examined, ranked) = (job.whole(EXAMINED.name)?, job.whole(RANKED.name)?);
         let found = work.blocks("models", distances.len(), |model| {
             let _memory = job.budget().reserve(24 * rows as u64, "an order of all rows")?;
+            let all: Vec<usize> = (0..rows).collect();
             Ok(ModelRows {
-                medians: medians(model, &(0..rows).collect::<Vec<_>>()),
+                medians: medians(model, &all, &all),
                 nearest: nearest(&distances[model].0, examined),
                 largest: extreme(&distances[model].0, ranked, true),
                 smallest: extreme(&distances[model].0, ranked, false),
@@ -103,24 +106,27 @@ impl Metric for Divergence {
         })?;
         let nearest: Vec<&[usize]> = found.iter().map(|model| &model.nearest[..]).collect();
         let memories = examine(&distances, &nearest, job, work)?;
-        let replicates = resampled(job, work, ("divergence/rows", rows, 16), |drawn| {
-            over_models((0..distances.len()).map(|model| medians(model, drawn)))
+        let others = OtherRows::new(rows, job)?;
+        let replicates = resampled(job, work, ("divergence/rows", rows, 24), |drawn| {
+            let chained = others.chains(drawn);
+            over_models((0..distances.len()).map(|model| medians(model, drawn, &chained)))
         })?;
         let distances: Vec<&[Distance]> = distances.iter().map(|list| &list.0[..]).collect();
         Report { rows, distances, found: &found, memories: &memories }.scores(&replicates, job)
     }
 }
 
-/// Medians over some rows of a model. `shuffled` is empty if there are no other prompts.
-fn medians(distances: &[Distance], shuffled: &[f64], rows: &[usize]) -> Medians {
-    let over = |number: &dyn Fn(usize) -> Option<f64>| {
+/// Medians over some rows of a model, those of `shuffled` over rows of their own. `shuffled` is empty if there are no other
+/// prompts.
+fn medians(distances: &[Distance], shuffled: &[f64], (rows, chained): (&[usize], &[usize])) -> Medians {
+    let over = |rows: &[usize], number: &dyn Fn(usize) -> Option<f64>| {
         median(&mut rows.iter().filter_map(|&row| number(row)).collect::<Vec<f64>>())
     };
     [
-        over(&|row| Some(distances[row].length)),
-        over(&|row| distances[row].normalised()),
-        over(&|row| distances[row].sigmoid),
-        over(&|row| shuffled.get(row).copied()),
+        over(rows, &|row| Some(distances[row].length)),
+        over(rows, &|row| distances[row].normalised()),
+        over(rows, &|row| distances[row].sigmoid),
+        over(chained, &|row| shuffled.get(row).copied()),
     ]
 }
 
@@ -182,6 +188,10 @@ impl Report<'_> {
             let replicates = replicates.iter().map(|medians| medians[number]);
             let interval = (self.rows > 1).then(|| interval_of_defined(replicates)).flatten();
             scores.headline(key, medians[number], interval, self.rows);
+        }
+        if self.rows > 1 {
+            let draws = |number: usize| replicates.iter().map(move |medians| medians[number]).collect();
+            scores.put_replicates(MEDIANS.iter().enumerate().map(|(number, key)| (key.to_string(), draws(number))));
         }
         let all: usize = self.memories.iter().map(|list| candidates(list).count()).sum();
         let pairs = self.rows * self.distances.len();

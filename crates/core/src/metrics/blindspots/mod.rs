@@ -79,7 +79,7 @@ static CARD: Card = Card {
         1 for every generator; 0.5 is aligned. A rare concept can look extreme by chance, so every gap has an interval and a \
         p-value. Among 32,000 concepts some are always extreme, so the same numbers are computed for one random half of the \
         real rows against the other, where there is no effect (the null).",
-    definition: "ξ_k(i): value of latent k in row i (pool tokens first: `--pool sum` is the paper's). e, e': its means \
+    definition: "ξ_k(i): value of latent k in row i (pool tokens first; the paper pools by sum). e, e': its means \
         over n real and n generated rows, paired by prompt. gap = e' − e: generated minus real. δ = 1/(1 + exp(−gap/T)). \
         Relative gap = (e' − e)/(|e| + |e'|), undefined at 0/0. A concept that fires (ξ ≠ 0) in neither set is dead: it is in \
         no table by model and in no share.\n\
@@ -120,14 +120,14 @@ static CARD: Card = Card {
     needs: &[&CODES, &GENERATED],
     uses: &[],
     headline: &[
+        Output::new("blindspots_significant", "Share of live concepts with a significant gap.", SHARE, Better::Lower),
+        Output::new("null_significant", "Share significant, real against real.", SHARE, Better::Neither),
         Output::new("suppressed", "Share of live concepts with δ below the threshold.", SHARE, Better::Lower),
         Output::new("exaggerated", "Share of live concepts with δ above the threshold.", SHARE, Better::Lower),
         Output::new("suppressed_certain", "Share whose whole interval is below the threshold.", SHARE, Better::Lower),
         Output::new("exaggerated_certain", "Share whose whole interval is above the threshold.", SHARE, Better::Lower),
-        Output::new("blindspots_significant", "Share of live concepts with a significant gap.", SHARE, Better::Lower),
         Output::new("null_suppressed", "Share suppressed, real against real.", SHARE, Better::Neither),
         Output::new("null_exaggerated", "Share exaggerated, real against real.", SHARE, Better::Neither),
-        Output::new("null_significant", "Share significant, real against real.", SHARE, Better::Neither),
         Output::new("gap_skewness", "Skewness of gaps over live concepts.", ANY, Better::Neither),
         Output::new("delta_skewness", "Skewness of δ over live concepts.", ANY, Better::Neither),
         Output::new("bound", "Bound on the error of any δ, for independent pairs.", POSITIVE, Better::Neither),

@@ -22,14 +22,14 @@ type SideNumbers = [Option<f64>; 7];
 
 /// Headlines: the key, whether the side is the null (else the mean over models), and the index in [`SideNumbers`].
 const HEADLINES: [(&str, bool, usize); 10] = [
+    ("blindspots_significant", false, 4),
+    ("null_significant", true, 4),
     ("suppressed", false, 0),
     ("exaggerated", false, 1),
     ("suppressed_certain", false, 2),
     ("exaggerated_certain", false, 3),
-    ("blindspots_significant", false, 4),
     ("null_suppressed", true, 0),
     ("null_exaggerated", true, 1),
-    ("null_significant", true, 4),
     ("gap_skewness", false, GAP_SKEWNESS),
     ("delta_skewness", false, DELTA_SKEWNESS),
 ];

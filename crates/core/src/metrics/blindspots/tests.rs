@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Blindspots;
+use super::{Blindspots, CARD};
 use crate::codes::Codes;
 use crate::context::{Budget, Context};
 use crate::error::Result;
@@ -61,6 +61,9 @@ fn four_concepts_are_those_of_a_worked_example() {
     assert_eq!(scores.value("suppressed"), Some(1.0 / 3.0));
     assert_eq!(scores.value("blindspots_significant"), Some(0.0));
     assert_eq!(scores.value("null_significant"), Some(0.0));
+    // What tables and reports show first: the significant share, then its null.
+    assert_eq!([0, 1].map(|index| scores.headline[index].key.as_str()), ["blindspots_significant", "null_significant"]);
+    assert!(scores.headline.iter().map(|headline| &headline.key).eq(CARD.headline.iter().map(|output| output.key)));
     assert!(scores.notes.iter().any(|note| note.contains("1 of 4 concepts fire nowhere")), "{:?}", scores.notes);
     // Largest value 4, three live concepts: 4/4·√(2·ln(120)/4) = 1.5472; as published half of that.
     assert!((scores.value("bound").unwrap() - 1.547_2).abs() < 1e-3);
@@ -112,7 +115,7 @@ fn bad_input_is_refused() {
         run(&Blindspots, inputs, Profile::Paper, given).unwrap_err().to_string()
     };
     let text = error(&inputs(2, &real, &[("m", &real[..2])]), &[]);
-    assert!(text.contains("`m` has a different number of rows") && text.contains("2 rows"), "{text}");
+    assert!(text.contains("`codes` and `generated` m differ in rows") && text.contains("2 rows"), "{text}");
     assert!(error(&inputs(2, &real, &[("m", &real), ("m", &real)]), &[]).contains("two generators are called `m`"));
     assert!(error(&inputs(2, &real, &[]), &[]).contains("no generated"));
     let text = error(&inputs(2, &real, &[("m", &real)]), &[("value_range", "1.5")]);
@@ -124,8 +127,9 @@ pub(super) fn planted(settings: &[(&str, &str)], seed: u64) -> (World, Inputs) {
     let given = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let world = worlds::make("blindspots", &given, seed, &Budget::new(1 << 30)).unwrap();
     let copy = |codes: &Codes| codes.select(&(0..codes.rows()).collect::<Vec<_>>()).unwrap();
-    let add =
-        |inputs: Inputs, made: &worlds::Generated| inputs.and(&GENERATED, &made.name, generated(copy(&made.codes)));
+    let add = |inputs: Inputs, made: &worlds::WorldGenerator| {
+        inputs.and(&GENERATED, &made.name, generated(copy(&made.codes)))
+    };
     let inputs = world.generated.iter().fold(Inputs::default().with(&CODES, copy(&world.codes)), add);
     (world, inputs)
 }

@@ -25,7 +25,7 @@ static CARD: Card = Card {
     name: "cknna",
     title: "CKNNA",
     summary: "How well codes and embeddings agree on nearest neighbours.",
-    version: 1,
+    version: 2,
     measures: "Codes that preserve the information of the encoder have the same nearest neighbours as the embeddings. Both \
         sides get a linear kernel (dot products of rows), and the kernels are compared where both count one row among the \
         nearest neighbours of another. 1 is the value of a representation compared with itself, 0 means no agreement. It \
@@ -49,7 +49,9 @@ static CARD: Card = Card {
     interval: "Delete-a-group jackknife: 20 seeded groups of rows are left out in turn, neighbours are recomputed among the \
         remaining rows (from longer lists), and the interval is the value ± 2.093 standard errors (Student's t, 19 degrees \
         of freedom). A bootstrap would make repeated rows neighbours of each other. By the Efron-Stein inequality, the \
-        variance is on average too large rather than too small. None below 40 rows.",
+        variance is on average too large rather than too small: in simulations with 600 and 2,000 rows the interval contains \
+        the expected value in 99 to 100 % of data sets. None below 40 rows. Differences between codes of the same rows are \
+        paired by group.",
     needs: &[&CODES, &EMBEDDINGS],
     uses: &[],
     headline: &[Output::new(
@@ -102,11 +104,13 @@ impl Metric for Cknna {
         drop(kernels);
         let graphs = Graphs { nearest: &nearest, rows, neighbours, job };
         let value = work.once("alignment", || graphs.value(&|_| true))?;
-        let interval = match value {
-            Some(value) => graphs.interval(value, work)?,
+        let without = match value {
+            Some(_) => graphs.without_groups(work)?,
             None => None,
         };
+        let interval = value.zip(without.as_deref()).and_then(|(value, without)| interval(value, without));
         scores.headline("cknna", value, interval, rows);
+        scores.put_jackknife(without.map(|without| ("cknna".into(), without.into_iter().map(Some).collect())));
         if rows < all {
             scores.note(format!("a sample of {rows} of {all} rows"));
         }
@@ -208,8 +212,8 @@ impl Graphs<'_> {
         Ok(cknna(&codes, &embeddings, rows, self.job.profile))
     }
 
-    /// The jackknife interval.
-    fn interval(&self, value: f64, work: &mut Work<'_>) -> Result<Option<Interval>> {
+    /// The scores without each group of rows; `None` if there are too few rows, or one of them is undefined.
+    fn without_groups(&self, work: &mut Work<'_>) -> Result<Option<Vec<f64>>> {
         if self.rows < 2 * GROUPS || self.rows - self.rows.div_ceil(GROUPS) < 4 + self.neighbours {
             return Ok(None);
         }
@@ -222,13 +226,16 @@ impl Graphs<'_> {
         let replicates = work.blocks_with(&groups, "groups left out", GROUPS, |group, left_out| {
             self.value(&|row| group[row] != left_out)
         })?;
-        let Some(replicates) = replicates.iter().copied().collect::<Option<Vec<f64>>>() else { return Ok(None) };
-        let Some(centre) = mean(&replicates) else { return Ok(None) };
-        let squares: f64 = replicates.iter().map(|replicate| (replicate - centre).powi(2)).sum();
-        let Some(quantile) = student_quantile((GROUPS - 1) as f64) else { return Ok(None) };
-        let error = quantile * (squares * (GROUPS - 1) as f64 / GROUPS as f64).sqrt();
-        Ok(Some(Interval { low: value - error, high: value + error }))
+        Ok(replicates.iter().copied().collect())
     }
+}
+
+/// The jackknife interval.
+fn interval(value: f64, without: &[f64]) -> Option<Interval> {
+    let (groups, centre) = (without.len() as f64, mean(without)?);
+    let squares: f64 = without.iter().map(|replicate| (replicate - centre).powi(2)).sum();
+    let error = student_quantile(groups - 1.0)? * (squares * (groups - 1.0) / groups).sqrt();
+    Some(Interval { low: value - error, high: value + error })
 }
 
 #[cfg(test)]

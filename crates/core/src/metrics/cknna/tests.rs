@@ -72,6 +72,8 @@ fn lists_of_neighbours_equal_dense_matrices() {
     let scores = run(&inputs((codes, embeddings)), &[("neighbours", "5")], Profile::Paper);
     assert!((scores.value("cknna").unwrap() - expected).abs() < 1e-12);
     assert_eq!(scores.headline[0].n, 70);
+    // The values without groups, for paired differences.
+    assert_eq!(scores.table("jackknife").unwrap().column("cknna").unwrap().len(), GROUPS);
 }
 
 #[test]

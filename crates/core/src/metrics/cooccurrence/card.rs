@@ -13,7 +13,7 @@ pub(super) static CARD: Card = Card {
     name: "cooccurrence",
     title: "Co-occurrence",
     summary: "Whether generated rows combine concepts as the real rows do.",
-    version: 3,
+    version: 4,
     measures: "A generator may show every concept often enough and still combine them wrongly. Two concepts co-occur where \
         their latents fire in the same row (patch, token or image). The metric counts the pairs that co-occur only in \
         generated rows, or only in real rows, compares the strongest patterns of co-occurrence, and lists the \
@@ -43,7 +43,9 @@ pub(super) static CARD: Card = Card {
         measure how few rows there are), principal angles, and absolute cosines (signs of eigenvectors are arbitrary).",
     interval: "Shares: delete-a-group jackknife over 20 seeded groups of rows (all tokens of an image together), the value \
         ± 2.093 standard errors, clipped to [0, 1]; with several models that of their mean. None below 40 rows. None for \
-        halves, alignments and slopes: compare them with the null or between models.",
+        halves, alignments and slopes: compare them with the null or between models. In simulations with 600 and 2,000 rows the \
+        interval contains the expected value in 96 to 99 % of data sets. Differences between dictionaries on the same rows are \
+        paired by group.",
     needs: &[&CODES, &GENERATED],
     uses: &[&EMBEDDINGS],
     headline: &[

@@ -63,12 +63,12 @@ impl ThresholdTable {
 
 /// Counts entries of two matrices, A and B, by how many thresholds each exceeds.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Comparison {
+pub(super) struct JointCounts {
     /// A row of B for every A.
     counts: Count,
 }
 
-state!(Comparison { counts });
+state!(JointCounts { counts });
 
 const ROW: usize = THRESHOLDS + 1;
 
@@ -90,9 +90,9 @@ impl Exceeding {
     }
 }
 
-impl Comparison {
-    pub fn new() -> Comparison {
-        Comparison { counts: Count::new(ROW * ROW) }
+impl JointCounts {
+    pub fn new() -> JointCounts {
+        JointCounts { counts: Count::new(ROW * ROW) }
     }
 
     /// Adds an entry of both, by the number of thresholds below it in each.
@@ -214,7 +214,7 @@ mod tests {
     fn counts_are_those_of_a_worked_example() {
         // Entries (A, B): (0, 2), (3, 0), (0.5, 2). Above 0: A has 2, B has 2, only B 1, only A 1. Above 1 (index 25):
         // A has 1, B has 2, only B 2, only A 1. Above 10⁶: nothing.
-        let mut counts = Comparison::new();
+        let mut counts = JointCounts::new();
         for (a, b) in [(0.0, 2.0), (3.0, 0.0), (0.5, 2.0)] {
             counts.add(threshold_table().below(a), threshold_table().below(b));
         }

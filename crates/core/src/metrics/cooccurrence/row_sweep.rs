@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::{Comparison, GROUPS, WithoutGroup, threshold};
+use super::counts::{GROUPS, JointCounts, WithoutGroup, threshold};
 use super::matrix_row::{MatrixRow, Scale};
 use super::pairs::{LatentCounts, PairRecord, Pairs, fill_alone, ranges};
 use super::sets::{CodeSets, Sets, SetsShape};
@@ -41,7 +41,7 @@ pub(super) fn counts(sets: &CodeSets<'_>, work: &mut Work<'_>) -> Result<Reserve
 #[derive(Serialize, Deserialize)]
 pub(super) struct Sweep {
     /// One half of the real rows against the other.
-    pub null: Comparison,
+    pub null: JointCounts,
     pub models: Vec<ModelSweep>,
     /// For every latent, those with the largest products in the real rows.
     pub partners: TopRows,
@@ -52,9 +52,9 @@ state!(Sweep { null, models, partners });
 /// The real rows against those of a model.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct ModelSweep {
-    pub whole: Comparison,
+    pub whole: JointCounts,
     /// The first half of the real rows against the second half of the model's.
-    pub half: Comparison,
+    pub half: JointCounts,
     pub without: WithoutGroup,
 }
 
@@ -62,9 +62,9 @@ state!(ModelSweep { whole, half, without });
 
 impl Sweep {
     fn new(shape: &SetsShape<'_>, partners: usize) -> Sweep {
-        let model = || ModelSweep { whole: Comparison::new(), half: Comparison::new(), without: WithoutGroup::new() };
+        let model = || ModelSweep { whole: JointCounts::new(), half: JointCounts::new(), without: WithoutGroup::new() };
         Sweep {
-            null: Comparison::new(),
+            null: JointCounts::new(),
             models: shape.names.iter().map(|_| model()).collect(),
             partners: TopRows::new(shape.latents, partners),
         }

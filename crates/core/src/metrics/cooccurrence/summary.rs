@@ -1,7 +1,7 @@
 //! Headlines, notes and tables from counts and spectra.
 
 use super::alignment::Alignment;
-use super::counts::{Comparison, Exceeding, GROUPS, THRESHOLDS, threshold};
+use super::counts::{Exceeding, GROUPS, JointCounts, THRESHOLDS, threshold};
 use super::partner_stats::{Association, PartnerStats};
 use super::row_sweep::{ModelSweep, Sweep};
 use super::sets::SetsShape;
@@ -44,18 +44,23 @@ fn mean_of_defined(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 fn share_headlines(scores: &mut Scores, shape: &SetsShape<'_>, found: &Findings<'_>) {
     let (models, null, index) = (&found.sweep.models, &found.sweep.null, found.threshold);
     let shares: [(&str, ShareOf); 2] = [("unique", |at| (at.only_b, at.in_b)), ("missing", |at| (at.only_a, at.in_a))];
+    let mut paired: Vec<(String, Vec<Option<f64>>)> = Vec::new();
     for (name, of) in shares {
-        let over_models = |counts: fn(&ModelSweep) -> &Comparison| {
+        let over_models = |counts: fn(&ModelSweep) -> &JointCounts| {
             mean_of_defined(models.iter().map(|model| share(of(counts(model).above(index)))))
         };
-        let n = |counts: Option<&Comparison>| counts.map_or(0, |counts| of(counts.above(index)).1 as usize);
+        let n = |counts: Option<&JointCounts>| counts.map_or(0, |counts| of(counts.above(index)).1 as usize);
         let value = over_models(|model| &model.whole);
-        let interval = value.and_then(|value| jackknife(models, of, value, shape.rows));
+        let without = without_groups(models, of, shape.rows);
+        let interval = value.zip(without.as_deref()).and_then(|(value, without)| jackknife(value, without));
+        let column = |without: Vec<f64>| (format!("{name}_share"), without.into_iter().map(Some).collect());
+        paired.extend(without.filter(|_| interval.is_some()).map(column));
         scores.headline(&format!("{name}_share"), value, interval, n(models.first().map(|model| &model.whole)));
         let half = over_models(|model| &model.half);
         scores.headline(&format!("{name}_share_half"), half, None, n(models.first().map(|model| &model.half)));
         scores.headline(&format!("{name}_share_null"), share(of(null.above(index))), None, n(Some(null)));
     }
+    scores.put_jackknife(paired);
     if scores.headline.iter().any(|headline| headline.value.is_none()) {
         scores.note("no two latents co-occur above the threshold in one of the sets: its shares are undefined");
     }
@@ -106,15 +111,19 @@ fn share((part, of): (u64, u64)) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// The interval of a share that is a mean over models.
-fn jackknife(models: &[ModelSweep], of: ShareOf, value: f64, rows: usize) -> Option<Interval> {
+/// A share that is a mean over models, without each group of rows.
+fn without_groups(models: &[ModelSweep], of: ShareOf, rows: usize) -> Option<Vec<f64>> {
     if rows < 2 * GROUPS {
         return None;
     }
     let by_model: Vec<Vec<Exceeding>> = models.iter().map(|model| model.without.by_group()).collect();
     let without_group = |group: usize| mean_of_defined(by_model.iter().map(|groups| share(of(groups[group]))));
-    let without = (0..GROUPS).map(without_group).collect::<Option<Vec<f64>>>()?;
-    let centre = mean(&without)?;
+    (0..GROUPS).map(without_group).collect()
+}
+
+/// The interval of a share.
+fn jackknife(value: f64, without: &[f64]) -> Option<Interval> {
+    let centre = mean(without)?;
     let squares = without.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
     let error = student_quantile((GROUPS - 1) as f64)? * (squares * (GROUPS - 1) as f64 / GROUPS as f64).sqrt();
     Some(Interval { low: (value - error).max(0.0), high: (value + error).min(1.0) })
@@ -126,7 +135,7 @@ fn threshold_table(shape: &SetsShape<'_>, Sweep { null, models, .. }: &Sweep) ->
         .find(|&index| models.iter().map(|model| model.whole.above(index)).any(|at| at.in_a + at.in_b > 0))
         .unwrap_or(0);
     let indices = 0..(last + 2).min(THRESHOLDS);
-    let column = |counts: &Comparison, pick: fn(Exceeding) -> u64| {
+    let column = |counts: &JointCounts, pick: fn(Exceeding) -> u64| {
         indices.clone().map(|index| pick(counts.above(index)) as usize).collect::<Vec<_>>()
     };
     let mut table = Table::new("threshold").numbers("threshold", indices.clone().map(|index| Some(threshold(index))));

@@ -107,6 +107,7 @@ fn counts_and_spectra_agree_with_dense_matrices() {
     assert!((scores.value("vector_alignment").unwrap() - (0..5).map(best).sum::<f64>() / 5.0).abs() < 1e-8);
     let unique = scores.headline.iter().find(|headline| headline.key == "unique_share").unwrap();
     assert!(unique.interval.unwrap().low <= unique.value.unwrap());
+    assert_eq!(scores.table("jackknife").unwrap().column("missing_share").unwrap().len(), counts::GROUPS);
 }
 
 #[test]

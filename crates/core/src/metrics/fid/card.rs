@@ -8,7 +8,12 @@ const fn distance(key: &'static str, doc: &'static str, better: Better) -> Outpu
 }
 
 const fn corrected(key: &'static str) -> Output {
-    Output::new(key, "The same without its bias to first order.", (f64::NEG_INFINITY, f64::INFINITY), Better::Lower)
+    Output::new(
+        key,
+        "The next number without its bias to first order.",
+        (f64::NEG_INFINITY, f64::INFINITY),
+        Better::Lower,
+    )
 }
 
 const HALF: &str = "The same between halves of the rows.";
@@ -18,7 +23,7 @@ pub(super) static CARD: Card = Card {
     name: "fid",
     title: "Fréchet distance",
     summary: "Distance between the distributions of generated and real rows, on features, reconstructions and codes.",
-    version: 2,
+    version: 3,
     measures: "Real and generated rows are each approximated by a normal distribution; the Fréchet distance compares the two means \
         and covariances. It is 0 for equal distributions and has the squared unit of the rows. It is computed on the features \
         that the dictionary encodes, on their reconstructions, and on the codes, which shows whether a change of the generator \
@@ -40,20 +45,21 @@ pub(super) static CARD: Card = Card {
         do not apply to them and only distances are reported. Both profiles are the same.",
     interval: "`..._corrected`: delete-a-group jackknife over 10 seeded groups of rows, value ± 2.262 standard errors (Student's \
         t, 9 degrees of freedom); none below 20 rows, and none with fewer rows than dimensions (active latents), where the bias \
-        is more than the correction removes. None for the uncorrected number: its bias exceeds its error. None for halves.",
+        is more than the correction removes. None for the uncorrected number: its bias exceeds its error. None for halves. \
+        Differences between dictionaries on the same rows are paired by group.",
     needs: &[&CODES, &GENERATED],
     uses: &[&EMBEDDINGS, &DICTIONARY],
     headline: &[
-        distance("fid_features", "Fréchet distance of features.", Better::Lower),
         corrected("fid_features_corrected"),
+        distance("fid_features", "Fréchet distance of features.", Better::Lower),
         distance("fid_features_half", HALF, Better::Lower),
         distance("fid_features_floor", FLOOR, Better::Neither),
-        distance("fid_reconstructions", "Fréchet distance of reconstructions.", Better::Lower),
         corrected("fid_reconstructions_corrected"),
+        distance("fid_reconstructions", "Fréchet distance of reconstructions.", Better::Lower),
         distance("fid_reconstructions_half", HALF, Better::Lower),
         distance("fid_reconstructions_floor", FLOOR, Better::Neither),
-        distance("fid_codes", "Fréchet distance of codes.", Better::Lower),
         corrected("fid_codes_corrected"),
+        distance("fid_codes", "Fréchet distance of codes.", Better::Lower),
         distance("fid_codes_half", HALF, Better::Lower),
         distance("fid_codes_floor", FLOOR, Better::Neither),
     ],

@@ -39,8 +39,19 @@ impl Metric for Fid {
         let codes = Some(space::codes(job, work)?);
         // Space, model, and the columns of the table.
         let mut lines: Vec<(&str, &str, [Option<f64>; 4])> = Vec::new();
+        let mut paired: Vec<(String, Vec<Option<f64>>)> = Vec::new();
         for (space, distances) in [("features", features), ("reconstructions", reconstructions), ("codes", codes)] {
             headlines(&mut scores, space, distances.as_ref());
+            let with_interval = scores
+                .headline
+                .iter()
+                .any(|headline| headline.interval.is_some() && headline.key == corrected_key(space));
+            let without = distances.as_ref().and_then(|found| without_groups(&found.models, found.rows));
+            paired.extend(
+                without
+                    .filter(|_| with_interval)
+                    .map(|without| (corrected_key(space), without.into_iter().map(Some).collect())),
+            );
             for (index, (name, _)) in job.all(&GENERATED).into_iter().enumerate() {
                 let numbers = distances.as_ref().map_or([None; 4], |found| {
                     let model = &found.models[index];
@@ -57,6 +68,7 @@ impl Metric for Fid {
             table = table.numbers(name, lines.iter().map(|line| line.2[column]));
         }
         scores.tables.push(table);
+        scores.put_jackknife(paired);
         if let Some([smallest, largest]) = singular_values(job, work)? {
             scores.tables.push(
                 Table::new("decoder")
@@ -73,18 +85,26 @@ fn over(models: &[ModelDistances], pick: impl Fn(&ModelDistances) -> Option<f64>
     mean(&models.iter().map(pick).collect::<Option<Vec<f64>>>()?)
 }
 
-/// The mean over models without its bias to first order, and its standard error. Groups have the same rows in every model.
-fn jackknife(models: &[ModelDistances], rows: usize) -> Option<(f64, f64)> {
+/// The mean over models without each group of rows. Groups have the same rows in every model.
+fn without_groups(models: &[ModelDistances], rows: usize) -> Option<Vec<f64>> {
     if rows < 2 * GROUPS {
         return None;
     }
+    (0..GROUPS).map(|group| over(models, |model| model.without[group])).collect()
+}
+
+/// The mean over models without its bias to first order, and its standard error.
+fn jackknife(models: &[ModelDistances], rows: usize) -> Option<(f64, f64)> {
     let value = over(models, |model| model.whole)?;
-    let without: Vec<f64> =
-        (0..GROUPS).map(|group| over(models, |model| model.without[group])).collect::<Option<_>>()?;
+    let without = without_groups(models, rows)?;
     let groups = GROUPS as f64;
     let centre = without.iter().sum::<f64>() / groups;
     let squares = without.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
     Some((groups * value - (groups - 1.0) * centre, (squares * (groups - 1.0) / groups).sqrt()))
+}
+
+fn corrected_key(space: &str) -> String {
+    format!("fid_{space}_corrected")
 }
 
 fn headlines(scores: &mut Scores, space: &str, distances: Option<&SpaceDistances>) {
@@ -98,8 +118,8 @@ fn headlines(scores: &mut Scores, space: &str, distances: Option<&SpaceDistances
         let reach = student_quantile((GROUPS - 1) as f64)? * error?;
         enough.then_some(Interval { low: centre - reach, high: centre + reach })
     };
+    scores.headline(&corrected_key(space), corrected, corrected.and_then(interval), rows);
     scores.headline(&format!("fid_{space}"), value, None, rows);
-    scores.headline(&format!("fid_{space}_corrected"), corrected, corrected.and_then(interval), rows);
     scores.headline(&format!("fid_{space}_half"), over(models, |model| model.half), None, rows / 2);
     scores.headline(&format!("fid_{space}_floor"), floor, None, rows / 2);
     if corrected.is_some() && !enough {

@@ -116,6 +116,9 @@ fn equal_distributions_have_no_corrected_distance_with_any_number_of_threads() {
     let corrected = moved.headline.iter().find(|headline| headline.key == "fid_features_corrected").unwrap();
     let interval = corrected.interval.unwrap();
     assert!(interval.low < 12.0 && 12.0 < interval.high, "{corrected:?}");
+    // It comes first, and its values without groups pair differences.
+    assert_eq!(moved.headline[0].key, "fid_features_corrected");
+    assert_eq!(moved.table("jackknife").unwrap().column("fid_codes_corrected").unwrap().len(), GROUPS);
 }
 
 #[test]

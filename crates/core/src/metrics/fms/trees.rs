@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::codes::CodesView;
 use crate::error::Result;
 use crate::labels::Concept;
-use crate::probe::tree::{Sample, Tree};
+use crate::probe::tree::{Tree, TreeRows};
 use crate::probe::tree_accuracy::{accuracies, accuracies_on, accuracy_on, reference_accuracies};
 use crate::results::Profile;
 use crate::run::Job;
@@ -118,7 +118,7 @@ impl Trees<'_> {
     /// Grows and scores a tree on the same rows.
     fn whole(&self, rows: &[(usize, bool)]) -> Result<MeasuredConcept> {
         let profile = self.job.profile;
-        let sample = Sample::new(self.codes, rows)?;
+        let sample = TreeRows::new(self.codes, rows)?;
         let tree = Tree::grow_monitored(&sample, None, &[], self.job.context)?;
         let splits = sample.best_splits(self.cuts + 1);
         let levels = match profile {
@@ -143,7 +143,7 @@ impl Trees<'_> {
 
     /// Grows and selects on some rows, scores on others.
     fn held_out(&self, grown: &[(usize, bool)], scored: &[(usize, bool)]) -> Result<Option<Measured>> {
-        let sample = Sample::new(self.codes, grown)?;
+        let sample = TreeRows::new(self.codes, grown)?;
         let tree = Tree::grow_monitored(&sample, None, &[], self.job.context)?;
         let levels = accuracies_on(&tree, self.codes, scored);
         let splits = sample.best_splits(self.cuts + 1);

@@ -88,7 +88,7 @@ which also pads `f1_by_step` with its last value. naive runs 10 steps and nnomp 
 5. naive: the code breaks ties by an unstable sort, in effect highest index first; so does `reference`, which also selects \
 latents with F1 = 0.\n\
 6. one-to-one: the code adds 1e-8 to three denominators (Eqs. 8-9), but its figures plot the first naive latent without \
-it. `reference` adds 1e-8; use `--matcher naive --k 1` for the plotted number.\n\
+it. `reference` adds 1e-8; use `matcher` naive with `k` = 1 for the plotted number.\n\
 7. The code writes its last, shorter batch of rows to the wrong offset: some rows are lost and as many are zero (CUB: 674 \
 of 5,794). `reference` does the same with `reference_batch` = 1024; 0 switches it off.\n\
 8. The untrained dictionary of the code is a dense linear map without the top-k of the trained one, drawn anew for every \

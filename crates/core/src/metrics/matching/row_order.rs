@@ -151,16 +151,16 @@ mod tests {
         let context = Context::silent(1, 1 << 20).unwrap();
         let order = RowOrder::released(7, 3);
         assert_eq!(order.lost(), 1);
-        let placed = order.codes(&codes, false, &context).unwrap();
-        assert_eq!(placed.all().unwrap().row(2).1, [7.0]);
-        assert!(placed.all().unwrap().row(6).1.is_empty());
+        let reordered = order.codes(&codes, false, &context).unwrap();
+        assert_eq!(reordered.all().unwrap().row(2).1, [7.0]);
+        assert!(reordered.all().unwrap().row(6).1.is_empty());
         assert_eq!(order.bits(&yes, false).rows().collect::<Vec<_>>(), [2]);
         assert_eq!(order.bits(&known, true).rows().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 6]);
         // The rows at positions 2, 5 and 6 alone: row 6, row 5 and nothing.
         let part = order.part(&[2, 5, 6]);
         assert_eq!(part, RowOrder(Some(vec![Some(6), Some(5), None])));
         assert_eq!(part.codes(&codes, true, &context).unwrap().all().unwrap().row(1).1, [6.0]);
-        drop(placed);
+        drop(reordered);
         assert_eq!(context.budget().left(), 1 << 20);
     }
 }

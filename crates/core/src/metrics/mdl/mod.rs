@@ -24,7 +24,7 @@ static CARD: Card = Card {
     name: "mdl",
     title: "Description length",
     summary: "Bits that describe the codes of one row, with values rounded as coarsely as reconstructions allow.",
-    version: 3,
+    version: 4,
     measures: "A dictionary explains activations well if its codes have a short description. Sparse codes need few bits to \
         state which latents fire; values that can be rounded coarsely need few bits to state how strongly. Both count, so a very \
         wide dictionary does not win by sparsity alone.",
@@ -51,12 +51,18 @@ static CARD: Card = Card {
         does: SAEBench folds them into the codes when it loads a dictionary for its other evaluations, but the answers of this \
         one are those of codes as they are.",
     interval: "`mdl_bits_corrected`: delete-a-block jackknife, the value ± 2.010 standard errors (Student's t, 49 degrees of \
-        freedom), at the selected number of bins. None for `mdl_bits`: its bias is of the size of its error.",
+        freedom), at the selected number of bins. None for `mdl_bits`: its bias is of the size of its error. Differences between \
+        dictionaries on the same rows are paired by block.",
     needs: &[&CODES, &EMBEDDINGS, &DIRECTIONS],
     uses: &[],
     headline: &[
-        Output::new("mdl_bits", "Bits per row.", POSITIVE, Better::Lower),
-        Output::new("mdl_bits_corrected", "The same without its bias to first order.", POSITIVE, Better::Lower),
+        Output::new(
+            "mdl_bits_corrected",
+            "Bits per row, without the bias of few rows to first order.",
+            POSITIVE,
+            Better::Lower,
+        ),
+        Output::new("mdl_bits", "The same as computed from these rows.", POSITIVE, Better::Lower),
         Output::new("mdl_bins", "Selected number of bins.", (1.0, f64::INFINITY), Better::Neither),
         Output::new("mdl_rounding_error", "Rounding error, as a share of the variance.", POSITIVE, Better::Neither),
     ],
@@ -137,13 +143,13 @@ impl Metric for Mdl {
         if error(selected).is_some_and(|error| error > tolerance) {
             scores.note(format!("no number of bins has a rounding error of at most {tolerance}: the largest is used"));
         }
-        scores.headline("mdl_bits", Some(bits.all[selected]), None, rows);
         let (corrected, interval) =
             (rows >= 2 * BLOCKS).then(|| jackknife(bits.all[selected], &bits.without)).flatten().unzip();
         if corrected.is_none() {
             scores.note(format!("`mdl_bits_corrected` is undefined: fewer than {} rows", 2 * BLOCKS));
         }
         scores.headline("mdl_bits_corrected", corrected, interval, rows);
+        scores.headline("mdl_bits", Some(bits.all[selected]), None, rows);
         scores.headline("mdl_bins", Some(tried[selected].count as f64), None, 1);
         scores.headline("mdl_rounding_error", error(selected), None, rows);
         scores.tables.push(
@@ -152,6 +158,10 @@ impl Metric for Mdl {
                 .numbers("mdl_bits", bits.all.iter().map(|&bits| Some(bits)))
                 .numbers("mdl_rounding_error", (0..tried.len()).map(error)),
         );
+        if corrected.is_some() {
+            let without = bits.without.iter().map(|&bits| Some(bits)).collect();
+            scores.put_jackknife([("mdl_bits_corrected".to_string(), without)]);
+        }
         Ok(scores)
     }
 }
@@ -279,7 +289,7 @@ mod tests {
         let scores = run(&codes, &codes, &[("bins", "2"), ("tolerance", "9")], Profile::Paper);
         // H(1/2) = 1 and ½ · H(½, ½) = ½; H(1/4) = 0.8112781 and one bin costs nothing.
         let quarter = 0.25 * 2.0 + 0.75 * libm::log2(4.0 / 3.0);
-        assert!((scores.headline[0].value.unwrap() - (1.5 + quarter)).abs() < 1e-12);
+        assert!((scores.value("mdl_bits").unwrap() - (1.5 + quarter)).abs() < 1e-12);
         // Bins of latent 0 are [1, 2] and [2, 3]: 1 becomes 1.5 and 3 becomes 2.5, so 2 · 0.25 over 4 rows. Variance: the
         // columns 1, 3, 0, 0 and 0, 0, 2, 0 have 1.5 and 0.75.
         assert!((scores.value("mdl_rounding_error").unwrap() - 0.125 / 2.25).abs() < 1e-12);
@@ -287,11 +297,11 @@ mod tests {
         assert_eq!(scores.value("mdl_bits_corrected"), None);
         // With bins up to 100 all values share the bin of 0.
         let scores = run(&codes, &codes, &[("bins", "2"), ("tolerance", "1e6")], Profile::Reference);
-        assert!((scores.headline[0].value.unwrap() - (1.0 + quarter)).abs() < 1e-12);
-        // 60 and 80 have a bin of their own among all four rows: H(1/2) + ½ · H(½, ½) and H(1/4) + ¼ · H(1/4).
+        assert!((scores.value("mdl_bits").unwrap() - (1.0 + quarter)).abs() < 1e-12);
+        // 60 and 80 each have a bin without other values: H(1/2) + ½ · H(½, ½) and H(1/4) + ¼ · H(1/4).
         let codes = [60.0, 0.0, 80.0, 0.0, 0.0, 60.0, 0.0, 0.0];
         let scores = run(&codes, &codes, &[("bins", "2"), ("tolerance", "1e6")], Profile::Reference);
-        assert!((scores.headline[0].value.unwrap() - (1.5 + 1.25 * quarter)).abs() < 1e-12);
+        assert!((scores.value("mdl_bits").unwrap() - (1.5 + 1.25 * quarter)).abs() < 1e-12);
     }
 
     #[test]
@@ -302,7 +312,8 @@ mod tests {
         for key in ["mdl_bins", "mdl_bits", "mdl_bits_corrected"] {
             assert!(coarse.value(key) < fine.value(key), "{key}");
         }
-        assert_eq!((fine.headline[0].interval, fine.headline[1].interval.is_some()), (None, true));
+        assert_eq!((fine.headline[0].interval.is_some(), fine.headline[1].interval), (true, None));
+        assert_eq!(fine.headline[0].key, "mdl_bits_corrected");
         let none = run(&codes, &codes, &[("tolerance", "0")], Profile::Paper);
         assert_eq!(none.value("mdl_bins"), Some(32.0));
         assert!(none.notes[0].contains("largest"));

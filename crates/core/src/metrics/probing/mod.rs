@@ -1,11 +1,14 @@
 //! Shared code of the probing metrics: tasks, draws of rows, choice of columns, dense probes, averages.
 
+mod blocks;
 pub mod dense;
 pub mod draw;
 pub mod space;
 pub mod summary;
 pub mod tasks;
 pub mod test_rows;
+
+pub use blocks::{Probing, with_tasks};
 
 use super::{Kind, Param};
 use crate::error::Result;
@@ -17,7 +20,8 @@ pub const INTERVAL: &str = "Student's t over repeats, with the standard error en
     test rows, because one split does not show the variation of rows. The variance is the sum over rows of their squared part \
     in the score (of AUC: DeLong's; of F1: first order), a row counts once in all tasks that it tests, and the interval is \
     Wilson's for as many rows as have this variance. It does not include the variation of training rows, which adds \
-    little. Cost: one sort of the test rows.";
+    little. Cost: one sort of the test rows. In simulations with 600 and 2,000 rows, intervals over repeats contain the expected \
+    value in 96 to 100 % of data sets and those from one repeat in 98 to 100 %: they are rather too wide.";
 
 /// Number of random draws.
 pub const REPEATS: Param =

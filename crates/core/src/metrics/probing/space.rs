@@ -36,7 +36,7 @@ impl CopiedRows {
 
 /// How the class means of a column are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
+pub enum MeanContrast {
     /// Their difference.
     Difference,
     /// Their difference, divided by the mean absolute value of the nonzero entries.
@@ -80,7 +80,7 @@ impl Space<'_> {
     pub fn differences(
         &self,
         drawn: &DrawnRows,
-        comparison: Comparison,
+        comparison: MeanContrast,
         budget: &Budget,
     ) -> Result<Reserved<Vec<f64>>> {
         let yes = drawn.positive.iter().filter(|yes| **yes).count() as f64;
@@ -98,7 +98,7 @@ impl Space<'_> {
         let compared = |(sums, &(sum, nonzero)): (&[f64; 2], &(f64, usize))| {
             let difference = sums[1] / yes.max(1.0) - sums[0] / no.max(1.0);
             match comparison {
-                Comparison::Normalised if sum > 0.0 => difference / (sum / nonzero as f64),
+                MeanContrast::Normalised if sum > 0.0 => difference / (sum / nonzero as f64),
                 _ => difference,
             }
         };
@@ -178,21 +178,21 @@ mod tests {
         let drawn = DrawnRows { rows: vec![0, 1, 2], positive: vec![true, true, false] };
         let budget = Budget::new(1 << 20);
         for space in [Space::Codes(&codes, None), Space::Codes(&codes, Some(&[1.0; 3])), Space::Embeddings(&store)] {
-            assert_eq!(space.differences(&drawn, Comparison::Difference, &budget).unwrap()[..], [2.0, -2.0, 0.0]);
-            assert_eq!(space.differences(&drawn, Comparison::Normalised, &budget).unwrap()[..], [1.0, -1.0, 0.0]);
+            assert_eq!(space.differences(&drawn, MeanContrast::Difference, &budget).unwrap()[..], [2.0, -2.0, 0.0]);
+            assert_eq!(space.differences(&drawn, MeanContrast::Normalised, &budget).unwrap()[..], [1.0, -1.0, 0.0]);
             assert_eq!(space.table(&[2, 0], &[2, 0], &budget).unwrap()[..], [2.0, 0.0, 4.0, 1.0]);
             assert_eq!(space.copy(&[1], &budget).unwrap().design().unwrap().sum_of_squares(), 9.0);
         }
         assert_eq!(budget.left(), 1 << 20);
         // Directions of length 2, 1 and 0.
         let scaled = Space::Codes(&codes, Some(&[2.0, 1.0, 0.0]));
-        assert_eq!(scaled.differences(&drawn, Comparison::Difference, &budget).unwrap()[..], [4.0, -2.0, 0.0]);
+        assert_eq!(scaled.differences(&drawn, MeanContrast::Difference, &budget).unwrap()[..], [4.0, -2.0, 0.0]);
         assert_eq!(scaled.table(&[2, 0], &[2, 0], &budget).unwrap()[..], [0.0, 0.0, 0.0, 2.0]);
         assert_eq!(scaled.copy(&[1], &budget).unwrap().design().unwrap().sum_of_squares(), 36.0);
         // Signed values of mean 0 are divided by their mean size: 2 / 1.
         let signed = Codes::from_dense(&[1.0, -1.0], 1).unwrap();
         let drawn = DrawnRows { rows: vec![0, 1], positive: vec![true, false] };
-        let differences = Space::Codes(&signed, None).differences(&drawn, Comparison::Normalised, &budget).unwrap();
+        let differences = Space::Codes(&signed, None).differences(&drawn, MeanContrast::Normalised, &budget).unwrap();
         assert_eq!(differences[..], [2.0]);
         drop(differences);
         assert_eq!(largest([2.0f64, -2.0, 0.0].iter().map(|d| d.abs()), 2), [0, 1]);

@@ -76,6 +76,11 @@ impl Average<'_> {
         self.headline_of(scores, key, grid, |_| None);
     }
 
+    /// The same without an interval, for a score whose repeats vary less than the score between data sets.
+    pub fn headline_alone(&self, scores: &mut Scores, key: &str, grid: Option<&Grid>) {
+        scores.headline(key, grid.and_then(|grid| self.repeats(grid).mean()), None, grid.map_or(0, Grid::defined));
+    }
+
     /// The same, but with one repeat the interval is from the test rows of every task.
     pub fn headline_of<'p>(
         &self,

@@ -63,18 +63,18 @@ impl TestScore {
         let value = area_under_curve(&test.positive, scores)?;
         let of_parts = || {
             let all = ranks(scores);
-            let mut placed = vec![0.0; scores.len()];
+            let mut fractions = vec![0.0; scores.len()];
             for class in [false, true] {
                 let members: Vec<usize> = (0..scores.len()).filter(|&index| test.positive[index] == class).collect();
                 let within = ranks(&members.iter().map(|&index| scores[index]).collect::<Vec<f64>>());
                 let others = (scores.len() - members.len()) as f64;
                 for (&index, within) in members.iter().zip(within) {
                     let below = (all[index] - within) / others;
-                    placed[index] = if class { below } else { 1.0 - below };
+                    fractions[index] = if class { below } else { 1.0 - below };
                 }
             }
             let yes = test.positive.iter().filter(|yes| **yes).count() as f64;
-            RowParts::new(test, [1.0 / (scores.len() as f64 - yes), 1.0 / yes], |index| placed[index])
+            RowParts::new(test, [1.0 / (scores.len() as f64 - yes), 1.0 / yes], |index| fractions[index])
         };
         Some(TestScore { value, parts: parts.then(of_parts) })
     }

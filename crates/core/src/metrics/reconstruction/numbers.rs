@@ -89,7 +89,7 @@ impl RowNumbers<'_> {
         let of_key = |key: usize| replicates.iter().map(move |numbers| numbers[key]);
         let mut intervals: [Option<Interval>; KEYS.len()] =
             std::array::from_fn(|key| percentile_interval(of_key(key).flatten().collect()));
-        // The rows of a draw are the same for every dictionary, except for batches, which have draws of their own.
+        // The rows of a draw are the same for every dictionary, except for batches, which are drawn separately.
         let paired = if self.profile == Profile::Reference { KEYS.len() - 1 } else { KEYS.len() };
         if self.profile == Profile::Reference {
             let batches = self.sums.batches.iter().flat_map(|sums| sums.square_out.iter().zip(sums.product.iter()));

@@ -7,10 +7,8 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-use super::probing::tasks::{Tasks, absent};
-use super::probing::{FULL_REPEATS, INTERVAL, MOST_POSITIVES, REPEATS, ascending, dense};
+use super::probing::{FULL_REPEATS, INTERVAL, MOST_POSITIVES, REPEATS, ascending, with_tasks};
 use super::sparse_probing::SIZES;
-use super::unit_rows::direction_lengths;
 use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::error::Result;
 use crate::probe::newton::Penalty;
@@ -28,7 +26,7 @@ static CARD: Card = Card {
     name: "sae_probes",
     title: "SAE probes",
     summary: "AUC of probes with a searched penalty on the best few latents, compared with probes on all channels.",
-    version: 4,
+    version: 5,
     measures: "The same question as `sparse_probing` with a more careful protocol: latents are compared on their own scale \
         before they are selected, the penalty of every probe is searched on held-out rows, and AUC does not depend on a \
         threshold. The baseline is a probe on all channels with the same search. Among the probing benchmarks it was \
@@ -61,9 +59,9 @@ static CARD: Card = Card {
     needs: &[&CODES, &LABELS],
     uses: &[&EMBEDDINGS, &DIRECTIONS],
     headline: &[
+        output("probes_20_auc", "AUC of probes on the best twenty latents."),
         output("probes_1_auc", "AUC of probes on the best latent."),
         output("probes_5_auc", "AUC of probes on the best five latents."),
-        output("probes_20_auc", "AUC of probes on the best twenty latents."),
         output("probes_100_auc", "AUC of probes on the best hundred latents."),
         output("probes_20_f1", "Mean F1 of both classes, weighted by rows, of probes on the best twenty latents."),
         output("probes_20_accuracy", "Accuracy of probes on the best twenty latents."),
@@ -86,15 +84,11 @@ impl Metric for SaeProbes {
 
     fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
         let protocol = Protocol::of(job)?;
-        let absent = absent(job, work)?;
-        let tasks = Tasks::new(job.get(&LABELS)?, &absent);
-        let preconditioner = dense::preconditioner(job, work, job.has(&EMBEDDINGS) && protocol.full_repeats > 0)?;
-        let lengths = direction_lengths(job)?;
-        let lengths = lengths.as_ref().map(|lengths| &lengths[..]);
-        let probing =
-            task::Probing { job, protocol: &protocol, lengths, tasks: &tasks, preconditioner: preconditioner.first() };
-        let results = work.blocks("tasks", tasks.count() * protocol.repeats, |block| probing.run(block))?;
-        Ok(report::report(&probing, &results))
+        let needed = job.has(&EMBEDDINGS) && protocol.full_repeats > 0;
+        with_tasks(job, work, &protocol, needed, |probing, work| {
+            let results = work.blocks("tasks", probing.tasks.count() * protocol.repeats, |block| probing.run(block))?;
+            Ok(report::report(probing, &results))
+        })
     }
 }
 

@@ -2,15 +2,17 @@
 
 use etalon_kernel::statistics::mean;
 
-use super::task::{Probing, Quality, TaskResult};
+use super::Protocol;
+use super::task::{Quality, TaskQuality};
+use crate::metrics::probing::Probing;
 use crate::metrics::probing::summary::{Average, Grid, note_undefined};
 use crate::metrics::probing::tasks::note_absent;
 use crate::metrics::probing::test_rows::TestScore;
 use crate::results::Scores;
 use crate::run::EMBEDDINGS;
 
-/// Sizes with a headline number.
-const HEADLINES: [usize; 4] = [1, 5, 20, 100];
+/// Sizes with a headline number. The first is that of the other headline scores.
+const HEADLINES: [usize; 4] = [20, 1, 5, 100];
 
 /// A score of a probe.
 type Score = fn(&Quality) -> &Option<TestScore>;
@@ -20,10 +22,10 @@ const F1: Score = |quality| &quality.f1;
 const ACCURACY: Score = |quality| &quality.accuracy;
 
 /// Computes the scores from one result per block.
-pub fn report(probing: &Probing<'_>, results: &[Option<TaskResult>]) -> Scores {
+pub fn report(probing: &Probing<'_, Protocol>, results: &[Option<TaskQuality>]) -> Scores {
     let Probing { job, protocol, tasks, .. } = *probing;
     let (sizes, count) = (&protocol.sizes, tasks.count());
-    let grid = |repeats: usize, value: &dyn Fn(&TaskResult) -> Option<f64>| {
+    let grid = |repeats: usize, value: &dyn Fn(&TaskQuality) -> Option<f64>| {
         Grid::new(repeats, count, |block| results[block].as_ref().and_then(value))
     };
     let by_size = |value: &dyn Fn(&Quality) -> Option<f64>| -> Vec<Grid> {
@@ -58,12 +60,14 @@ pub fn report(probing: &Probing<'_>, results: &[Option<TaskResult>]) -> Scores {
     if !job.has(&EMBEDDINGS) || protocol.full_repeats == 0 {
         scores.note("probes on channels are undefined: there are no embeddings, or `full_repeats` is 0");
     }
-    let rows = |value: fn(&TaskResult) -> usize| grid(protocol.repeats, &|result| Some(value(result) as f64)).tasks();
+    let at_twenty = index_of(20).map_or_else(|| vec![None; count], |index| auc[index].tasks());
+    let rows = |value: fn(&TaskQuality) -> usize| grid(protocol.repeats, &|result| Some(value(result) as f64)).tasks();
     scores.tables.push(
         tasks
             .table()
             .numbers("rows_trained", rows(|result| result.trained))
             .numbers("rows_tested", rows(|result| result.tested))
+            .numbers("probes_20_auc", at_twenty)
             .numbers("auc", (0..count).map(|task| auc.first().and_then(|grid| grid.task(task))))
             .with("auc_by_size", Grid::lists(&auc, count))
             .with("f1_by_size", Grid::lists(&f1, count))

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use super::Protocol;
 use super::search::{ProbeInput, SearchedProbe};
 use crate::error::Result;
+use crate::metrics::probing::Probing;
 use crate::metrics::probing::dense::fit_bytes;
 use crate::metrics::probing::draw::{DrawnRows, Part, Pools, Shares};
-use crate::metrics::probing::space::{Comparison, Space, largest, whole_rows};
-use crate::metrics::probing::tasks::Tasks;
+use crate::metrics::probing::space::{MeanContrast, Space, largest, whole_rows};
 use crate::metrics::probing::test_rows::TestScore;
 use crate::probe::design::Design;
 use crate::probe::preconditioner::Preconditioner;
 use crate::results::Profile;
-use crate::run::{CODES, EMBEDDINGS, Job};
+use crate::run::{CODES, EMBEDDINGS};
 use crate::store::ActivationStore;
 
 /// The quality of a probe.
@@ -45,7 +45,7 @@ impl Quality {
 
 /// The result of a task with rows of both classes.
 #[derive(Serialize, Deserialize)]
-pub struct TaskResult {
+pub struct TaskQuality {
     /// Number of training rows.
     pub trained: usize,
     /// Number of test rows.
@@ -56,20 +56,9 @@ pub struct TaskResult {
     pub channels: Quality,
 }
 
-/// The inputs of all blocks.
-pub struct Probing<'a> {
-    pub job: &'a Job<'a>,
-    pub protocol: &'a Protocol,
-    pub tasks: &'a Tasks<'a>,
-    /// The lengths of directions, which codes are multiplied by.
-    pub lengths: Option<&'a [f32]>,
-    /// Of the channels, if there are probes on them.
-    pub preconditioner: Option<&'a Preconditioner>,
-}
-
-impl Probing<'_> {
+impl Probing<'_, Protocol> {
     /// Fits the probes of a block, a task in a repeat; `None` if a class is missing.
-    pub fn run(&self, block: usize) -> Result<Option<TaskResult>> {
+    pub fn run(&self, block: usize) -> Result<Option<TaskQuality>> {
         let (repeat, task) = (block / self.tasks.count(), block % self.tasks.count());
         let [train, test] = self.draw(task, repeat)?;
         if !train.has_both() || !test.has_both() {
@@ -82,7 +71,7 @@ impl Probing<'_> {
             _ => Quality::default(),
         };
         let by_size = self.by_size(&train, &test)?;
-        Ok(Some(TaskResult { trained: train.rows.len(), tested: test.rows.len(), by_size, channels }))
+        Ok(Some(TaskQuality { trained: train.rows.len(), tested: test.rows.len(), by_size, channels }))
     }
 
     /// Draws training and test rows.
@@ -106,7 +95,7 @@ impl Probing<'_> {
         let (job, sizes) = (self.job, &self.protocol.sizes);
         let space = Space::Codes(job.get(&CODES)?, self.lengths);
         let most = sizes.last().copied().unwrap_or(0).min(space.width());
-        let differences = space.differences(train, Comparison::Normalised, job.budget())?;
+        let differences = space.differences(train, MeanContrast::Normalised, job.budget())?;
         let latents = largest(differences.iter().map(|difference| difference.abs()), most);
         drop(differences);
         let fitted = space.table(&train.rows, &latents, job.budget())?;

@@ -55,6 +55,10 @@ fn few_rows_are_split_and_threads_do_not_matter() {
     let inputs = world(60);
     let paper = testing::scores_with_any_threads(&SaeProbes, &inputs, &[("repeats", "2")], Profile::Paper);
     assert!(paper.value("probes_1_auc").is_some());
+    // The first headline number is that of the card and has a column, so that differences are paired by concept.
+    assert_eq!((CARD.headline[0].key, paper.headline[0].key.as_str()), ("probes_20_auc", "probes_20_auc"));
+    let by_concept = paper.table("concept").unwrap().column("probes_20_auc").unwrap().number(0).unwrap();
+    assert!((by_concept - paper.value("probes_20_auc").unwrap()).abs() < 1e-12);
     let reference = run(&inputs, Profile::Reference, &[], 1);
     assert_eq!(reference.value("probes_1_auc"), None);
     assert!(reference.notes.iter().any(|note| note.starts_with("1 of 1 concepts")), "{:?}", reference.notes);

@@ -7,11 +7,9 @@ mod task;
 mod tests;
 
 use super::probing::draw::Shares;
-use super::probing::tasks::{Tasks, absent};
 use super::probing::{
-    C, FULL_REPEATS, INTERVAL, MOST_POSITIVES, REPEATS, TEST_SHARE, VALIDATION_SHARE, ascending, dense,
+    C, FULL_REPEATS, INTERVAL, MOST_POSITIVES, REPEATS, TEST_SHARE, VALIDATION_SHARE, ascending, with_tasks,
 };
-use super::unit_rows::direction_lengths;
 use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::error::Result;
 use crate::results::{Profile, Scores};
@@ -98,17 +96,12 @@ impl Metric for SparseProbing {
 
     fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
         let protocol = Protocol::of(job)?;
-        let absent = absent(job, work)?;
-        let tasks = Tasks::new(job.get(&LABELS)?, &absent);
         // Only converged probes use a preconditioner.
         let needed = job.has(&EMBEDDINGS) && protocol.full_repeats > 0 && job.profile == Profile::Paper;
-        let preconditioner = dense::preconditioner(job, work, needed)?;
-        let lengths = direction_lengths(job)?;
-        let lengths = lengths.as_ref().map(|lengths| &lengths[..]);
-        let probing =
-            task::Probing { job, protocol: &protocol, lengths, tasks: &tasks, preconditioner: preconditioner.first() };
-        let results = work.blocks("tasks", tasks.count() * protocol.repeats, |block| probing.run(block))?;
-        report::report(&probing, &results)
+        with_tasks(job, work, &protocol, needed, |probing, work| {
+            let results = work.blocks("tasks", probing.tasks.count() * protocol.repeats, |block| probing.run(block))?;
+            report::report(probing, &results)
+        })
     }
 }
 

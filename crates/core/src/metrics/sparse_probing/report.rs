@@ -1,7 +1,9 @@
 //! The scores of sparse probing: averages over tasks and repeats.
 
-use super::task::{Probing, TaskResult};
+use super::Protocol;
+use super::task::TaskAccuracies;
 use crate::error::Result;
+use crate::metrics::probing::Probing;
 use crate::metrics::probing::summary::{Average, Grid, note_undefined};
 use crate::metrics::probing::tasks::note_absent;
 use crate::metrics::probing::test_rows::TestScore;
@@ -9,13 +11,13 @@ use crate::results::{Cells, Scores, Table};
 use crate::run::{CODES, EMBEDDINGS};
 
 /// The accuracies of a task by size.
-type BySize = fn(&TaskResult) -> &[Option<TestScore>];
+type BySize = fn(&TaskAccuracies) -> &[Option<TestScore>];
 
 /// The accuracy of a task on all columns.
-type OfAll = fn(&TaskResult) -> &Option<TestScore>;
+type OfAll = fn(&TaskAccuracies) -> &Option<TestScore>;
 
 /// Computes the scores from one result per block.
-pub fn report(probing: &Probing<'_>, results: &[TaskResult]) -> Result<Scores> {
+pub fn report(probing: &Probing<'_, Protocol>, results: &[TaskAccuracies]) -> Result<Scores> {
     let Probing { protocol, tasks, .. } = *probing;
     let (sizes, count, groups) = (&protocol.sizes, tasks.count(), tasks.groups());
     let value = |score: &Option<TestScore>| score.as_ref().map(|score| score.value);
@@ -75,7 +77,7 @@ pub fn report(probing: &Probing<'_>, results: &[TaskResult]) -> Result<Scores> {
 }
 
 /// Notes what is undefined and why.
-fn add_notes(scores: &mut Scores, probing: &Probing<'_>, smallest: Option<&Grid>) -> Result<()> {
+fn add_notes(scores: &mut Scores, probing: &Probing<'_, Protocol>, smallest: Option<&Grid>) -> Result<()> {
     let Probing { job, protocol, tasks, .. } = *probing;
     let latents = job.get(&CODES)?.latents();
     note_undefined(scores, tasks.count(), smallest);

@@ -6,17 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::Protocol;
 use crate::context::Reserved;
 use crate::error::Result;
+use crate::metrics::probing::Probing;
 use crate::metrics::probing::dense::Training;
 use crate::metrics::probing::draw::{DrawnRows, Part, Pools};
-use crate::metrics::probing::space::{Comparison, Space, largest};
-use crate::metrics::probing::tasks::Tasks;
+use crate::metrics::probing::space::{MeanContrast, Space, largest};
 use crate::metrics::probing::test_rows::TestScore;
 use crate::probe::logistic::Logistic;
 use crate::probe::newton::{LabelledTable, Penalty};
-use crate::probe::preconditioner::Preconditioner;
 use crate::probe::saebench_probe::{AdamW, LabelledRows};
 use crate::results::Profile;
-use crate::run::{CODES, EMBEDDINGS, Job};
+use crate::run::{CODES, EMBEDDINGS};
 
 /// The probe on all columns of the released code.
 const RELEASED: AdamW =
@@ -27,7 +26,7 @@ const NAMED: usize = 10;
 
 /// Accuracies on the test part.
 #[derive(Serialize, Deserialize)]
-pub struct TaskResult {
+pub struct TaskAccuracies {
     /// By size, of probes on latents.
     pub latents: Vec<Option<TestScore>>,
     /// By size, of probes on channels.
@@ -38,17 +37,6 @@ pub struct TaskResult {
     pub all_channels: Option<TestScore>,
     /// The best latents, in the first repeat only.
     pub selected: Vec<u32>,
-}
-
-/// The inputs of all blocks.
-pub struct Probing<'a> {
-    pub job: &'a Job<'a>,
-    pub protocol: &'a Protocol,
-    pub tasks: &'a Tasks<'a>,
-    /// The lengths of directions, which codes are multiplied by.
-    pub lengths: Option<&'a [f32]>,
-    /// Of the channels, for converged probes.
-    pub preconditioner: Option<&'a Preconditioner>,
 }
 
 /// Numbers the draws of a task: in profile `reference` every probe has new negatives.
@@ -73,9 +61,9 @@ struct Selection {
     scored: Reserved<Vec<f32>>,
 }
 
-impl Probing<'_> {
+impl Probing<'_, Protocol> {
     /// Fits the probes of a block: a task in a repeat.
-    pub fn run(&self, block: usize) -> Result<TaskResult> {
+    pub fn run(&self, block: usize) -> Result<TaskAccuracies> {
         let (job, protocol) = (self.job, self.protocol);
         let (repeat, task) = (block / self.tasks.count(), block % self.tasks.count());
         let pools = Pools::new(self.tasks, task, repeat, job.seed, &protocol.shares, job.budget())?;
@@ -92,7 +80,7 @@ impl Probing<'_> {
             Some(space) => self.whole(space, &pools, numbers.next(), block as u64),
             None => Ok(None),
         };
-        Ok(TaskResult {
+        Ok(TaskAccuracies {
             latents: by_latents,
             channels: by_channels,
             all_latents: whole(Some(latents))?,
@@ -108,7 +96,7 @@ impl Probing<'_> {
         if !train.has_both() || !test.has_both() {
             return Ok(None);
         }
-        let differences = space.differences(&train, Comparison::Difference, budget)?;
+        let differences = space.differences(&train, MeanContrast::Difference, budget)?;
         let columns = largest(differences.iter().map(|difference| difference.abs()), most);
         let fitted = space.table(&train.rows, &columns, budget)?;
         let scored = space.table(&test.rows, &columns, budget)?;

@@ -8,7 +8,7 @@ use super::ablation::Ablation;
 use crate::error::Result;
 use crate::metrics::probing::dense::{along, scores};
 use crate::metrics::probing::draw::{DrawnRows, Part, Pools};
-use crate::metrics::probing::space::{Comparison, Space, largest};
+use crate::metrics::probing::space::{MeanContrast, Space, largest};
 use crate::metrics::probing::tasks::Tasks;
 use crate::probe::confusion::ConfusionMatrix;
 use crate::probe::logistic::Probe;
@@ -18,7 +18,7 @@ use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Job};
 
 /// The result of a task in one repeat.
 #[derive(Serialize, Deserialize)]
-pub struct TaskResult {
+pub struct AblationResult {
     /// The accuracy of its probe before the ablation.
     pub accuracy: f64,
     /// The loss of accuracy of its own probe, by count.
@@ -71,7 +71,7 @@ impl Perturbation<'_> {
     }
 
     /// Ablates the latents of every task of a group in turn and tests all probes of the group.
-    pub fn perturb(&self, group: &[Option<ProbedTask>]) -> Result<Vec<Option<TaskResult>>> {
+    pub fn perturb(&self, group: &[Option<ProbedTask>]) -> Result<Vec<Option<AblationResult>>> {
         let (job, counts) = (self.job, &self.protocol.counts);
         let (codes, latents) = (job.get(&CODES)?.all()?, job.get(&CODES)?.latents());
         let all: Vec<&ProbedTask> = group.iter().flatten().collect();
@@ -90,7 +90,7 @@ impl Perturbation<'_> {
             };
             let others: Vec<Vec<f64>> = (0..all.len()).filter(|&other| other != index).map(loss).collect();
             let unintended = |count: usize| mean(&others.iter().map(|losses| losses[count]).collect::<Vec<_>>());
-            Ok(TaskResult {
+            Ok(AblationResult {
                 accuracy: probed.accuracy(&probed.scores),
                 intended: loss(index),
                 unintended: (0..counts.len()).map(unintended).collect(),
@@ -109,7 +109,7 @@ impl Perturbation<'_> {
     fn order(&self, probed: &ProbedTask, along: &[f64]) -> Result<Vec<u32>> {
         let job = self.job;
         let space = Space::Codes(job.get(&CODES)?, None);
-        let differences = space.differences(&probed.train, Comparison::Difference, job.budget())?;
+        let differences = space.differences(&probed.train, MeanContrast::Difference, job.budget())?;
         let effects = || differences.iter().zip(along).map(|(d, along)| d.max(0.0) * along);
         let eligible = match job.profile {
             Profile::Paper => effects().filter(|effect| *effect > 0.0).count(),

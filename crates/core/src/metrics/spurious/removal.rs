@@ -10,7 +10,7 @@ use super::quadrants::Questions;
 use crate::error::Result;
 use crate::metrics::probing::dense::{along, scores};
 use crate::metrics::probing::draw::DrawnRows;
-use crate::metrics::probing::space::{Comparison, Space, largest};
+use crate::metrics::probing::space::{MeanContrast, Space, largest};
 use crate::probe::confusion::ConfusionMatrix;
 use crate::probe::logistic::Probe;
 use crate::probe::preconditioner::Preconditioner;
@@ -122,7 +122,7 @@ impl Removal<'_> {
     ) -> Result<Direction> {
         let (job, counts) = (self.job, &self.protocol.counts);
         let codes = job.get(&CODES)?;
-        let differences = Space::Codes(codes, None).differences(removed.0, Comparison::Difference, job.budget())?;
+        let differences = Space::Codes(codes, None).differences(removed.0, MeanContrast::Difference, job.budget())?;
         let effects = || differences.iter().zip(removed.1.along).map(|(d, along)| (d * along).abs());
         let effective = effects().filter(|effect| *effect > 0.0).count();
         let order = largest(effects(), self.protocol.most().min(effective));

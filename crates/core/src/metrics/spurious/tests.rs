@@ -168,6 +168,11 @@ fn latents_of_a_class_affect_only_its_probe() {
         // After twenty epochs at a small rate the released probe is far from convergence.
         assert!(accuracy > if profile == Profile::Paper { 0.95 } else { 0.75 }, "{accuracy}");
         assert!(scores.value("tpp_noise").is_some());
+        // Only the loss of the class's own probe has an interval that covers.
+        let with: Vec<&str> =
+            scores.headline.iter().filter(|headline| headline.interval.is_some()).map(|one| one.key.as_str()).collect();
+        assert_eq!(with, ["tpp_20_intended"]);
+        assert!(table.column("total_low").is_none() && table.column("intended_low").is_some());
         // One group: the headline is the mean of the column.
         let columns =
             ["tpp_20", "tpp_20_intended", "tpp_20_unintended"].map(|name| (name, column(&scores, "concept", name)));

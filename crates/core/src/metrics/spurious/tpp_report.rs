@@ -1,15 +1,19 @@
 //! Targeted probe perturbation: averages over tasks and repeats.
 
-use super::perturbation::{Perturbation, TaskResult};
+use super::perturbation::{AblationResult, Perturbation};
 use crate::metrics::probing::summary::{Average, Grid};
 use crate::metrics::probing::tasks::note_absent;
 use crate::results::Scores;
 
+/// Columns of the table by count that would be intervals too narrow to cover; see the card.
+const NOT_COVERED: [&str; 6] =
+    ["total_low", "total_high", "total_detectable", "unintended_low", "unintended_high", "unintended_detectable"];
+
 /// Computes the scores from one result per block; `evaluated` is the number of tasks that `most_tasks` kept.
-pub fn report(perturbation: &Perturbation<'_>, evaluated: usize, results: &[Option<TaskResult>]) -> Scores {
+pub fn report(perturbation: &Perturbation<'_>, evaluated: usize, results: &[Option<AblationResult>]) -> Scores {
     let Perturbation { protocol, tasks, .. } = *perturbation;
     let count = tasks.count();
-    let grid = |value: &dyn Fn(&TaskResult) -> Option<f64>| {
+    let grid = |value: &dyn Fn(&AblationResult) -> Option<f64>| {
         Grid::new(protocol.repeats, count, |block| results[block].as_ref().and_then(value))
     };
     // All three are defined only where the group has other probes.
@@ -22,15 +26,12 @@ pub fn report(perturbation: &Perturbation<'_>, evaluated: usize, results: &[Opti
     let (ratio, bounds) = (protocol.shares.ratio(), (-2.0, 2.0));
     let average = Average { groups: tasks.groups(), ratio, bounds };
     let mut scores = Scores::default();
-    for (key, grids, ablated, bound) in [
-        ("tpp_20", &total, 20, 2.0),
-        ("tpp_20_intended", &intended, 20, 1.0),
-        ("tpp_20_unintended", &unintended, 20, 1.0),
-        ("tpp_10", &total, 10, 2.0),
-    ] {
-        let grid = protocol.at(ablated).map(|index| &grids[index]);
-        Average { bounds: (-bound, bound), ..average }.headline(&mut scores, key, grid);
-    }
+    let [ten, twenty] = [10, 20].map(|ablated| protocol.at(ablated));
+    average.headline_alone(&mut scores, "tpp_20", twenty.map(|index| &total[index]));
+    let own = Average { bounds: (-1.0, 1.0), ..average };
+    own.headline(&mut scores, "tpp_20_intended", twenty.map(|index| &intended[index]));
+    average.headline_alone(&mut scores, "tpp_20_unintended", twenty.map(|index| &unintended[index]));
+    average.headline_alone(&mut scores, "tpp_10", ten.map(|index| &total[index]));
     protocol.add_noise(&mut scores, "tpp", &average, protocol.at(20).map(|index| &total[index]));
     if evaluated < count {
         scores.note(format!("{evaluated} of {count} concepts are evaluated (`most_tasks`)"));
@@ -55,6 +56,8 @@ pub fn report(perturbation: &Perturbation<'_>, evaluated: usize, results: &[Opti
             .with("unintended_by_count", Grid::lists(&unintended, count)),
     );
     let series: [(&str, &[Grid]); 3] = [("total", &total), ("intended", &intended), ("unintended", &unintended)];
-    scores.tables.push(average.table("count", &protocol.counts, &series));
+    let mut by_count = average.table("count", &protocol.counts, &series);
+    by_count.columns.retain(|(name, _)| !NOT_COVERED.contains(&name.as_str()));
+    scores.tables.push(by_count);
     scores
 }

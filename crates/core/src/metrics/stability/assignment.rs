@@ -28,18 +28,18 @@ const CANDIDATES: usize = 64;
 pub(super) type Candidates = Vec<(f32, u32)>;
 
 /// Directions scaled to length 1; those of length 0 stay 0.
-struct Units {
+struct UnitDirections {
     values: Vec<f32>,
     takes_part: Vec<bool>,
 }
 
-impl Units {
-    fn of(store: &ActivationStore, job: &Job<'_>) -> Result<Units> {
+impl UnitDirections {
+    fn of(store: &ActivationStore, job: &Job<'_>) -> Result<UnitDirections> {
         let mut values = store.tile(0..store.rows())?.values.into_owned();
         let has_length = scale_to_unit(job, &mut values, store.width())?;
         // In the released code, directions of length 0 take part.
         let takes_part = has_length.into_iter().map(|has| has || job.profile == Profile::Reference).collect();
-        Ok(Units { values, takes_part })
+        Ok(UnitDirections { values, takes_part })
     }
 
     fn len(&self) -> usize {
@@ -49,8 +49,8 @@ impl Units {
 
 /// The cosines of the directions of two dictionaries, computed in blocks.
 pub(super) struct Cosines {
-    rows: Units,
-    columns: Units,
+    rows: UnitDirections,
+    columns: UnitDirections,
     width: usize,
     unsigned: bool,
     _memory: Reservation,
@@ -62,7 +62,13 @@ impl Cosines {
         let (rows, columns, width) = (first.rows(), second.rows(), first.width());
         let bytes = (rows as u64 + columns as u64).saturating_mul(4 * width as u64);
         let _memory = job.budget().reserve(bytes, format!("the directions of {rows} and {columns} latents"))?;
-        Ok(Cosines { rows: Units::of(first, job)?, columns: Units::of(second, job)?, width, unsigned, _memory })
+        Ok(Cosines {
+            rows: UnitDirections::of(first, job)?,
+            columns: UnitDirections::of(second, job)?,
+            width,
+            unsigned,
+            _memory,
+        })
     }
 
     fn row(&self, row: usize) -> &[f32] {

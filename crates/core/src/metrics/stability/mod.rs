@@ -42,8 +42,8 @@ static CARD: Card = Card {
     measures: "If two trainings that differ only in their seed find different directions, then the directions depend on the \
         seed as much as on the data. Every latent is paired with one latent of the other dictionary, in the way that is best \
         overall, and the score is the mean cosine of the pairs. 1 means that both dictionaries are the same. Random \
-        directions of width d reach about 1/√d, and more the more latents there are: compare with dictionaries made by \
-        `etalon train --arch untrained`.",
+        directions of width d reach about 1/√d, and more the more latents there are: compare with dictionaries of the \
+        baseline `untrained`.",
     definition: "Directions are scaled to length 1. The assignment between dictionaries A and B pairs each latent with at \
         most one latent of the other, as many as the smaller one has, and maximises the sum of cosines; ties go to the \
         lower latent.\n\

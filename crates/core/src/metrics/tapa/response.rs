@@ -58,7 +58,7 @@ fn own_latents(own: &[Latent], other: &[Latent], profile: Profile) -> Vec<Latent
     own.iter().filter(counts).copied().collect()
 }
 
-/// Whether the released code loses a pair: the added concept has no latents of its own. `sets` has those of every concept.
+/// Whether the released code loses a pair: the added concept has no latents that only it has. `sets` has those of every concept.
 pub(in crate::metrics) fn is_lost(pair: &Pair, sets: &[Vec<Latent>], profile: Profile) -> bool {
     let set =
         |concept: Option<Concept>| concept.and_then(|concept| sets.get(concept.0 as usize)).map_or(&[][..], |set| set);

@@ -4,7 +4,7 @@
 //! parent, in which the entries of the smaller child are stale, until half of the list is stale. So an entry moves only
 //! when the size of its node at least halves, and long chains of small splits are cheap.
 
-use super::sample::{Entry, Sample};
+use super::sample::{Entry, TreeRows};
 use super::search::Search;
 use super::split::{Classes, Split};
 use crate::codes::Latent;
@@ -40,7 +40,7 @@ pub(super) struct Block {
 
 /// A growing tree.
 pub(super) struct Growth<'a> {
-    sample: &'a Sample,
+    sample: &'a TreeRows,
     /// The block of every row.
     owner: Vec<u32>,
     blocks: u32,
@@ -52,7 +52,7 @@ pub(super) struct Growth<'a> {
 
 impl Growth<'_> {
     /// Begins with one block of all rows.
-    pub fn new<'a>(sample: &'a Sample, ignored: &[Latent]) -> (Growth<'a>, Block) {
+    pub fn new<'a>(sample: &'a TreeRows, ignored: &[Latent]) -> (Growth<'a>, Block) {
         let rows = sample.rows();
         let ignored: Vec<bool> = sample.latents.iter().map(|latent| ignored.contains(latent)).collect();
         let growth = Growth { sample, owner: vec![0; rows], blocks: 0, ignored, is_away: vec![false; rows] };

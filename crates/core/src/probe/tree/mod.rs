@@ -17,7 +17,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 
-pub use sample::Sample;
+pub use sample::TreeRows;
 pub use split::{Classes, Split};
 
 use etalon_kernel::monitor::{Cancelled, Monitor, Silent};
@@ -48,14 +48,14 @@ pub struct Tree {
 impl Tree {
     /// Grows a tree of at most `depth` splits on a path (`None`: until no leaf can be split), with the latents in `ignored`
     /// taken as zero.
-    pub fn grow(sample: &Sample, depth: Option<usize>, ignored: &[Latent]) -> Tree {
+    pub fn grow(sample: &TreeRows, depth: Option<usize>, ignored: &[Latent]) -> Tree {
         // `Silent` never cancels.
         Tree::grow_monitored(sample, depth, ignored, &Silent).unwrap_or(Tree { nodes: Vec::new() })
     }
 
     /// The same, with cancellation.
     pub fn grow_monitored(
-        sample: &Sample,
+        sample: &TreeRows,
         depth: Option<usize>,
         ignored: &[Latent],
         monitor: &dyn Monitor,

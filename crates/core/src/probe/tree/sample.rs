@@ -17,7 +17,7 @@ pub(super) struct Entry {
 
 /// Rows with their class, prepared for any number of trees.
 #[derive(Debug)]
-pub struct Sample {
+pub struct TreeRows {
     pub(super) classes: Classes,
     /// By latent, then value, then row. The index in this list is the rank of an entry.
     pub(super) entries: Vec<Entry>,
@@ -29,9 +29,9 @@ pub struct Sample {
     ranks: Vec<u32>,
 }
 
-impl Sample {
+impl TreeRows {
     /// Sorts the entries of some rows, each given with its class (true: positive).
-    pub fn new(codes: CodesView<'_>, rows: &[(usize, bool)]) -> Result<Sample> {
+    pub fn new(codes: CodesView<'_>, rows: &[(usize, bool)]) -> Result<TreeRows> {
         let mut gathered: Vec<(Latent, Entry)> = Vec::new();
         let mut classes = Classes::default();
         let mut starts = vec![0];
@@ -66,7 +66,7 @@ impl Sample {
             ranks[next[entry.row as usize]] = rank as u32;
             next[entry.row as usize] += 1;
         }
-        Ok(Sample { classes, entries, latents, starts, ranks })
+        Ok(TreeRows { classes, entries, latents, starts, ranks })
     }
 
     /// The number of rows of either class.

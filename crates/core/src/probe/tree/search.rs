@@ -2,14 +2,14 @@
 
 use std::cmp::Ordering;
 
-use super::sample::{Entry, Sample};
+use super::sample::{Entry, TreeRows};
 use super::split::{Classes, SURE, Split};
 use crate::codes::Latent;
 
 /// Neighbouring values that differ by at most this are one value.
 const CLOSE: f32 = 1e-7;
 
-impl Sample {
+impl TreeRows {
     /// The best split of every latent on the whole sample, best first, the lower latent first among equals; at most `keep`.
     ///
     /// These are the roots of a series of trees, each grown after the root latents of all trees before were set to zero.

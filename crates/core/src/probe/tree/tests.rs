@@ -69,10 +69,10 @@ impl Plain<'_> {
     }
 }
 
-fn sample(values: &[f32], width: usize, positive: &[bool]) -> (Codes, Sample) {
+fn sample(values: &[f32], width: usize, positive: &[bool]) -> (Codes, TreeRows) {
     let codes = Codes::from_dense(values, width).unwrap();
     let rows: Vec<(usize, bool)> = positive.iter().copied().enumerate().collect();
-    let sample = Sample::new(codes.all().unwrap(), &rows).unwrap();
+    let sample = TreeRows::new(codes.all().unwrap(), &rows).unwrap();
     (codes, sample)
 }
 

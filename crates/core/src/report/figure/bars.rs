@@ -1,4 +1,4 @@
-//! Bar charts of several measures: one panel per measure, each with an axis of its own, and one row per input set.
+//! Bar charts of several measures: one panel per measure, each with its own axis, and one row per input set.
 
 use super::Figure;
 use super::axis::{Scale, span, ticks, widen};
@@ -45,7 +45,7 @@ const NUMBER: f64 = 52.0;
 
 /// The horizontal extent of a panel, and the top of its bars.
 #[derive(Clone, Copy)]
-struct Place {
+struct PanelArea {
     left: f64,
     right: f64,
     top: f64,
@@ -70,14 +70,14 @@ impl Bars {
         for (index, panel) in self.panels.iter().enumerate() {
             let left = margin + width * (index % columns) as f64;
             let top = height * (index / columns) as f64 + ABOVE;
-            self.panel(&mut canvas, panel, Place { left, right: left + width - 10.0, top });
+            self.panel(&mut canvas, panel, PanelArea { left, right: left + width - 10.0, top });
         }
         Figure::new(&self.name, &self.title, self.describe(), canvas)
     }
 
-    fn panel(&self, canvas: &mut Canvas, panel: &Panel, place: Place) {
-        for (row, text) in lines_of(&panel.title, place.right - place.left).iter().rev().enumerate() {
-            canvas.text((place.left, place.top - 9.0 - 14.0 * row as f64), Anchor::Start, 12.0, Ink::Text, text);
+    fn panel(&self, canvas: &mut Canvas, panel: &Panel, area: PanelArea) {
+        for (row, text) in lines_of(&panel.title, area.right - area.left).iter().rev().enumerate() {
+            canvas.text((area.left, area.top - 9.0 - 14.0 * row as f64), Anchor::Start, 12.0, Ink::Text, text);
         }
         let bars = || panel.bars.iter().flatten();
         let ends = bars().flat_map(|bar| {
@@ -89,12 +89,12 @@ impl Bars {
             Some((low, high)) if high > low => widen(low, high),
             _ => (0.0, 1.0),
         };
-        let bottom = place.top + ROW * self.rows.len() as f64;
-        let scale = Scale::linear((low, high), (place.left + 1.0, place.right - NUMBER));
+        let bottom = area.top + ROW * self.rows.len() as f64;
+        let scale = Scale::linear((low, high), (area.left + 1.0, area.right - NUMBER));
         let mut free = f64::NEG_INFINITY;
         for tick in ticks(low, high, 4) {
             let (x, text) = (scale.position(tick), plain(tick));
-            canvas.line((x, place.top), (x, bottom), Ink::Grid, 1.0);
+            canvas.line((x, area.top), (x, bottom), Ink::Grid, 1.0);
             let half = text_width(&text, 10.0) / 2.0;
             if x - half > free {
                 canvas.text((x, bottom + 13.0), Anchor::Middle, 10.0, Ink::Quiet, &text);
@@ -103,10 +103,10 @@ impl Bars {
         }
         for (row, bar) in panel.bars.iter().enumerate() {
             if let Some(bar) = bar {
-                self.bar(canvas, &scale, (middle(place.top, row), place.right), row, bar);
+                self.bar(canvas, &scale, (middle(area.top, row), area.right), row, bar);
             }
         }
-        canvas.line((scale.position(0.0), place.top), (scale.position(0.0), bottom), Ink::Text, 1.0);
+        canvas.line((scale.position(0.0), area.top), (scale.position(0.0), bottom), Ink::Text, 1.0);
     }
 
     fn bar(&self, canvas: &mut Canvas, scale: &Scale, (y, right): (f64, f64), row: usize, bar: &Bar) {
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn no_bar_is_clipped() {
-        // 2.74 is drawn on an axis of its own that covers its error bar, and is longer than 0.99 of the axis 0 to 2.8.
+        // 2.74 is drawn on its own axis, which covers its error bar, and is longer than 0.99 of the axis 0 to 2.8.
         let svg = figure(&[0.5, 2.74, -1.5], 1).inline();
         let widths: Vec<f64> = svg.split("<rect ").skip(1).map(|bar| attribute(bar, "width")).collect();
         let full = (WIDTH - text_width("dictionary-number-0", 12.0) - 20.0) / 3.0 - 10.0 - NUMBER - 1.0;

@@ -28,6 +28,8 @@ use canvas::{Canvas, escape};
 pub struct Figure {
     /// The name of its file, without `.svg`.
     pub name: String,
+    /// The name of its data set, on pages with several.
+    data: Option<String>,
     /// The title.
     pub title: String,
     /// A text alternative for screen readers.
@@ -40,7 +42,18 @@ pub struct Figure {
 impl Figure {
     fn new(name: &str, title: &str, description: String, canvas: Canvas) -> Figure {
         let (width, height, body) = canvas.finish();
-        Figure { name: name.into(), title: title.into(), description, width, height, body }
+        Figure { name: name.into(), data: None, title: title.into(), description, width, height, body }
+    }
+
+    /// Names the data set in the title and in the ids of its elements, for pages with several.
+    pub fn on_data(&mut self, slug: &str, name: &str) {
+        self.title = format!("{}: {name}", self.title);
+        self.data = Some(slug.into());
+    }
+
+    /// Its id on a page.
+    pub fn id(&self) -> String {
+        self.data.as_ref().map_or_else(|| self.name.clone(), |data| format!("{data}-{}", self.name))
     }
 
     /// For embedding in a page, with the page's text colour.
@@ -56,7 +69,7 @@ impl Figure {
     }
 
     fn svg(&self, space: &str, size: &str) -> String {
-        let name = &self.name;
+        let name = self.id();
         format!(
             "<svg {space}viewBox=\"0 0 {} {}\" {size} role=\"img\" aria-labelledby=\"{name}-title {name}-description\" \
              font-family=\"system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif\" font-size=\"12\" \

@@ -75,8 +75,9 @@ pub fn overview(title: &str, parts: &[OnData]) -> Result<String> {
         .iter()
         .map(|part| {
             let gathered = Gathered::of(&part.results);
-            let (album, options) =
+            let (mut album, options) =
                 (Album::of(&gathered), Options { figures: Some(part.slug.clone()), ..Options::default() });
+            album.sanity.iter_mut().for_each(|figure| figure.on_data(&part.slug, &part.name));
             let (folder, home) = (options.folder(), format!("{}.html", part.slug));
             (part, Content { gathered, album, pinned: None, beside: true, folder, home })
         })
@@ -124,7 +125,7 @@ fn document(title: &str, body: Markup) -> Markup {
 fn nothing() -> Markup {
     html! {
         main id="main" {
-            p { "There are no results yet. Run " code { "etalon eval" } " or " code { "etalon run" } ", then create this page again." }
+            p { "There are no results yet. Evaluate some metrics, then create this page again." }
         }
     }
 }
@@ -159,7 +160,7 @@ impl Content<'_> {
     /// A figure with its title, a caption, and a link to its SVG file.
     fn figure(&self, figure: &Figure, caption: &str) -> Markup {
         html! {
-            figure id=(format!("figure-{}", figure.name)) {
+            figure id=(format!("figure-{}", figure.id())) {
                 div.canvas tabindex="0" role="region" aria-label=(figure.title) { (PreEscaped(figure.inline())) }
                 figcaption {
                     strong { (figure.title) "." } " " (caption)

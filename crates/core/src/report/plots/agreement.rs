@@ -1,9 +1,10 @@
 //! Agreement between measures: scatter plots and rank correlations over input sets.
 
-use super::super::agreement::{Agreed, Agreement};
+use super::super::agreement::Agreement;
 use super::super::figure::{Figure, Heat, HeatCell, Scatter};
 use super::super::gather::Gathered;
 use super::super::words::{arrow, brief};
+use crate::results::RankAgreement;
 
 /// Number of scatter plots, besides those with the ground truth.
 const PAIRS: usize = 6;
@@ -51,11 +52,11 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
         })
         .collect();
     if agreement.measures.len() > 2 {
-        let cell = |row: usize, column: usize, of: &Agreed| {
+        let cell = |row: usize, column: usize, of: &RankAgreement| {
             let is_weak = of.is_chance == Some(true) && row != column;
             HeatCell { value: of.value, n: of.n, is_weak }
         };
-        let cells = |(row, cells): (usize, &Vec<Agreed>)| {
+        let cells = |(row, cells): (usize, &Vec<RankAgreement>)| {
             cells.iter().enumerate().map(|(column, of)| cell(row, column, of)).collect()
         };
         let heat = Heat {
@@ -70,7 +71,7 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
 }
 
 /// The agreement of two measures in words.
-fn note(of: Agreed) -> String {
+fn note(of: RankAgreement) -> String {
     match of.value {
         Some(value) => {
             let chance = if of.is_chance == Some(true) { ", within chance" } else { "" };

@@ -73,7 +73,7 @@ impl Album {
     }
 }
 
-/// The measured input sets, at most as many as there are colours, baselines included; sets with a colour of their own
+/// The measured input sets, at most as many as there are colours, baselines included; sets with a fixed colour
 /// where there are some.
 pub fn shown(gathered: &Gathered<'_>, measure: usize) -> Vec<usize> {
     let measured = |set: &usize| !gathered.runs(measure, *set).is_empty();

@@ -54,7 +54,7 @@ pub fn caption(gathered: &Gathered<'_>) -> String {
         () => String::from("Bars: input sets"),
     };
     format!(
-        "{bars}; error bars: 95 % intervals; every measure has an axis of its own, and an arrow shows which end is better. A \
+        "{bars}; error bars: 95 % intervals; every measure has its own axis, and an arrow shows which end is better. A \
          valid measure gives clearly better scores to trained input sets than to untrained and random ones."
     )
 }

@@ -45,7 +45,7 @@ fn list_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Resul
 }
 
 /// The required fields of an evaluation's file.
-pub struct Shape {
+pub struct EvaluationFields {
     /// The evaluation.
     pub id: &'static str,
     /// The folder of its files.
@@ -59,8 +59,8 @@ pub struct Shape {
 }
 
 /// The evaluations that Etalon writes.
-pub const SHAPES: [Shape; 6] = [
-    Shape {
+pub const SHAPES: [EvaluationFields; 6] = [
+    EvaluationFields {
         id: "core",
         folder: "core",
         categories: &[
@@ -98,7 +98,7 @@ pub const SHAPES: [Shape; 6] = [
         ],
         config: &["model_name", "llm_dtype", "dataset", "context_size"],
     },
-    Shape {
+    EvaluationFields {
         id: "absorption_first_letter",
         folder: "absorption",
         categories: &[(
@@ -122,28 +122,28 @@ pub const SHAPES: [Shape; 6] = [
         ],
         config: &["model_name", "random_seed"],
     },
-    Shape {
+    EvaluationFields {
         id: "scr",
         folder: "scr",
         categories: &[("scr_metrics", &[])],
         details: &["dataset_name"],
         config: &["model_name", "random_seed", "n_values"],
     },
-    Shape {
+    EvaluationFields {
         id: "tpp",
         folder: "tpp",
         categories: &[("tpp_metrics", &[])],
         details: &["dataset_name"],
         config: &["model_name", "random_seed", "n_values"],
     },
-    Shape {
+    EvaluationFields {
         id: "sparse_probing",
         folder: "sparse_probing",
         categories: &[("llm", &["llm_test_accuracy"]), ("sae", &[])],
         details: &["dataset_name", "llm_test_accuracy"],
         config: &["model_name", "random_seed", "k_values"],
     },
-    Shape {
+    EvaluationFields {
         id: "meta_structure_decoder_variance",
         folder: "meta_structure",
         categories: &[(

@@ -5,6 +5,6 @@ mod read;
 mod translate;
 mod write;
 
-pub use envelope::{Envelope, SHAPES, Shape};
+pub use envelope::{Envelope, EvaluationFields, SHAPES};
 pub use read::{Imported, read};
 pub use write::files;

@@ -308,3 +308,31 @@ fn a_table_of_units_is_an_input_like_any_other() {
     let error = given.open(&opening, &context(1)).unwrap_err().to_string();
     assert!(error.contains("line 2") && error.contains("0 to 1"), "{error}");
 }
+
+/// Counts the rows that pairs point into.
+struct PairRows;
+
+impl Metric for PairRows {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+        let sums = work.pass("pair rows", Over::PAIR_ROWS, Sums::new, |sums, rows| {
+            sums.add(rows.get(&PAIR_CODES)?);
+            Ok(())
+        })?;
+        let mut scores = Scores::default();
+        scores.headline("sum", Some(sums.thirds[0]), None, sums.rows[0] as usize);
+        assert_eq!(job.inputs.rows(Over::PAIR_ROWS)?, 3);
+        Ok(scores)
+    }
+}
+
+#[test]
+fn a_pass_over_pair_rows_visits_the_rows_that_pairs_point_into() {
+    let codes = |values: &[f32]| Codes::from_dense(values, 1).unwrap();
+    let inputs = Inputs::default().with(&CODES, codes(&[1.0; 5])).with(&PAIR_CODES, codes(&[3.0, 0.0, 6.0]));
+    let result = evaluate(&PairRows, &inputs, &recipe_of(&PairRows, &inputs), &context(2)).unwrap();
+    assert_eq!((result.scores.value("sum"), result.scores.headline[0].n), (Some(3.0), 3));
+}

@@ -89,8 +89,8 @@ pub struct Work<'a> {
 }
 
 /// The result of a block: any type that serde can store.
-pub trait Output: Serialize + DeserializeOwned + Send + 'static {}
-impl<T: Serialize + DeserializeOwned + Send + 'static> Output for T {}
+pub trait BlockResult: Serialize + DeserializeOwned + Send + 'static {}
+impl<T: Serialize + DeserializeOwned + Send + 'static> BlockResult for T {}
 
 impl<'a> Work<'a> {
     pub(crate) fn new(
@@ -197,7 +197,7 @@ impl<'a> Work<'a> {
     }
 
     /// Runs `count` independent blocks and returns their results in order. `name` is the unit of the progress bar.
-    pub fn blocks<T: Output>(
+    pub fn blocks<T: BlockResult>(
         &mut self,
         name: &str,
         count: usize,
@@ -207,7 +207,7 @@ impl<'a> Work<'a> {
     }
 
     /// [`Work::blocks`] with a value that is expensive to compute and shared by all blocks.
-    pub fn blocks_with<T: Output, L: Send + Sync, F: Fn() -> Result<L> + Send + Sync>(
+    pub fn blocks_with<T: BlockResult, L: Send + Sync, F: Fn() -> Result<L> + Send + Sync>(
         &mut self,
         shared: &Lazy<L, F>,
         name: &str,
@@ -238,7 +238,7 @@ impl<'a> Work<'a> {
 
     /// Runs work that does not split, as one block: its result is stored like that of other stages. `run` must check
     /// for cancellation itself.
-    pub fn once<T: Output>(&mut self, name: &str, run: impl Fn() -> Result<T> + Sync) -> Result<T> {
+    pub fn once<T: BlockResult>(&mut self, name: &str, run: impl Fn() -> Result<T> + Sync) -> Result<T> {
         let (mut results, _) = self.blocks(name, 1, |_| run())?.into_parts();
         results.pop().ok_or_else(|| Error::Bug("one block gave no result".into()))
     }

@@ -5,7 +5,7 @@ use super::threshold::THRESHOLD;
 use super::topk::K_ANNEAL;
 use super::{Arch, ArchCard, Sparsity, jumprelu, refuse, topk};
 use crate::error::{Key, Result};
-use crate::sae::param::{Param, ParamValue};
+use crate::sae::param::{ArchParam, ParamValue};
 use crate::sae::preset::Preset;
 use crate::sae::train::{Constraint, Form, Mixtures, Objective, Radius, Rules, TrainingSettings};
 
@@ -16,15 +16,15 @@ pub struct ArchetypalTopK;
 pub struct ArchetypalJumpRelu;
 
 /// Number of candidate points.
-pub static CANDIDATES: Param<usize> =
-    Param::new(["candidates", "candidates", "N", "Number of candidate points; 0 for one per latent"], |_| 0);
+pub static CANDIDATES: ArchParam<usize> =
+    ArchParam::new(["candidates", "candidates", "N", "Number of candidate points; 0 for one per latent"], |_| 0);
 
 /// Number of candidates that a direction combines.
-pub static NEIGHBOURS: Param<usize> =
-    Param::new(["neighbours", "neighbours", "N", "Candidates that one direction may mix"], |_| 32);
+pub static NEIGHBOURS: ArchParam<usize> =
+    ArchParam::new(["neighbours", "neighbours", "N", "Candidates that one direction may mix"], |_| 32);
 
 /// Maximum distance of directions from the convex hull of their candidates.
-pub static RADIUS: Param<Radius> = Param::new(
+pub static RADIUS: ArchParam<Radius> = ArchParam::new(
     [
         "radius",
         "radius",
@@ -38,8 +38,8 @@ pub static RADIUS: Param<Radius> = Param::new(
 );
 
 /// Whether a common factor of all directions is learned.
-pub static MULTIPLIER: Param<bool> =
-    Param::of_presets(["multiplier", "All directions are multiplied by one learned number"], |preset| {
+pub static MULTIPLIER: ArchParam<bool> =
+    ArchParam::of_presets(["multiplier", "All directions are multiplied by one learned number"], |preset| {
         preset == Preset::Blindspots
     });
 
@@ -86,7 +86,7 @@ static TOPK: ArchCard = ArchCard {
               1e-6. Errors are averaged over features too. There is no auxiliary loss; instead, 1e-5 times the mean \
               over rows and latents of the pre-activations of latents that no row of the batch keeps is subtracted \
               from the loss. (The paper only mentions `a penalty on activations never in the top-k'; this is the \
-              reanimation term of overcomplete, before the ReLU.) Use --latents 32000. Not reproduced: half \
+              reanimation term of overcomplete, before the ReLU.) Use `latents` = 32000. Not reproduced: half \
               precision, and weights over all data points instead of neighbours, which would be a dense matrix of \
               latents × candidates.\n\
               others: their optimiser, with these directions.",
@@ -123,9 +123,9 @@ static JUMPRELU: ArchCard = ArchCard {
     source: "As ra_topk; Rajamanoharan et al. 2024",
 };
 
-/// Archetypal directions have their own constraint, and no bias to initialise.
+/// Archetypal directions have their own constraint, are mixtures of rows as they are, and have no bias to initialise.
 fn unconstrained(settings: TrainingSettings) -> TrainingSettings {
-    TrainingSettings { constraint: Constraint::Free, median: false, ..settings }
+    TrainingSettings { constraint: Constraint::Free, median: false, centre: false, ..settings }
 }
 
 /// The rules of another architecture, with archetypal directions.

@@ -22,8 +22,9 @@ static CARD: ArchCard = ArchCard {
     initialisation: "As topk.",
     constraint: "As topk.",
     defaults: "As topk. After the last step, θ is set so that k latents per row are active on average over a sample \
-               of at most 8,192 rows: held-out rows if there are any, else training rows. Programs that drive the \
-               trainer themselves get a running mean (decay 0.999, bias-corrected) of the smallest code kept per \
+               of at most 8,192 rows that the dictionary was not trained on: rows of `held-out` or, without it, a tenth \
+               of the rows, drawn with the seed and set aside (below 10 rows, and in presets, training rows). Programs \
+               that drive the trainer themselves get a running mean (decay 0.999, bias-corrected) of the smallest code kept per \
                batch.",
     params: &[&K_ANNEAL, &THRESHOLD],
     presets: "All presets set θ after the last step, as above. Their programs use the running mean alone, which is \
@@ -43,7 +44,8 @@ impl Arch for BatchTopK {
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
-        topk::settings(&CARD, objective, preset, width, latents)
+        let settings = topk::settings(&CARD, objective, preset, width, latents);
+        TrainingSettings { set_aside: preset == Preset::Etalon, ..settings }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::{InputError, Key, Result};
 use crate::sae::train::TrainingSettings;
 
-use super::penalty::SPARSITY_WARMUP;
+use super::penalty::{Penalty, SPARSITY_WARMUP};
 
 /// Share of the squared error that the penalty has in the first step.
 const FIRST_SHARE: f64 = 0.01;
@@ -29,6 +29,20 @@ pub(super) struct Controller {
     /// ln w₀ and the logarithm of the first L0, once there was a step.
     first: Option<[f64; 2]>,
     integral: f64,
+}
+
+/// The weight of the penalty in a step with this mean L0, squared error and unweighted penalty: that of the controller,
+/// or without one that of the settings.
+pub(super) fn weight(
+    controller: &mut Option<Controller>,
+    penalty: &Penalty,
+    step: u64,
+    [l0, error, sparsity]: [f64; 3],
+) -> f64 {
+    match controller {
+        Some(controller) => controller.weight(step, l0, error, sparsity),
+        None => penalty.at(step),
+    }
 }
 
 impl Controller {

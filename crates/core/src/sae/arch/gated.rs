@@ -1,6 +1,6 @@
 //! Gated: a gate decides whether a latent fires, a magnitude how strongly.
 
-use super::control::Controller;
+use super::control::{self, Controller};
 use super::penalty::{PENALTY, Penalty, SPARSITY_WARMUP};
 use super::{Arch, ArchCard, Sparsity, follow, scaled};
 use crate::error::Result;
@@ -19,9 +19,9 @@ static CARD: ArchCard = ArchCard {
               f = gate · ReLU(e^r u + b_m)\n\
               x̂ = W_d f + b",
     loss: "Mean over rows of ‖x − x̂‖² + λ s ‖ReLU(u + b_g)‖₁ + ‖x − (W_d ReLU(u + b_g) + b)‖², where W_d and b \
-           receive no gradient from the last term. A target L0 (--target-l0 or --k) as in relu.",
-    initialisation: "Decoder directions are random unit vectors, the encoder is a copy of them, and biases and r \
-                     are 0.",
+           receive no gradient from the last term. A target L0 (`target-l0` or `k`) as in relu.",
+    initialisation: "Decoder directions are random unit vectors, the encoder is a copy of them, the other biases and r \
+                     are 0, and b is the mean of the rows, as in relu.",
     constraint: "Decoder directions have unit norm: the gradient is projected, and directions are renormalised \
                  after each step.",
     defaults: "l1 0.1, lr 0.00005, Adam β₁ 0, warmup 1000, sparsity warmup 2000, no gradient clipping.",
@@ -48,7 +48,7 @@ impl Arch for Gated {
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
         let settings = follow(TrainingSettings::new(CARD.name, objective, width, latents), preset, &CARD);
-        TrainingSettings { rate: 5e-5, betas: (0.0, 0.999), ..settings }
+        TrainingSettings { rate: 5e-5, betas: (0.0, 0.999), centre: preset == Preset::Etalon, ..settings }
     }
 }
 
@@ -93,10 +93,8 @@ impl Objective for GatedObjective {
 
     fn loss(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, sparsity) = (batch.squared_errors[0], batch.mean(0));
-        let weight = match &mut self.controller {
-            Some(controller) => controller.weight(batch.step, batch.mean(1), error, sparsity),
-            None => self.penalty.at(batch.step),
-        };
+        let numbers = [batch.mean(1), error, sparsity];
+        let weight = control::weight(&mut self.controller, &self.penalty, batch.step, numbers);
         self.penalty_slope = (weight / batch.rows.len() as f64) as f32;
         let total = error + weight * sparsity + batch.gate_error;
         let mut terms =

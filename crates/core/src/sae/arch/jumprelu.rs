@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::control::Controller;
+use super::control::{self, Controller};
 use super::penalty::{Penalty, SPARSITY_WARMUP};
 use super::{Arch, ArchCard, Sparsity, follow, refuse, scaled};
 use crate::error::{Key, Result};
 use crate::sae::activation::Activation;
 use crate::sae::normalise::Normalisation;
-use crate::sae::param::{Param, ParamValue};
+use crate::sae::param::{ArchParam, ParamValue};
 use crate::sae::preset::Preset;
 use crate::sae::train::{
     Batch, LatentBackward, NewObjective, Objective, Row, Rules, Scalar, Selection, Terms, TrainingSettings,
@@ -24,34 +24,36 @@ const REACH: f32 = 16.0;
 const WINDOW: f32 = 0.1;
 
 /// Weight of the penalty; other defaults than those of [`super::penalty::PENALTY`].
-pub(super) static PENALTY: Param<f64> =
-    Param::new(["penalty", "l1", "WEIGHT", "Weight of the sparsity penalty"], |preset| match preset {
+pub(super) static PENALTY: ArchParam<f64> =
+    ArchParam::new(["penalty", "l1", "WEIGHT", "Weight of the sparsity penalty"], |preset| match preset {
         Preset::SaeConceptEval | Preset::Saelens => 0.001,
         _ => 1.0,
     });
 
 /// Target L0 of the penalty.
-pub static TARGET_L0: Param<f64> =
-    Param::new(["target_l0", "target-l0", "N", "Target number of active latents per row"], |_| 20.0);
+pub static TARGET_L0: ArchParam<f64> =
+    ArchParam::new(["target_l0", "target-l0", "N", "Target number of active latents per row"], |_| 20.0);
 
 /// Bandwidth of the pseudo-derivatives.
-pub static BANDWIDTH: Param<f32> =
-    Param::new(["bandwidth", "bandwidth", "WIDTH", "Width of the window around thresholds"], |preset| match preset {
+pub static BANDWIDTH: ArchParam<f32> = ArchParam::new(
+    ["bandwidth", "bandwidth", "WIDTH", "Width of the window around thresholds"],
+    |preset| match preset {
         Preset::Saelens => 0.05,
         _ => 0.001,
-    });
+    },
+);
 
 /// How thresholds are trained.
-pub static JUMP: Param<Jump> =
-    Param::of_presets(["jump", "How thresholds are trained, and what is penalised"], |preset| match preset {
+pub static JUMP: ArchParam<Jump> =
+    ArchParam::of_presets(["jump", "How thresholds are trained, and what is penalised"], |preset| match preset {
         Preset::SaeConceptEval => Jump::Logarithm,
         Preset::Saelens => Jump::Step,
         _ => Jump::Target,
     });
 
 /// Initial threshold.
-pub static INITIAL_THRESHOLD: Param<f32> =
-    Param::of_presets(["initial_threshold", "Threshold before training"], |preset| match preset {
+pub static INITIAL_THRESHOLD: ArchParam<f32> =
+    ArchParam::of_presets(["initial_threshold", "Threshold before training"], |preset| match preset {
         Preset::SaeConceptEval => 1.0,
         Preset::Saelens => 0.01,
         _ => 0.001,
@@ -95,17 +97,17 @@ static CARD: ArchCard = ArchCard {
     forward: "p = W_e x + b_e\n\
               f = p · [p > θ]\n\
               x̂ = W_d f + b",
-    loss: "With a controller (the default; off with --l1 or --preset dictionary-learning): mean over rows of ‖x − x̂‖² + \
-           λ L0. λ is adjusted to reach the target L0, as in relu. Rows are divided by their root mean squared norm \
-           (--normalise). ∂f/∂θ as below, and ∂L0/∂θ = −(1/ε) [|p − θ| < ε/2]. θ starts at σ = 1/√width, the \
+    loss: "With a controller (the default; off with `l1` or the preset dictionary-learning): mean over rows of ‖x − x̂‖² + \
+           λ L0. λ is adjusted to reach the target L0, as in relu. Centred rows are divided by their root mean squared \
+           norm (`normalise`). ∂f/∂θ as below, and ∂L0/∂θ = −(1/ε) [|p − θ| < ε/2]. θ starts at σ = 1/√width, the \
            standard deviation of p, and ε = 0.1 σ. The trained numbers are θ / c, where c is the smallest power of \
            two from 1 on that lets Adam move θ by 16 σ during the training.\n\
            Published training, with a fixed λ: mean over rows of ‖x − x̂‖² + λ s (L0 / L0* − 1)². θ is trained with \
            pseudo-derivatives: ∂f/∂θ = −(θ/ε) \
            [|p − θ| < ε/2] and ∂L0/∂θ = −(1/ε) [|f − θ| < ε/2], where f is the code after the jump, so inactive \
            rows count while θ < ε/2.",
-    initialisation: "Decoder directions are random unit vectors, the encoder is a copy of them, biases are 0, and θ \
-                     = 0.001 (with a controller 1/√width).",
+    initialisation: "Decoder directions are random unit vectors, the encoder is a copy of them, and θ = 0.001 (with a \
+                     controller 1/√width). b is the mean m of the rows, as in relu, and b_e = −W_e m.",
     constraint: "Decoder directions have unit norm: the gradient is projected, and directions are renormalised \
                  after each step. The global gradient norm is clipped to 1.",
     defaults: "target-l0 20, Adam β₁ 0, warmup 1000. With a controller, lr is at least 0.0002 / √(latents / 16384) and \
@@ -150,7 +152,7 @@ pub(super) fn settings(
     latents: usize,
 ) -> TrainingSettings {
     let settings = follow(TrainingSettings::top_family(card.name, new_objective, width, latents), preset, card);
-    let settings = TrainingSettings { median: false, ..settings };
+    let settings = TrainingSettings { median: false, centre: preset == Preset::Etalon, ..settings };
     match preset {
         Preset::Etalon | Preset::DictionaryLearning => TrainingSettings { rate: 7e-5, betas: (0.0, 0.999), ..settings },
         Preset::Saelens => TrainingSettings { rate: 3e-4, ..settings },
@@ -266,18 +268,15 @@ impl Objective for JumpReluObjective {
 
     fn loss(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, l0) = (batch.squared_errors[0], batch.mean(0));
-        let (weight, target) = match &mut self.controller {
-            Some(controller) => (controller.weight(batch.step, l0, error, l0), self.target),
-            None => (self.penalty.at(batch.step), self.target),
-        };
+        let weight = control::weight(&mut self.controller, &self.penalty, batch.step, [l0, error, l0]);
         if self.jump != Jump::Target {
             self.penalty_slope = weight / batch.rows.len() as f64;
             let mut terms = vec![("loss", error + weight * l0), ("squared_error", error), ("sparsity", l0)];
             terms.extend(self.controller.is_some().then_some(("weight", weight)));
             return terms;
         }
-        let miss = l0 / target - 1.0;
-        self.penalty_slope = 2.0 * weight * miss / target / batch.rows.len() as f64;
+        let miss = l0 / self.target - 1.0;
+        self.penalty_slope = 2.0 * weight * miss / self.target / batch.rows.len() as f64;
         vec![("loss", error + weight * miss * miss), ("squared_error", error), ("sparsity", miss * miss)]
     }
 

@@ -1,6 +1,6 @@
 //! The objective of ReLU dictionaries: an L1 penalty on the codes.
 
-use super::control::Controller;
+use super::control::{self, Controller};
 use super::penalty::Penalty;
 use super::scaled;
 use crate::error::Result;
@@ -51,10 +51,8 @@ impl Objective for ReluObjective {
 
     fn loss(&mut self, batch: &Batch<'_>) -> Terms {
         let (error, sparsity) = (batch.squared_errors[0], batch.mean(0));
-        let weight = match &mut self.controller {
-            Some(controller) => controller.weight(batch.step, batch.mean(1), error, sparsity),
-            None => self.penalty.at(batch.step),
-        };
+        let numbers = [batch.mean(1), error, sparsity];
+        let weight = control::weight(&mut self.controller, &self.penalty, batch.step, numbers);
         self.penalty_slope = (weight / batch.rows.len() as f64) as f32;
         let mut terms = vec![("loss", error + weight * sparsity), ("squared_error", error), ("sparsity", sparsity)];
         terms.extend(self.controller.is_some().then_some(("weight", weight)));

@@ -5,7 +5,7 @@ use super::{Arch, ArchCard, follow};
 use crate::error::Result;
 use crate::sae::activation::Activation;
 use crate::sae::matching_pursuit::MatchingPursuit;
-use crate::sae::param::Param;
+use crate::sae::param::ArchParam;
 use crate::sae::preset::Preset;
 use crate::sae::train::{
     Batch, Constraint, Form, LatentBackward, Objective, Rules, Selection, Terms, TrainingSettings,
@@ -15,8 +15,8 @@ use crate::sae::train::{
 pub struct MpSae;
 
 /// Whether products are compared with their sign.
-pub static SIGNED: Param<bool> =
-    Param::of_presets(["signed", "Choose the largest product instead of the largest absolute product"], |preset| {
+pub static SIGNED: ArchParam<bool> =
+    ArchParam::of_presets(["signed", "Choose the largest product instead of the largest absolute product"], |preset| {
         preset == Preset::Blindspots
     });
 

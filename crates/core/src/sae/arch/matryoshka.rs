@@ -5,7 +5,7 @@ use super::threshold::THRESHOLD;
 use super::topk::K_ANNEAL;
 use super::{Arch, ArchCard, refuse, topk};
 use crate::error::{Key, Result};
-use crate::sae::param::Param;
+use crate::sae::param::ArchParam;
 use crate::sae::preset::Preset;
 use crate::sae::train::{Objective, Rules, TrainingSettings};
 
@@ -13,8 +13,8 @@ use crate::sae::train::{Objective, Rules, TrainingSettings};
 pub struct Matryoshka;
 
 /// Sizes of the nested groups.
-pub static GROUPS: Param<Vec<f64>> =
-    Param::new(["groups", "groups", "SHARE[,SHARE..]", "Shares of the latents in the nested groups"], |preset| {
+pub static GROUPS: ArchParam<Vec<f64>> =
+    ArchParam::new(["groups", "groups", "SHARE[,SHARE..]", "Shares of the latents in the nested groups"], |preset| {
         match preset {
             Preset::SaeConceptEval => [1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(|size| size / 63.0).to_vec(),
             _ => vec![1.0 / 32.0, 1.0 / 16.0, 1.0 / 8.0, 1.0 / 4.0, 17.0 / 32.0],
@@ -22,7 +22,7 @@ pub static GROUPS: Param<Vec<f64>> =
     });
 
 /// Whether the bias alone is one of the reconstructions.
-pub static BARE: Param<bool> = Param::of_presets(
+pub static BARE: ArchParam<bool> = ArchParam::of_presets(
     ["bare", "The bias alone is the first of the nested reconstructions, and all have equal weight"],
     |preset| preset == Preset::SaeConceptEval,
 );
@@ -39,7 +39,7 @@ static CARD: ArchCard = ArchCard {
     defaults: "Groups of 1/32, 1/16, 1/8, 1/4 and 17/32 of the latents. The rest as batch_topk.",
     params: &[&GROUPS, &BARE, &K_ANNEAL, &THRESHOLD],
     presets: "sae-concept-eval: groups of 1, 2, 4, 8, 16 and 32 parts of 63. Its dictionary of nominal size D has \
-              63 D / 32 latents: pass that number to --latents. The bias alone is one more reconstruction, and all \
+              63 D / 32 latents: set `latents` to that number. The bias alone is one more reconstruction, and all \
               weigh 1/7. The rest as batch_topk.\n\
               saelens: w_g = 1 / groups² here; SAELens sums the inner errors and the whole error. The rest as \
               batch_topk.\n\
@@ -75,7 +75,8 @@ impl Arch for Matryoshka {
     }
 
     fn settings(&self, preset: Preset, width: usize, latents: usize) -> TrainingSettings {
-        topk::settings(&CARD, objective, preset, width, latents)
+        let settings = topk::settings(&CARD, objective, preset, width, latents);
+        TrainingSettings { set_aside: preset == Preset::Etalon, ..settings }
     }
 }
 

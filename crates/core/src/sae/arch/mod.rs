@@ -22,7 +22,7 @@ mod threshold;
 mod topk;
 
 pub use super::card::ArchCard;
-pub use super::param::{AnyParam, Param, ParamCard, ParamValue};
+pub use super::param::{AnyParam, ArchParam, ParamCard, ParamValue};
 pub use jumprelu::Jump;
 pub use schedules::fit_schedules;
 pub use threshold::ThresholdRule;
@@ -30,7 +30,7 @@ pub use threshold::ThresholdRule;
 use super::baseline::BASELINES;
 use super::preset::Preset;
 use super::train::TrainingSettings;
-use crate::error::{InputError, Result};
+use crate::error::{Command, InputError, Result};
 
 /// The parameters of all architectures.
 pub mod params {
@@ -65,7 +65,7 @@ pub enum Sparsity {
     /// A penalty, whose weight is fixed or follows a controller that aims at a target.
     Target {
         /// The target of the published training, if that has one.
-        default: Option<&'static Param<f64>>,
+        default: Option<&'static ArchParam<f64>>,
     },
     /// A penalty without a target.
     Penalty,
@@ -118,7 +118,7 @@ pub fn find(name: &str) -> Result<&'static dyn Arch> {
         let baselines = BASELINES.iter().map(|baseline| baseline.card().name);
         let names: Vec<&str> = ARCHS.iter().map(|arch| arch.card().name).chain(baselines).collect();
         InputError::new(format!("there is no architecture `{name}`"))
-            .advice("`etalon archs` describes all")
+            .advice(format!("{} describes all", Command("archs")))
             .one_of(name, &names)
             .into()
     })

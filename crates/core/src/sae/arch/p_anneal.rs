@@ -4,7 +4,7 @@ use super::penalty::{PENALTY, Penalty, SPARSITY_WARMUP};
 use super::{Arch, ArchCard, Sparsity, refuse, relu, scaled};
 use crate::error::{Key, Result};
 use crate::sae::activation::Activation;
-use crate::sae::param::Param;
+use crate::sae::param::ArchParam;
 use crate::sae::preset::Preset;
 use crate::sae::train::{Batch, LatentBackward, Objective, Row, Rules, Selection, Terms, TrainingSettings};
 
@@ -12,24 +12,26 @@ use crate::sae::train::{Batch, LatentBackward, Objective, Row, Rules, Selection,
 pub struct PAnneal;
 
 /// The first step at which the exponent decreases.
-pub static ANNEAL_START: Param<u64> =
-    Param::new(["anneal_start", "anneal-start", "N", "Step at which the exponent starts to decrease"], |_| 15_000);
+pub static ANNEAL_START: ArchParam<u64> =
+    ArchParam::new(["anneal_start", "anneal-start", "N", "Step at which the exponent starts to decrease"], |_| 15_000);
 
 /// The first and the last exponent.
-pub static EXPONENTS: Param<(f64, f64)> =
-    Param::new(["exponents", "exponents", "START,END", "First and last exponent"], |_| (1.0, 0.0));
+pub static EXPONENTS: ArchParam<(f64, f64)> =
+    ArchParam::new(["exponents", "exponents", "START,END", "First and last exponent"], |_| (1.0, 0.0));
 
 /// Number of updates of the exponent.
-pub static EXPONENT_UPDATES: Param<usize> =
-    Param::of_presets(["exponent_updates", "Number of updates of the exponent"], |_| 10);
+pub static EXPONENT_UPDATES: ArchParam<usize> =
+    ArchParam::of_presets(["exponent_updates", "Number of updates of the exponent"], |_| 10);
 
 /// Number of recent losses that rescale the penalty.
-pub static QUEUE: Param<usize> =
-    Param::new(["queue", "queue", "N", "Recent losses used to rescale the penalty when the exponent changes"], |_| 10);
+pub static QUEUE: ArchParam<usize> = ArchParam::new(
+    ["queue", "queue", "N", "Recent losses used to rescale the penalty when the exponent changes"],
+    |_| 10,
+);
 
 /// Whether the p-th root of the penalty is taken.
-pub static ROOTED: Param<bool> =
-    Param::of_presets(["rooted", "Penalise (Σ fᵖ)^(1/p) instead of Σ fᵖ"], |_| false);
+pub static ROOTED: ArchParam<bool> =
+    ArchParam::of_presets(["rooted", "Penalise (Σ fᵖ)^(1/p) instead of Σ fᵖ"], |_| false);
 
 static CARD: ArchCard = ArchCard {
     name: "p_anneal",
@@ -41,7 +43,7 @@ static CARD: ArchCard = ArchCard {
            the mean penalty over the last 10 steps is unchanged.",
     initialisation: "As relu.",
     constraint: "As relu.",
-    defaults: "α 0.1 (--l1), p from 1 to 0, anneal-start 15,000. The rest as relu.",
+    defaults: "α 0.1 (`l1`), p from 1 to 0, anneal-start 15,000. The rest as relu.",
     params: &[&PENALTY, &SPARSITY_WARMUP, &ANNEAL_START, &EXPONENTS, &EXPONENT_UPDATES, &QUEUE, &ROOTED],
     presets: "dictionary-learning: b_e starts uniform in ±1/√width.",
     source: "Karvonen et al. 2024, Measuring progress in dictionary learning",

@@ -1,21 +1,22 @@
 //! The weight of the sparsity penalty, with its warm-up.
 
 use crate::error::{InputError, Key, Result};
-use crate::sae::param::Param;
+use crate::sae::param::ArchParam;
 use crate::sae::preset::Preset;
 use crate::sae::train::TrainingSettings;
 
 /// Weight of the penalty.
-pub static PENALTY: Param<f64> = Param::new(["penalty", "l1", "WEIGHT", "Weight of the sparsity penalty"], |_| 0.1);
+pub static PENALTY: ArchParam<f64> =
+    ArchParam::new(["penalty", "l1", "WEIGHT", "Weight of the sparsity penalty"], |_| 0.1);
 
 /// Number of warm-up steps of the penalty.
-pub static SPARSITY_WARMUP: Param<u64> = Param::new(
-    ["sparsity_warmup", "sparsity-warmup", "N", "Steps over which the penalty rises"],
-    |preset| match preset {
-        Preset::SaeConceptEval => 0,
-        _ => 2000,
-    },
-);
+pub static SPARSITY_WARMUP: ArchParam<u64> =
+    ArchParam::new(["sparsity_warmup", "sparsity-warmup", "N", "Steps over which the penalty rises"], |preset| {
+        match preset {
+            Preset::SaeConceptEval => 0,
+            _ => 2000,
+        }
+    });
 
 /// The weight of a penalty, which rises from 0 during the warm-up.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use super::l1::ReluObjective;
 use super::penalty::{PENALTY, SPARSITY_WARMUP};
 use super::{Arch, ArchCard, Sparsity, follow};
 use crate::error::Result;
-use crate::sae::param::Param;
+use crate::sae::param::ArchParam;
 use crate::sae::preset::Preset;
 use crate::sae::train::{NewObjective, Objective, TrainingSettings};
 
@@ -12,8 +12,8 @@ use crate::sae::train::{NewObjective, Objective, TrainingSettings};
 pub struct Relu;
 
 /// Whether codes are penalised times the norm of their direction.
-pub static PENALISE_LENGTHS: Param<bool> =
-    Param::of_presets(["penalise_lengths", "Codes are penalised times the norm of their direction"], |preset| {
+pub static PENALISE_LENGTHS: ArchParam<bool> =
+    ArchParam::of_presets(["penalise_lengths", "Codes are penalised times the norm of their direction"], |preset| {
         preset == Preset::Saelens
     });
 
@@ -23,13 +23,15 @@ static CARD: ArchCard = ArchCard {
     forward: "f = ReLU(W_e (x − b) + b_e)\n\
               x̂ = W_d f + b",
     loss: "Mean over rows of ‖x − x̂‖² + λ s ‖f‖₁, where s rises from 0 to 1 during the sparsity warm-up.\n\
-           With a target L0 (--target-l0 or --k, without --l1), λ s is adjusted in every step: w exp(3 d + i), where d \
+           With a target L0 (`target-l0` or `k`, without `l1`), λ s is adjusted in every step: w exp(3 d + i), where d \
            = ln(L0 / R) for the mean L0 of the batch, and i is the sum of 60 d / steps over the steps so far. R falls \
            from the L0 of the first step to the target, linearly in its logarithm, during the sparsity warm-up (three \
            quarters of the steps by default). w makes the penalty 1 % of the squared error of the first step. The \
            learning rate is at least 0.0002 / √(latents / 16384) and decays to 0 in the last fifth of the steps. Meant \
            for runs of at least 2,000 steps.",
-    initialisation: "Decoder directions are random with norm 0.1, the encoder is a copy of them, and biases are 0.",
+    initialisation: "Decoder directions are random with norm 0.1, the encoder is a copy of them, b_e is 0, and b is the mean \
+                     of the rows of up to 101 batches. (The mean is subtracted from the rows in training and added \
+                     to b at the end; presets start at 0.)",
     constraint: "Decoder directions have unit norm from the first step on: the gradient is projected, and \
                  directions are renormalised after each step.",
     defaults: "l1 0.1, lr 0.001, warmup 1000, sparsity warmup 2000, no gradient clipping.",
@@ -55,6 +57,7 @@ pub(super) fn settings(
     let settings =
         TrainingSettings { initial_norm: 0.1, ..TrainingSettings::new(card.name, new_objective, width, latents) };
     let mut settings = follow(settings, preset, card);
+    settings.centre = preset == Preset::Etalon;
     if preset == Preset::DictionaryLearning {
         settings.initial_bias = 1.0 / (width as f32).sqrt();
     }

@@ -46,7 +46,7 @@ pub fn fit_schedules(settings: &mut TrainingSettings, given: &dyn Fn(&str) -> bo
     if has(&ANNEAL_START) {
         let start = settings.get(&ANNEAL_START)?;
         match given("anneal-start") {
-            // Each update of the exponent needs a step of its own.
+            // Each update of the exponent needs a separate step.
             true => check("anneal-start", start.saturating_add(settings.get(&EXPONENT_UPDATES)? as u64 - 1))?,
             false => settings.params.set(&ANNEAL_START, start.min(steps / 2)),
         }

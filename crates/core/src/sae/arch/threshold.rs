@@ -2,24 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::sae::param::{Param, ParamValue};
+use crate::sae::param::{ArchParam, ParamValue};
 use crate::sae::preset::Preset;
 
 /// How the threshold is tracked.
-pub static THRESHOLD: Param<ThresholdRule> =
-    Param::of_presets(["threshold", "How the threshold that replaces the selection of a batch is tracked"], |preset| {
-        match preset {
-            Preset::Etalon | Preset::Blindspots => {
-                ThresholdRule { start: 0, decay: 0.999, initial: None, assign_first: false }
-            }
-            Preset::DictionaryLearning => {
-                ThresholdRule { start: 1001, decay: 0.999, initial: None, assign_first: true }
-            }
-            Preset::SaeConceptEval | Preset::Saelens => {
-                ThresholdRule { start: 0, decay: 0.99, initial: Some(0.0), assign_first: false }
-            }
+pub static THRESHOLD: ArchParam<ThresholdRule> = ArchParam::of_presets(
+    ["threshold", "How the threshold that replaces the selection of a batch is tracked"],
+    |preset| match preset {
+        Preset::Etalon | Preset::Blindspots => {
+            ThresholdRule { start: 0, decay: 0.999, initial: None, assign_first: false }
         }
-    });
+        Preset::DictionaryLearning => ThresholdRule { start: 1001, decay: 0.999, initial: None, assign_first: true },
+        Preset::SaeConceptEval | Preset::Saelens => {
+            ThresholdRule { start: 0, decay: 0.99, initial: Some(0.0), assign_first: false }
+        }
+    },
+);
 
 /// How the threshold that replaces the selection of a batch is tracked: a running mean of the smallest code kept.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

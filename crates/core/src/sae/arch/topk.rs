@@ -4,7 +4,7 @@ use super::threshold::{RunningThreshold, THRESHOLD};
 use super::{Arch, ArchCard, follow, refuse, scaled};
 use crate::error::{Key, Result};
 use crate::sae::activation::Activation;
-use crate::sae::param::Param;
+use crate::sae::param::ArchParam;
 use crate::sae::preset::Preset;
 use crate::sae::train::{
     Batch, LatentBackward, NewObjective, Objective, Row, Rules, Selection, Terms, TrainingSettings,
@@ -14,8 +14,8 @@ use crate::sae::train::{
 pub struct TopK;
 
 /// Number of steps over which k decreases.
-pub static K_ANNEAL: Param<u64> =
-    Param::new(["k_anneal", "k-anneal", "N", "Steps over which k decreases from the width"], |_| 0);
+pub static K_ANNEAL: ArchParam<u64> =
+    ArchParam::new(["k_anneal", "k-anneal", "N", "Steps over which k decreases from the width"], |_| 0);
 
 static CARD: ArchCard = ArchCard {
     name: "topk",

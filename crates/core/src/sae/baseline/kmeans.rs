@@ -26,7 +26,7 @@ static CARD: ArchCard = ArchCard {
     loss: "Mean over rows of ‖x − x̂‖², minimised by at most 100 iterations of Lloyd's algorithm.",
     initialisation: "Rows drawn by k-means++ from the seed.",
     constraint: "None. Directions are c_j − b, so cosines are those of centred centres.",
-    defaults: "--latents L, at most the number of rows. All rows are held in memory.",
+    defaults: "`latents` L, at most the number of rows. All rows are held in memory.",
     params: &[],
     presets: "No preset changes it.",
     source: "One-hot codes as in vector quantisation and in the k-means of overcomplete; some authors use distances \

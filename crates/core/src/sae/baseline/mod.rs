@@ -22,7 +22,7 @@ use super::linear::Linear;
 use super::normalise::Normalisation;
 use crate::codes::CodesBuilder;
 use crate::context::{Context, Reservation};
-use crate::error::{InputError, Key, Result};
+use crate::error::{Command, InputError, Key, Result};
 use crate::store::ActivationStore;
 use etalon_kernel::random::stream;
 
@@ -102,7 +102,7 @@ impl BaselineParams<'_> {
         match given.iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((option, _)) => Err(InputError::new(format!("{} has no effect on `{name}`", Key(option)))
-                .advice(format!("leave it out; `etalon archs {name}` describes the options"))
+                .advice(format!("leave it out; {} describes the options", Command(format!("archs {name}"))))
                 .into()),
         }
     }

@@ -20,14 +20,14 @@ pub(super) struct Pca;
 static CARD: ArchCard = ArchCard {
     name: "pca",
     summary: "Principal components: orthogonal directions of largest variance.",
-    forward: "f = V (x − b), also negative values; with --k only the k largest by absolute value\n\
+    forward: "f = V (x − b), also negative values; with `k` only the k largest by absolute value\n\
               x̂ = Vᵀ f + b",
-    loss: "Optimal: no other orthogonal directions of this number have a smaller error (without --k).",
+    loss: "Optimal: no other orthogonal directions of this number have a smaller error (without `k`).",
     initialisation: "b is the mean row. V are the eigenvectors of the covariance of all rows with the largest \
                      eigenvalues, in descending order; the entry of largest magnitude of each is positive. Computed \
                      in double precision.",
     constraint: "Orthogonal directions of unit norm.",
-    defaults: "--latents: the width, which is also the maximum. Without --k all components are active in every row.",
+    defaults: "`latents`: the width, which is also the maximum. Without `k` all components are active in every row.",
     params: &[],
     presets: "No preset changes it.",
     source: "The PCA baseline of SAEBench (arXiv 2503.09532), there computed on a sample of tokens",

@@ -26,7 +26,7 @@ static CARD: ArchCard = ArchCard {
     initialisation: "W_d are random unit directions drawn from the seed, without a bias. The encoder is 0 and not \
                      used.",
     constraint: "None.",
-    defaults: "--latents L and --k K (32), or --like DIR for the size of a dictionary and its k.",
+    defaults: "`latents` L and `k` K (32), or `like` DIR for the size of a dictionary and its k.",
     params: &[],
     presets: "No preset changes it.",
     source: "The random codes of the sanity check in arXiv 2606.24716, as a dictionary that can be saved",

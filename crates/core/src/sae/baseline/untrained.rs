@@ -17,16 +17,16 @@ static CARD: ArchCard = ArchCard {
     name: "untrained",
     summary: "Random directions with the architecture and the sparsity of a trained dictionary.",
     forward: "h = W (x − b), where W are random unit directions; the decoder is W too.\n\
-              The activation is TopK, or that of the dictionary given by --like: the k largest values, or all \
+              The activation is TopK, or that of the dictionary given as `like`: the k largest values, or all \
               values above one threshold. The threshold is stored in the thresholds (JumpReLU, BatchTopK), in the \
               encoder bias (ReLU) or in the gate bias (Gated, with magnitude h).",
     loss: "None: nothing is trained.",
     initialisation: "Directions are standard normal vectors scaled to unit norm, drawn from the seed; b is the mean \
                      row. The threshold is exact: as many values of all rows exceed it as the dictionary given by \
-                     --like has codes, so the mean L0 on these rows is the same (if enough values are positive, and \
+                     `like` has codes, so the mean L0 on these rows is the same (if enough values are positive, and \
                      up to ties).",
     constraint: "None.",
-    defaults: "--latents L and --k K (32) give a TopK dictionary. --like DIR copies size, activation, normalisation \
+    defaults: "`latents` L and `k` K (32) give a TopK dictionary. `like` DIR copies size, activation, normalisation \
                and centring from a dictionary, and excludes both.",
     params: &[],
     presets: "No preset changes it.",

@@ -146,6 +146,7 @@ fn read_parts(class: Class, weights: &mut Weights, trainer: &Config, notes: &mut
         },
         Class::TopK => Activation::TopK(read_k(weights, trainer)?),
         Class::BatchTopK | Class::Matryoshka => {
+            let k = if weights.has("k") { Some(read_k(weights, trainer)?) } else { None };
             let threshold = match weights.has("threshold") {
                 true => weights.take_number("threshold")?,
                 false => -1.0,
@@ -154,7 +155,7 @@ fn read_parts(class: Class, weights: &mut Weights, trainer: &Config, notes: &mut
                 Activation::Threshold(vec![threshold; latents])
             } else {
                 notes.push("the threshold was never set in training: the k largest codes of each row are kept".into());
-                Activation::TopK(read_k(weights, trainer)?)
+                Activation::TopK(k.map_or_else(|| read_k(weights, trainer), Ok)?)
             }
         }
     };

@@ -15,7 +15,7 @@ mod saelens;
 mod sparsify;
 mod weights;
 
-pub use overcomplete_settings::parse_settings;
+pub use overcomplete_settings::{parse_settings, split_settings};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ impl DetectedCheckpoint {
 type Writer = fn(&dyn Dictionary, &Map<String, Value>, &Path) -> Result<()>;
 
 /// A checkpoint format.
-pub struct Format {
+pub struct CheckpointFormat {
     /// The name on the command line.
     pub name: &'static str,
     /// The program that defines it.
@@ -103,7 +103,7 @@ pub struct Format {
     write: Option<Writer>,
 }
 
-impl Format {
+impl CheckpointFormat {
     /// Whether dictionaries can be written in this format.
     pub fn is_written(&self) -> bool {
         self.write.is_some()
@@ -111,8 +111,8 @@ impl Format {
 }
 
 /// All formats, in the order in which they are tried.
-pub const FORMATS: &[Format] = &[
-    Format {
+pub const FORMATS: &[CheckpointFormat] = &[
+    CheckpointFormat {
         name: "etalon",
         program: "Etalon",
         files: "sae.json + weights.safetensors",
@@ -120,7 +120,7 @@ pub const FORMATS: &[Format] = &[
         read: etalon::read,
         write: Some(etalon::write),
     },
-    Format {
+    CheckpointFormat {
         name: "saelens",
         program: "SAELens",
         files: "cfg.json + sae_weights.safetensors",
@@ -128,7 +128,7 @@ pub const FORMATS: &[Format] = &[
         read: saelens::read,
         write: Some(saelens::write),
     },
-    Format {
+    CheckpointFormat {
         name: "sparsify",
         program: "sparsify",
         files: "cfg.json + sae.safetensors",
@@ -136,7 +136,7 @@ pub const FORMATS: &[Format] = &[
         read: sparsify::read,
         write: None,
     },
-    Format {
+    CheckpointFormat {
         name: "llama_scope",
         program: "Llama Scope",
         files: "hyperparams.json + checkpoints/final.safetensors",
@@ -144,7 +144,7 @@ pub const FORMATS: &[Format] = &[
         read: llama_scope::read,
         write: None,
     },
-    Format {
+    CheckpointFormat {
         name: "overcomplete",
         program: "overcomplete",
         files: "sae.pt, state_dict.pt or another .pt or .pth file, and settings in config.json",
@@ -152,7 +152,7 @@ pub const FORMATS: &[Format] = &[
         read: overcomplete::read,
         write: None,
     },
-    Format {
+    CheckpointFormat {
         name: "dictionary_learning",
         program: "dictionary_learning",
         files: "ae.pt + config.json",
@@ -160,7 +160,7 @@ pub const FORMATS: &[Format] = &[
         read: dictionary_learning::read,
         write: None,
     },
-    Format {
+    CheckpointFormat {
         name: "gemma_scope",
         program: "Gemma Scope",
         files: "params.npz",
@@ -170,20 +170,23 @@ pub const FORMATS: &[Format] = &[
     },
 ];
 
-/// Reads a dictionary from a directory, or from the file of weights in it. The dictionary holds a reservation of its
-/// memory.
+/// Reads a dictionary from a directory, or from the file of weights in it. Settings that the files do not contain may follow
+/// the path: `sae.pt:k=6`. The dictionary holds a reservation of its memory.
 pub fn load(path: &Path, budget: &Budget) -> Result<Loaded> {
     load_with(path, Map::new(), budget)
 }
 
 /// Reads a dictionary, with settings that its files do not contain.
-pub fn load_with(path: &Path, given: Map<String, Value>, budget: &Budget) -> Result<Loaded> {
+pub fn load_with(path: &Path, mut given: Map<String, Value>, budget: &Budget) -> Result<Loaded> {
+    let (path, settings) = split_settings(path);
+    let path = path.as_path();
+    given.extend(parse_settings(&settings)?);
     let detected = FORMATS.iter().find_map(|format| Some((format, (format.find)(path)?)));
     let Some((format, mut detected)) = detected else { return Err(unknown(path).into()) };
     if !given.is_empty() && format.name != "overcomplete" {
-        return Err(InputError::new(format!("{} applies to dictionaries of overcomplete only", Key("settings")))
+        return Err(InputError::new("only dictionaries of overcomplete take settings")
             .found(format!("a dictionary of {}, whose files contain its settings", format.program))
-            .advice("leave it out")
+            .advice(format!("leave out {}, or what follows the path", Key("settings")))
             .file(path)
             .into());
     }
@@ -200,7 +203,8 @@ pub fn load_with(path: &Path, given: Map<String, Value>, budget: &Budget) -> Res
 
 /// Whether a path has the files of one of the formats.
 pub fn is_known(path: &Path) -> bool {
-    FORMATS.iter().any(|format| (format.find)(path).is_some())
+    let path = split_settings(path).0;
+    FORMATS.iter().any(|format| (format.find)(&path).is_some())
 }
 
 /// Whether a directory has a complete dictionary in Etalon's format.

@@ -1,6 +1,8 @@
 //! The settings of an overcomplete dictionary, which a state dict does not contain: from the attributes of a whole module,
 //! from `config.json`, and from the user.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Map, Value};
 
 use super::config::Config;
@@ -50,6 +52,18 @@ pub fn parse_settings(texts: &[String]) -> Result<Map<String, Value>> {
         settings.insert(key.trim().into(), number.map_or_else(|| value.trim().into(), Value::Number));
     }
     Ok(settings)
+}
+
+/// Splits a path with settings behind a colon, `sae.pt:arch=mp,k=6`, into the path and the settings.
+pub fn split_settings(path: &Path) -> (PathBuf, Vec<String>) {
+    let whole = (path.to_path_buf(), Vec::new());
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let Some((name, settings)) = name.split_once(':').filter(|_| !path.exists()) else { return whole };
+    let settings: Vec<String> = settings.split(',').map(str::to_string).collect();
+    if name.is_empty() || settings.iter().any(|setting| !setting.contains('=')) {
+        return whole;
+    }
+    (path.with_file_name(name), settings)
 }
 
 /// Settings from all sources.
@@ -189,6 +203,24 @@ impl<'a> Settings<'a> {
 fn missing(name: &str, expected: &str) -> Error {
     InputError::new(format!("the file does not contain the setting `{name}`"))
         .expected(expected)
-        .advice(format!("pass it with {}, or write it to config.json beside the file", Key("settings")))
+        .advice(format!("append it to the path, as in FILE:{name}=.., or write it to config.json beside the file"))
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_may_follow_a_path() {
+        let split = |text: &str| {
+            let (path, settings) = split_settings(Path::new(text));
+            (path.to_string_lossy().into_owned(), settings)
+        };
+        assert_eq!(split("a/sae.pt:arch=mp,k=6"), ("a/sae.pt".into(), vec!["arch=mp".into(), "k=6".into()]));
+        // Keys of arrays and plain paths stay as they are.
+        for text in ["a/x.npz:codes", "a/sae.pt", "a:k=1/sae.pt", ":k=1", "..", "sae.pt:k=1,x"] {
+            assert_eq!(split(text), (text.into(), vec![]));
+        }
+    }
 }

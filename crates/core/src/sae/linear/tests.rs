@@ -234,7 +234,7 @@ fn plain(parts: &Parts, row: &[f32]) -> Vec<f32> {
 #[test]
 fn codes_equal_the_definition_bit_for_bit() {
     for (rows, width, latents) in [(1, 5, 3), (12, 8, 32), (13, 7, 33), (100, 16, 257)] {
-        let mut random = stream(rows as u64, "sieve test", 0);
+        let mut random = stream(rows as u64, "selector test", 0);
         // Nine distinct values, so that there are ties.
         let mut draw = |count: usize| -> Vec<f32> {
             (0..count).map(|_| (unit(&mut random) * 9.0).floor() as f32 / 4.0 - 1.0).collect()

@@ -35,6 +35,9 @@ pub(super) struct Index {
     pub step: u64,
     /// The divisor of inputs, one per dictionary.
     pub units: Vec<f32>,
+    /// What is subtracted from inputs, one per dictionary; empty for nothing.
+    #[serde(default)]
+    pub centres: Vec<Vec<f32>>,
     /// The state of early stopping, one per dictionary.
     pub stops: Vec<Stop>,
     /// The training curves so far, one per dictionary.
@@ -70,8 +73,9 @@ impl Files {
         Ok(Files { directory, hashes: Mutex::default(), _lock: lock })
     }
 
-    /// The index of an earlier run of the same training. Refuses the files of a different training.
-    pub fn index(&self, recipe: &str) -> Result<Option<Index>> {
+    /// The index of an earlier run of the same training of `jobs` dictionaries. Refuses the files of a different
+    /// training.
+    pub fn index(&self, recipe: &str, jobs: usize) -> Result<Option<Index>> {
         let path = self.directory.join(INDEX);
         if !path.exists() {
             return Ok(None);
@@ -88,6 +92,9 @@ impl Files {
                 ))
                 .file(&self.directory)
                 .into());
+        }
+        if [index.units.len(), index.stops.len(), index.records.len()] != [jobs; 3] {
+            return Err(self.damaged(format!("not the numbers of {jobs} dictionaries"), &path).into());
         }
         Ok(Some(index))
     }
@@ -208,19 +215,20 @@ mod tests {
             recipe: "r".into(),
             step: 7,
             units: vec![0.1],
+            centres: vec![vec![0.3, -0.1]],
             stops: vec![Stop::default()],
             records: vec![record],
         };
         let hashes = BTreeMap::from([("state-0-7.safetensors".to_string(), "00".to_string())]);
         let bytes = text(&index, &hashes).unwrap().into_bytes();
         let (read, found) = parse(&bytes).unwrap();
-        assert_eq!((read.step, read.units, found), (7, vec![0.1], hashes));
+        assert_eq!((read.step, read.units, read.centres, found), (7, vec![0.1], index.centres, hashes));
         // The line break at the end has no meaning.
-        for place in 0..bytes.len() - 1 {
+        for position in 0..bytes.len() - 1 {
             for bit in 0..8 {
                 let mut wrong = bytes.clone();
-                wrong[place] ^= 1 << bit;
-                assert!(parse(&wrong).is_err(), "byte {place}, bit {bit}");
+                wrong[position] ^= 1 << bit;
+                assert!(parse(&wrong).is_err(), "byte {position}, bit {bit}");
             }
         }
     }

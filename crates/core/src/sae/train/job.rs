@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::aside::{Aside, ThresholdRows};
 use super::order::Order;
 use super::settings::TrainingSettings;
 use crate::context::Budget;
@@ -87,8 +88,15 @@ pub struct Trained {
     pub steps: u64,
     /// Arithmetic of the encoder product, as text.
     pub precision: String,
+    /// The rows that set the threshold, if the architecture selects over a batch.
+    pub threshold: Option<ThresholdRows>,
     /// Whether an earlier run finished it.
     pub kept: bool,
+}
+
+/// Whether rows are set aside for the threshold of a job.
+pub(super) fn sets_aside(job: &TrainJob, options: &TrainOptions<'_>) -> bool {
+    job.settings.set_aside && options.early.is_none()
 }
 
 /// The number of steps of a number of epochs, rounded up.
@@ -115,7 +123,12 @@ pub(super) fn check(store: &ActivationStore, jobs: &[TrainJob]) -> Result<()> {
 }
 
 /// The hash of settings, options and data.
-pub(super) fn recipe(store: &ActivationStore, jobs: &[TrainJob], options: &TrainOptions<'_>) -> Result<String> {
+pub(super) fn recipe(
+    store: &ActivationStore,
+    aside: &Aside,
+    jobs: &[TrainJob],
+    options: &TrainOptions<'_>,
+) -> Result<String> {
     let mut hash = blake3::Hasher::new_derive_key("etalon training v1");
     for job in jobs {
         hash.update(json!(job.settings).to_string().as_bytes());
@@ -129,6 +142,10 @@ pub(super) fn recipe(store: &ActivationStore, jobs: &[TrainJob], options: &Train
     };
     let rest = json!([store.id()?, options.order, options.window, options.seed, early, options.stop_after]);
     hash.update(rest.to_string().as_bytes());
+    // Trainings without such rows keep the hashes of version 0.1.0.
+    if jobs.iter().any(|job| sets_aside(job, options)) {
+        hash.update(json!({ "aside": aside.rows().len() }).to_string().as_bytes());
+    }
     Ok(format!("blake3:{}", hash.finalize().to_hex()))
 }
 
@@ -169,7 +186,8 @@ pub(super) fn finished(jobs: &[TrainJob], recipe: &str, budget: &Budget) -> Resu
         let number = |name: &str| loaded.about.get(name).and_then(Value::as_f64);
         let (unit, steps) = (number("unit").unwrap_or(1.0) as f32, number("steps").unwrap_or(0.0) as u64);
         let precision = loaded.about.get("precision").and_then(Value::as_str).unwrap_or("f32").to_string();
-        finished.push(Trained { dictionary: loaded.dictionary, unit, steps, precision, kept: true });
+        let threshold = loaded.about.get("threshold").and_then(|rows| serde_json::from_value(rows.clone()).ok());
+        finished.push(Trained { dictionary: loaded.dictionary, unit, steps, precision, threshold, kept: true });
     }
     Ok(Some(finished))
 }

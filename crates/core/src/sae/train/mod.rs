@@ -2,11 +2,13 @@
 //! store, writes a log, and resumes if interrupted.
 
 mod archetypes;
+mod aside;
 mod auxiliary;
 mod backward;
 mod columns;
 mod files;
 mod forward;
+mod input_scale;
 mod job;
 mod log;
 mod median;
@@ -16,13 +18,13 @@ mod prepare;
 mod pursuit_gradient;
 mod record;
 mod run;
-mod sample;
 mod settings;
 mod settings_json;
 mod trainer;
 mod weights;
 
 pub use super::preset::Preset;
+pub use aside::ThresholdRows;
 pub use job::{Early, TrainJob, TrainOptions, Trained, steps_of_epochs};
 pub use log::{Line, Log};
 pub use objective::{Batch, Form, LatentBackward, Mixtures, Objective, Radius, Row, Rules, Scalar, Selection, Terms};

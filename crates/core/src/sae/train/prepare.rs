@@ -1,45 +1,60 @@
-//! Scaling of training rows, and the statistics that are computed before the first step.
+//! Statistics of the rows that are computed before the first step.
 
 use super::archetypes::SAMPLE;
+use super::input_scale::{InputScale, prepare};
 use super::job::TrainJob;
 use super::order::RowOrder;
 use super::settings::TrainingSettings;
 use super::trainer::Trainer;
 use crate::context::Context;
 use crate::error::Result;
-use crate::sae::normalise::Normalisation;
 use crate::store::ActivationStore;
 use etalon_kernel::kmeans::{KmeansParams, kmeans};
 use etalon_kernel::random::{permutation, stream};
 
-/// Number of batches that determine the unit of the activations, as in dictionary_learning.
-const UNIT_BATCHES: u64 = 101;
+/// Number of batches that determine unit and centre of the activations, as in dictionary_learning.
+const SCALE_BATCHES: u64 = 101;
 
 /// Iterations of k-means for the candidates of archetypal directions.
 const KMEANS_ITERATIONS: usize = 10;
 
-/// Writes rows as the trainer reads them: divided by the unit, or normalised.
-pub(super) fn prepare(rows: &[f32], settings: &TrainingSettings, unit: f32, into: &mut Vec<f32>) {
-    into.clear();
-    into.extend(rows.iter().map(|value| value / unit));
-    if settings.input != Normalisation::None {
-        for (row, into) in rows.chunks_exact(settings.width).zip(into.chunks_exact_mut(settings.width)) {
-            settings.input.of(row).apply(row, into);
-        }
-    }
+/// Moments of the first rows of a training.
+#[derive(Debug, Default)]
+pub(super) struct RowMoments {
+    /// Sum of the squared norms.
+    squares: f64,
+    /// Sum of the rows.
+    sums: Vec<f64>,
+    rows: usize,
 }
 
-/// The unit of the activations: the root mean squared norm of rows.
-pub(super) fn unit(rows: &mut RowOrder<'_>, batch: usize, store: &ActivationStore) -> Result<f32> {
-    let steps = UNIT_BATCHES.min((store.rows() as u64).div_ceil(batch as u64));
-    let (mut sum, mut count, mut values) = (0.0f64, 0usize, Vec::new());
-    for step in 0..steps {
-        rows.batch(step, batch, &mut values)?;
-        sum += values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
-        count += values.len() / store.width();
+impl RowMoments {
+    /// Of the rows of up to 101 batches.
+    pub fn of(order: &mut RowOrder<'_>, batch: usize, store: &ActivationStore) -> Result<RowMoments> {
+        let mut moments = RowMoments { sums: vec![0.0; store.width()], ..RowMoments::default() };
+        let mut values = Vec::new();
+        for step in 0..SCALE_BATCHES.min((store.rows() as u64).div_ceil(batch as u64)) {
+            order.batch(step, batch, &mut values)?;
+            moments.squares += values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
+            for row in values.chunks_exact(store.width()) {
+                moments.sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
+            }
+            moments.rows += values.len() / store.width();
+        }
+        Ok(moments)
     }
-    let unit = (sum / count.max(1) as f64).sqrt() as f32;
-    Ok(if unit > 0.0 && unit.is_finite() { unit } else { 1.0 })
+
+    /// The scale of a training: the centre is the mean, the unit the root mean squared norm of what remains.
+    pub fn scale(&self, settings: &TrainingSettings) -> InputScale {
+        let rows = self.rows.max(1) as f64;
+        let centre: Vec<f64> =
+            if settings.centre { self.sums.iter().map(|sum| sum / rows).collect() } else { Vec::new() };
+        let square = self.squares / rows - centre.iter().map(|value| value * value).sum::<f64>();
+        let unit = square.max(0.0).sqrt() as f32;
+        let valid = settings.normalise && unit > 0.0 && unit.is_finite();
+        let centre = centre.into_iter().map(|value| value as f32).collect();
+        InputScale { unit: if valid { unit } else { 1.0 }, centre }
+    }
 }
 
 /// Computes the candidates of archetypal directions from a sample of the rows. Jobs with the same settings share them.
@@ -47,13 +62,13 @@ pub(super) fn candidates(
     store: &ActivationStore,
     jobs: &[TrainJob],
     trainers: &mut [Trainer],
-    units: &[f32],
+    scales: &[InputScale],
     context: &Context,
 ) -> Result<()> {
     let (mut keys, mut centres) = (Vec::new(), Vec::<Vec<f32>>::new());
-    for ((job, trainer), &unit) in jobs.iter().zip(trainers).zip(units) {
+    for ((job, trainer), scale) in jobs.iter().zip(trainers).zip(scales) {
         let Some(count) = trainer.missing_candidates() else { continue };
-        let key = (count, job.settings.seed, unit, job.settings.input);
+        let key = (count, job.settings.seed, scale, job.settings.input);
         let index = match keys.iter().position(|other| *other == key) {
             Some(index) => index,
             None => {
@@ -65,7 +80,7 @@ pub(super) fn candidates(
                 let mut sample = Vec::with_capacity(rows.len() * store.width());
                 let mut prepared = Vec::new();
                 for row in rows {
-                    prepare(&store.tile(row..row + 1)?.values, &job.settings, unit, &mut prepared);
+                    prepare(&store.tile(row..row + 1)?.values, &job.settings, scale, &mut prepared);
                     sample.extend_from_slice(&prepared);
                 }
                 keys.push(key);

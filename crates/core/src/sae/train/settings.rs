@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::objective::Objective;
 use crate::error::{InputError, Key, Result};
 use crate::sae::normalise::Normalisation;
-use crate::sae::param::{Param, ParamValue, Params};
+use crate::sae::param::{ArchParam, ParamValue, Params};
 use crate::sae::preset::Preset;
 
 /// The constraint on decoder directions.
@@ -108,6 +108,12 @@ pub struct TrainingSettings {
     pub input: Normalisation,
     /// Divide inputs by their root mean squared norm, which is folded into the dictionary at the end.
     pub normalise: bool,
+    /// Subtract the mean of the rows, which is folded into the dictionary at the end. Trainings with a penalty need it:
+    /// they learn a large decoder bias slowly, and meanwhile latents represent the mean.
+    pub centre: bool,
+    /// Set aside a tenth of the rows (at most 8,192) for the threshold, if there are no held-out rows; for architectures
+    /// that select over a batch.
+    pub set_aside: bool,
     /// Random seed.
     pub seed: u64,
     /// The mean L0 that a controller of the penalty's weight aims at; none for a fixed weight.
@@ -151,6 +157,8 @@ impl TrainingSettings {
             resample: None,
             input: Normalisation::None,
             normalise: false,
+            centre: false,
+            set_aside: false,
             seed: 0,
             control: None,
             params: Params::default(),
@@ -233,7 +241,7 @@ impl TrainingSettings {
             ("weight decay", self.weight_decay),
             ("reanimation weight", self.reanimation),
         ];
-        if self.normalise && self.input != Normalisation::None {
+        if (self.normalise || self.centre) && self.input != Normalisation::None {
             return wrong(
                 "rows cannot be normalised twice",
                 &format!("{}, or a preset that standardises rows", Key("normalise")),
@@ -249,13 +257,13 @@ impl TrainingSettings {
     }
 
     /// The value of a parameter of the architecture.
-    pub fn get<T: ParamValue>(&self, param: &Param<T>) -> Result<T> {
+    pub fn get<T: ParamValue>(&self, param: &ArchParam<T>) -> Result<T> {
         self.params.get(param)
     }
 
     /// Sets a parameter; ignores parameters that the architecture does not have.
     #[must_use]
-    pub fn with<T: ParamValue>(mut self, param: &Param<T>, value: T) -> TrainingSettings {
+    pub fn with<T: ParamValue>(mut self, param: &ArchParam<T>, value: T) -> TrainingSettings {
         self.params.set(param, value);
         self
     }

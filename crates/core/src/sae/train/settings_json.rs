@@ -115,7 +115,12 @@ impl Serialize for TrainingSettings {
         for (name, value) in params.iter().filter(|(name, _)| !ORDER.contains(name)) {
             map.serialize_entry(name, value)?;
         }
-        // Version 0.1.0 had no controller: its settings keep their text.
+        // Version 0.1.0 had none of these: its settings keep their text.
+        for (name, set) in [("centre", self.centre), ("set_aside", self.set_aside)] {
+            if set {
+                map.serialize_entry(name, &true)?;
+            }
+        }
         if let Some(target) = self.control {
             map.serialize_entry("control", &target)?;
         }

@@ -1,5 +1,6 @@
 //! Trains several dictionaries in one pass over a store, with a log, and with saved states to resume from.
 
+mod batches;
 #[cfg(test)]
 mod tests;
 
@@ -8,13 +9,13 @@ use std::time::Instant;
 
 use serde_json::{Map, json};
 
+use super::aside::{self, Aside, ThresholdRows};
 use super::files::{Files, Index, Stop};
-use super::job::{Early, TrainJob, TrainOptions, Trained, check, check_outputs, finished, recipe};
+use super::input_scale::{InputScale, prepare};
+use super::job::{Early, TrainJob, TrainOptions, Trained, check, check_outputs, finished, recipe, sets_aside};
 use super::log::{Line, Log};
-use super::order::RowOrder;
-use super::prepare::{candidates, prepare, unit};
+use super::prepare::candidates;
 use super::record::Record;
-use super::sample::sample_rows;
 use super::trainer::Trainer;
 use crate::context::{Budget, Context, Monitor, Reservation};
 use crate::error::{Error, InputError, Key, Result};
@@ -22,9 +23,13 @@ use crate::sae::checkpoint;
 use crate::sae::linear::Linear;
 use crate::sae::normalise::Normalisation;
 use crate::store::ActivationStore;
+use batches::Batches;
 
 /// Trains dictionaries together, on the threads of the caller's pool. Called again after an interruption, it resumes
 /// and writes the same bytes.
+///
+/// A dictionary that sets aside rows for its threshold ([`TrainingSettings::set_aside`](super::TrainingSettings)) is trained
+/// on the others; so every dictionary is the same as if it were trained alone.
 pub fn train(
     store: &ActivationStore,
     jobs: &[TrainJob],
@@ -34,13 +39,14 @@ pub fn train(
 ) -> Result<Vec<Trained>> {
     let Some(first) = jobs.first() else { return Ok(Vec::new()) };
     check(store, jobs)?;
-    let recipe = recipe(store, jobs, options)?;
+    let aside = Aside::draw(store.rows(), options.seed);
+    let recipe = recipe(store, &aside, jobs, options)?;
     if let Some(finished) = finished(jobs, &recipe, context.budget())? {
         return Ok(finished);
     }
     check_outputs(jobs, &recipe, context.budget())?;
     let files = Files::open(&first.out)?;
-    let mut run = TrainingRun::start(store, jobs, options, (&files, &recipe), context)?;
+    let mut run = TrainingRun::start((store, &aside), jobs, options, (&files, &recipe), context)?;
     log.begin(run.index.step)?;
     let last = jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0).min(options.stop_after.unwrap_or(u64::MAX));
     context.start("training", last, "steps");
@@ -67,12 +73,14 @@ pub fn train(
 /// A training in progress.
 struct TrainingRun<'a> {
     store: &'a ActivationStore,
+    aside: &'a Aside,
     jobs: &'a [TrainJob],
     options: &'a TrainOptions<'a>,
-    rows: RowOrder<'a>,
+    batches: Batches<'a>,
     trainers: Vec<Trainer>,
     index: Index,
-    batch: Vec<f32>,
+    /// How rows are prepared, one per dictionary.
+    scales: Vec<InputScale>,
     scaled: Vec<f32>,
     /// Time and step of the last log line.
     last_logged: (Instant, u64),
@@ -81,13 +89,6 @@ struct TrainingRun<'a> {
     budget: &'a Budget,
     /// The memory of batches and their order.
     _memory: Reservation,
-}
-
-/// Bytes of batches and their order.
-fn batch_memory(store: &ActivationStore, jobs: &[TrainJob], options: &TrainOptions<'_>) -> u64 {
-    let batch = (jobs[0].settings.batch as u64).saturating_mul(store.width() as u64).saturating_mul(8);
-    // The row indices of a window, in order and shuffled.
-    batch.saturating_add(16 * options.window.min(store.rows()) as u64)
 }
 
 /// Reserves the memory to write the largest state or dictionary: weights and moments as tensors and as a file.
@@ -99,21 +100,21 @@ fn reserve_write(jobs: &[TrainJob], budget: &Budget) -> Result<Reservation> {
 
 impl<'a> TrainingRun<'a> {
     fn start(
-        store: &'a ActivationStore,
+        (store, aside): (&'a ActivationStore, &'a Aside),
         jobs: &'a [TrainJob],
         options: &'a TrainOptions<'a>,
         (files, recipe): (&Files, &str),
         context: &'a Context,
     ) -> Result<TrainingRun<'a>> {
         let budget = context.budget();
-        let memory = budget.reserve(batch_memory(store, jobs, options), "batches of activations")?;
-        let mut rows = RowOrder::new(store, options.order, options.window, options.seed);
+        let mut batches = Batches::new(store, aside, jobs, options);
+        let memory = budget.reserve(batches.memory(store, options), "batches of activations")?;
         let mut trainers =
             jobs.iter().map(|job| Trainer::within(job.settings.clone(), budget)).collect::<Result<Vec<_>>>()?;
         // Fails now rather than at the end if there is too little memory to write the result.
         drop(reserve_write(jobs, budget)?);
         trainers.iter_mut().for_each(|trainer| trainer.set_precision(options.precision));
-        let index = match files.index(recipe)? {
+        let index = match files.index(recipe, jobs.len())? {
             Some(index) => {
                 for (job, trainer) in trainers.iter_mut().enumerate() {
                     trainer.restore(&files.load(job, index.step, false, budget)?)?;
@@ -124,26 +125,28 @@ impl<'a> TrainingRun<'a> {
                 for (job, trainer) in jobs.iter().zip(&mut trainers) {
                     job.initial.iter().try_for_each(|initial| trainer.start_from(initial))?;
                 }
-                let unit = if jobs.iter().any(|job| job.settings.normalise) {
-                    unit(&mut rows, jobs[0].settings.batch, store)?
-                } else {
-                    1.0
-                };
-                let units: Vec<f32> = jobs.iter().map(|job| if job.settings.normalise { unit } else { 1.0 }).collect();
-                candidates(store, jobs, &mut trainers, &units, context)?;
+                let scales = batches.scales(store, jobs)?;
+                candidates(store, jobs, &mut trainers, &scales, context)?;
                 let (stops, records) = (vec![Stop::default(); jobs.len()], vec![Record::default(); jobs.len()]);
-                Index { recipe: recipe.into(), step: 0, units, stops, records }
+                let (units, centres) = scales.into_iter().map(|scale| (scale.unit, scale.centre)).unzip();
+                Index { recipe: recipe.into(), step: 0, units, centres, stops, records }
             }
         };
+        let scale = |(job, &unit): (usize, &f32)| {
+            let centre = index.centres.get(job).cloned().unwrap_or_default();
+            InputScale { unit, centre }
+        };
+        let scales = index.units.iter().enumerate().map(scale).collect();
         let last_logged = (Instant::now(), index.step);
         Ok(TrainingRun {
             store,
+            aside,
             jobs,
             options,
-            rows,
+            batches,
             trainers,
             index,
-            batch: Vec::new(),
+            scales,
             scaled: Vec::new(),
             last_logged,
             last_saved: Instant::now(),
@@ -160,21 +163,19 @@ impl<'a> TrainingRun<'a> {
     /// One step of every dictionary on the same rows.
     fn step(&mut self, log: &mut dyn Log) -> Result<()> {
         let (step, size) = (self.index.step, self.jobs[0].settings.batch);
-        self.rows.batch(step, size, &mut self.batch)?;
         let every = self.options.log_every.max(1);
         let logged = step.is_multiple_of(every);
         let speed =
             (step - self.last_logged.1) as f64 * size as f64 / self.last_logged.0.elapsed().as_secs_f64().max(1e-9);
-        for job in 0..self.jobs.len() {
-            if !self.is_running(job) {
-                continue;
-            }
-            let unit = self.index.units[job];
-            let rows = if unit == 1.0 && self.jobs[job].settings.input == Normalisation::None {
-                &self.batch
+        let running: Vec<bool> = (0..self.jobs.len()).map(|job| self.is_running(job)).collect();
+        self.batches.read(step, &running)?;
+        for job in (0..self.jobs.len()).filter(|&job| running[job]) {
+            let (scale, batch) = (&self.scales[job], self.batches.of(job));
+            let rows = if scale.is_identity() && self.jobs[job].settings.input == Normalisation::None {
+                batch
             } else {
-                prepare(&self.batch, &self.jobs[job].settings, unit, &mut self.scaled);
-                &self.scaled
+                prepare(batch, &self.jobs[job].settings, scale, &mut self.scaled);
+                &self.scaled[..]
             };
             let report = self.trainers[job].step(rows)?;
             if !report.term("loss").is_some_and(f64::is_finite) {
@@ -210,23 +211,30 @@ impl<'a> TrainingRun<'a> {
             let TrainJob { out, .. } = &self.jobs[job];
             let mut name = out.file_name().unwrap_or_default().to_os_string();
             name.push(format!("-step-{step}"));
-            self.calibrate(job, trainer)?;
-            self.write(trainer, self.index.units[job], step, &out.with_file_name(name), None)?;
+            let threshold = self.calibrate(job, trainer)?;
+            self.write(job, trainer, threshold, &out.with_file_name(name), None)?;
         }
         self.trainers = trainers;
         Ok(())
     }
 
-    /// Sets the threshold of a dictionary that selects over batches: on held-out rows if there are any, else on rows
-    /// of the training.
-    fn calibrate(&self, job: usize, trainer: &mut Trainer) -> Result<()> {
+    /// Sets the threshold of a dictionary that selects over batches: on held-out rows, on rows that were set aside or, if
+    /// there are too few for that, on rows of the training. Returns the rows that were used.
+    fn calibrate(&self, job: usize, trainer: &mut Trainer) -> Result<Option<ThresholdRows>> {
         if !trainer.is_calibrated() {
-            return Ok(());
+            return Ok(None);
         }
-        let store = self.options.early.as_ref().map_or(self.store, |early| early.held_out);
         let settings = &self.jobs[job].settings;
-        let (rows, _memory) = sample_rows(store, settings, self.index.units[job], self.budget)?;
-        trainer.calibrate(&rows)
+        let early = self.options.early.as_ref();
+        let store = early.map_or(self.store, |early| early.held_out);
+        let set_aside = sets_aside(&self.jobs[job], self.options) && !self.aside.rows().is_empty();
+        let rows = match set_aside {
+            true => self.aside.rows().to_vec(),
+            false => aside::spread(store.rows(), settings.seed),
+        };
+        let (values, _memory) = aside::read(store, &rows, settings, &self.scales[job], self.budget)?;
+        trainer.calibrate(&values)?;
+        Ok(Some(ThresholdRows { rows: rows.len(), held_out: set_aside || early.is_some() }))
     }
 
     /// Evaluates the held-out error at the steps of early stopping, and stops dictionaries that no longer improve.
@@ -258,7 +266,7 @@ impl<'a> TrainingRun<'a> {
         let (mut sum, mut scaled) = (0.0, Vec::new());
         for first in (0..rows).step_by(size) {
             let tile = early.held_out.tile(first..(first + size).min(rows))?;
-            prepare(&tile.values, &self.jobs[job].settings, self.index.units[job], &mut scaled);
+            prepare(&tile.values, &self.jobs[job].settings, &self.scales[job], &mut scaled);
             sum += self.trainers[job].error_on(&scaled)? * tile.rows() as f64;
         }
         Ok(sum / rows.max(1) as f64)
@@ -277,19 +285,20 @@ impl<'a> TrainingRun<'a> {
     /// Writes a dictionary; the metadata of a finished one includes its recipe and its record.
     fn write(
         &self,
+        job: usize,
         trainer: &Trainer,
-        unit: f32,
-        step: u64,
+        threshold: Option<ThresholdRows>,
         out: &Path,
         finished: Option<(&str, &Record)>,
     ) -> Result<Linear> {
         let _memory = reserve_write(self.jobs, self.budget)?;
-        let dictionary = trainer.finish(unit)?;
+        let dictionary = trainer.finish_scaled(&self.scales[job])?;
         let mut about = Map::new();
         about.insert("training".into(), json!(trainer.settings()));
         about.insert("order".into(), json!(self.options.order));
-        about.insert("steps".into(), step.into());
-        about.insert("unit".into(), unit.into());
+        about.insert("steps".into(), trainer.steps().into());
+        about.insert("unit".into(), self.scales[job].unit.into());
+        about.extend(threshold.map(|rows| ("threshold".to_string(), json!(rows))));
         about.insert("precision".into(), trainer.precision().into());
         if let Some((recipe, record)) = finished {
             about.insert("recipe".into(), recipe.into());
@@ -309,16 +318,16 @@ impl<'a> TrainingRun<'a> {
                 trainer.restore(&files.load(job, step, true, self.budget)?)?;
             }
             let TrainJob { settings, out, .. } = &self.jobs[job];
-            let (unit, steps) = (self.index.units[job], trainer.steps());
+            let (unit, steps) = (self.scales[job].unit, trainer.steps());
             let finished = Some((recipe, &self.index.records[job]));
-            self.calibrate(job, &mut trainer)?;
-            let dictionary = self.write(&trainer, unit, steps, out, finished)?;
+            let threshold = self.calibrate(job, &mut trainer)?;
+            let dictionary = self.write(job, &trainer, threshold, out, finished)?;
             let precision = trainer.precision().to_string();
             drop(trainer);
             let memory =
                 self.budget.reserve(Linear::bytes(settings.latents, settings.width), "a trained dictionary")?;
             let dictionary = Box::new(dictionary.holding(memory));
-            trained.push(Trained { dictionary, unit, steps, precision, kept: false });
+            trained.push(Trained { dictionary, unit, steps, precision, threshold, kept: false });
         }
         Ok(trained)
     }

@@ -20,6 +20,7 @@ mod update;
 use super::archetypes::{self, Archetypes};
 use super::columns::Columns;
 use super::forward::Errors;
+use super::input_scale::InputScale;
 use super::median::geometric_median;
 use super::objective::{Form, Mixtures, Objective, Selection, Terms};
 use super::pursuit_gradient;
@@ -269,17 +270,35 @@ impl Trainer {
     /// The trained dictionary for inputs that were not divided by `unit`: multiplies biases and thresholds by it, so
     /// that codes of raw rows are `unit` times those of divided rows.
     pub fn finish(&self, unit: f32) -> Result<Linear> {
-        let (size, rules) = (self.weights.size, self.objective.rules());
+        self.finish_scaled(&InputScale { unit, centre: Vec::new() })
+    }
+
+    /// The same, for inputs that were centred too: adds the centre to the decoder bias.
+    pub(in crate::sae::train) fn finish_scaled(&self, scale: &InputScale) -> Result<Linear> {
+        let (size, rules, unit) = (self.weights.size, self.objective.rules(), scale.unit);
         let scalars = &self.weights.scalars[..size.latents * size.scalars];
-        let (encoder_bias, activation) = self.objective.finish(scalars, unit);
+        let (mut encoder_bias, activation) = self.objective.finish(scalars, unit);
         let mut tensors = self.weights();
         let mut take = |name: &str| tensors.remove(name).map(|tensor| tensor.values).unwrap_or_default();
+        let (encoder, mut bias) = (take("encoder"), take("bias"));
+        bias.iter_mut().for_each(|value| *value *= unit);
+        if !scale.centre.is_empty() {
+            bias.iter_mut().zip(&scale.centre).for_each(|(value, centre)| *value += centre);
+            // An encoder that does not subtract the decoder bias subtracts the centre by its own.
+            if !rules.centred {
+                for (value, row) in encoder_bias.iter_mut().zip(encoder.chunks_exact(self.settings.width)) {
+                    let of_centre: f64 =
+                        row.iter().zip(&scale.centre).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                    *value = (f64::from(*value) - of_centre) as f32;
+                }
+            }
+        }
         Linear::new(Parts {
             arch: self.settings.arch.clone(),
-            encoder: take("encoder"),
+            encoder,
             encoder_bias,
             decoder: take("decoder"),
-            bias: take("bias").into_iter().map(|value| value * unit).collect(),
+            bias,
             subtract_bias: rules.centred,
             input: self.settings.input,
             activation,

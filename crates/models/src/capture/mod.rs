@@ -1,0 +1,199 @@
+//! Capture: runs a network on texts or images and stores the activations of some sites.
+//!
+//! A capture is a directory:
+//!
+//! | file | content |
+//! |---|---|
+//! | `sites/NAME/` | a store for every site, with the sample of every row |
+//! | `rows.jsonl` | a line per sample: `sample`, `id`, and `text` with `words` (one per row), or `caption` |
+//! | `labels.csv` | concepts of the samples, if the input has labels |
+//! | `tokens.npy` | the token sequences that were run: uint32 [sequences, context] |
+//! | `skipped.csv` | items of the input that could not be read, with the reason |
+//! | `capture.json` | model, input and settings; written last |
+//!
+//! The network runs on parts of the input of a fixed size. Finished parts are files, so a capture that was interrupted
+//! continues after the last of them, and ends with the same bytes.
+
+mod images;
+mod parts;
+mod records;
+mod request;
+mod rows;
+mod text_run;
+mod texts;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use etalon::context::{Context, Monitor};
+use etalon::error::{Error, InputError, Result};
+use etalon::network::{Network, RowKind, SiteId, find_sites};
+use etalon::store::{ImportOptions, Lock, disk, import};
+use serde_json::{Value, json};
+
+pub use request::{CaptureRequest, CaptureSettings, RowChoice};
+pub use text_run::open_text_run;
+
+use crate::data::{ContentKind, Input, input_id, resolve};
+use crate::open::{Tower, open};
+use parts::{Parts, PartsReader};
+use records::Records;
+
+/// A finished capture.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    /// The store of every site, by its name.
+    pub stores: Vec<(String, PathBuf)>,
+    /// Concept labels of the samples.
+    pub labels: Option<PathBuf>,
+    /// What to tell the user.
+    pub notes: Vec<String>,
+}
+
+/// The file that makes a capture complete.
+const ABOUT: &str = "capture.json";
+
+/// Runs a network on an input and stores activations in a directory. A directory with the same finished capture is used as
+/// it is; one with another capture is refused.
+pub fn capture(request: &CaptureRequest, out: &Path, context: &Context) -> Result<Captured> {
+    let (model, tower) = Tower::split(&request.model);
+    let path = resolve(model, request.options.cache.as_deref())?;
+    let network = context.install(|| open(&path, tower, context.budget()))?;
+    let sites = find_sites(network.sites(), &request.sites)?;
+    check_rows(&*network, &sites)?;
+    let id = identity(request, &*network, &sites, context)?;
+    if let Some(captured) = finished(out, &id)? {
+        return Ok(captured);
+    }
+    disk::make_directory(out)?;
+    let _lock = Lock::take(out)?;
+    let mut input = Input::open(&request.input, &request.options, context.budget())?;
+    let parts = Parts::open(&out.join("parts"), &id, sites.len())?;
+    let mut records = Records::create(out, &input, context)?;
+    let what = Run { network: &*network, sites: &sites, settings: &request.settings, parts: &parts, context };
+    let widths: Vec<usize> = sites.iter().map(|site| network.sites()[site.0 as usize].width).collect();
+    context.start("capturing activations", input.count().unwrap_or(0), input.kind().plural());
+    let ran = match input.kind() {
+        ContentKind::Text => texts::run(&what, &path, &mut input, &mut records),
+        ContentKind::Image => images::run(&what, &path, &mut input, &mut records),
+    };
+    context.finish();
+    let summary = ran?;
+    let mut stores = Vec::new();
+    for (index, (site, width)) in sites.iter().zip(widths).enumerate() {
+        let name = &network.sites()[site.0 as usize].name;
+        let store = out.join("sites").join(name);
+        let mut reader = PartsReader::new(&parts, index, width, context)?;
+        let options = ImportOptions { samples: Some(reader.samples()?), ..ImportOptions::default() };
+        import(&mut reader, &store, &options, context)?;
+        stores.push((name.clone(), store));
+    }
+    let labels = records.finish(&input)?;
+    let about = json!({
+        "id": id,
+        "model": {"name": request.model, "family": network.card().family, "weights": network.card().weights, "id": network.card().id},
+        "input": request.input,
+        "settings": serde_json::to_value(&request.settings).map_err(|error| Error::Bug(error.to_string()))?,
+        "sites": stores.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "samples": summary.samples, "rows": summary.rows, "skipped": input.skipped().len(), "labels": labels.is_some(),
+    });
+    disk::write(&out.join(ABOUT), format!("{about:#}\n").as_bytes())?;
+    parts.remove()?;
+    let mut notes = input.notes();
+    if !input.skipped().is_empty() {
+        notes.push(format!("{} items of the input were skipped; skipped.csv lists them", input.skipped().len()));
+    }
+    Ok(Captured { stores, labels, notes })
+}
+
+/// What the two kinds of input share.
+struct Run<'a> {
+    network: &'a dyn Network,
+    sites: &'a [SiteId],
+    settings: &'a CaptureSettings,
+    parts: &'a Parts,
+    context: &'a Context,
+}
+
+impl Run<'_> {
+    /// Stages up to the last wanted site.
+    fn stages(&self) -> usize {
+        self.sites.iter().map(|site| self.network.sites()[site.0 as usize].stage + 1).max().unwrap_or(0)
+    }
+
+    /// Whether the sites have one row per sample.
+    fn is_of_samples(&self) -> bool {
+        self.sites.iter().any(|site| self.network.sites()[site.0 as usize].rows == RowKind::Sample)
+    }
+
+    /// Whether every token is stored as a row.
+    fn by_token(&self) -> bool {
+        self.settings.rows == RowChoice::All && !self.is_of_samples()
+    }
+}
+
+/// Refuses sites whose rows stand for different things: the stores of a capture share the list of samples.
+fn check_rows(network: &dyn Network, sites: &[SiteId]) -> Result<()> {
+    let of_sample = |site: &&SiteId| network.sites()[site.0 as usize].rows == RowKind::Sample;
+    match (sites.iter().find(of_sample), sites.iter().find(|site| !of_sample(site))) {
+        (Some(one), Some(many)) => Err(InputError::new("the sites have different rows")
+            .expected("sites with a row per token, or sites with a row per sample")
+            .found(format!(
+                "`{}` and `{}`",
+                network.sites()[many.0 as usize].name,
+                network.sites()[one.0 as usize].name
+            ))
+            .advice("capture them separately")
+            .into()),
+        _ => Ok(()),
+    }
+}
+
+/// How much was captured.
+#[derive(Clone, Copy, Debug, Default)]
+struct Summary {
+    samples: u64,
+    rows: u64,
+}
+
+/// The hash of everything that the captured bytes depend on.
+fn identity(request: &CaptureRequest, network: &dyn Network, sites: &[SiteId], context: &Context) -> Result<String> {
+    let settings = serde_json::to_string(&request.settings).map_err(|error| Error::Bug(error.to_string()))?;
+    let input = input_id(&request.input, &request.options, context)?;
+    let mut hash = blake3::Hasher::new_derive_key("etalon capture v1");
+    let names = sites.iter().map(|site| network.sites()[site.0 as usize].name.as_str());
+    for text in [network.card().id.as_str(), network.card().family, &settings, &input].into_iter().chain(names) {
+        hash.update(&(text.len() as u64).to_le_bytes());
+        hash.update(text.as_bytes());
+    }
+    Ok(format!("blake3:{}", hash.finalize().to_hex()))
+}
+
+/// The capture in a directory, if it is finished and the same.
+fn finished(out: &Path, id: &str) -> Result<Option<Captured>> {
+    let about = out.join(ABOUT);
+    if !about.exists() {
+        return Ok(None);
+    }
+    let bytes = disk::read(&about).map_err(Error::io("read a capture", &about))?;
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| InputError::new("the description of a capture is damaged").found(error).file(&about))?;
+    if value["id"].as_str() != Some(id) {
+        return Err(InputError::new("the output directory has another capture")
+            .expected("a new directory, or one with the same model, input, sites and settings")
+            .advice("choose another directory")
+            .file(out)
+            .into());
+    }
+    let names = value["sites"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let stores = names.map(|name| (name.to_string(), out.join("sites").join(name))).collect();
+    let labels = value["labels"].as_bool().unwrap_or(false).then(|| out.join("labels.csv"));
+    Ok(Some(Captured { stores, labels, notes: vec!["the capture is complete; nothing was run".into()] }))
+}
+
+/// The network of a capture, for callers that go on to use it.
+pub fn open_network(model: &str, cache: Option<&Path>, context: &Context) -> Result<Arc<dyn Network>> {
+    let (model, tower) = Tower::split(model);
+    let path = resolve(model, cache)?;
+    context.install(|| open(&path, tower, context.budget()))
+}

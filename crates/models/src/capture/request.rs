@@ -1,0 +1,75 @@
+//! What is captured, and how.
+
+use serde::Serialize;
+
+use crate::data::InputOptions;
+
+/// Which rows of a sample are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowChoice {
+    /// Every token, patch or position.
+    #[default]
+    All,
+    /// The first token: the class token of a vision transformer.
+    Class,
+    /// Patches without class token and registers.
+    Patches,
+    /// The mean of all tokens or positions, as one row per sample.
+    Mean,
+    /// The last token.
+    Last,
+}
+
+impl RowChoice {
+    /// The names, for options.
+    pub const NAMES: [&'static str; 5] = ["all", "class", "patches", "mean", "last"];
+
+    /// The choice of a name.
+    pub fn parse(name: &str) -> Option<RowChoice> {
+        Some(match name {
+            "all" => RowChoice::All,
+            "class" => RowChoice::Class,
+            "patches" => RowChoice::Patches,
+            "mean" => RowChoice::Mean,
+            "last" => RowChoice::Last,
+            _ => return None,
+        })
+    }
+}
+
+/// How the network is run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CaptureSettings {
+    /// Tokens per sequence.
+    pub context: usize,
+    /// Texts one after the other in sequences of the same length, instead of one text per sequence.
+    pub packed: bool,
+    /// Start every sequence with the beginning-of-text token; `None` as the tokenizer does.
+    pub bos: Option<bool>,
+    /// Store the rows of special tokens too.
+    pub keep_special: bool,
+    /// Which rows are stored.
+    pub rows: RowChoice,
+}
+
+impl Default for CaptureSettings {
+    fn default() -> CaptureSettings {
+        CaptureSettings { context: 128, packed: false, bos: None, keep_special: false, rows: RowChoice::All }
+    }
+}
+
+/// A capture.
+#[derive(Clone, Debug, Default)]
+pub struct CaptureRequest {
+    /// The network: a path, a packaged name, or a name of the hub; `:text` behind it means CLIP's network of texts.
+    pub model: String,
+    /// The input: a path or a packaged name.
+    pub input: String,
+    /// Names or patterns of sites, separated by commas.
+    pub sites: String,
+    /// How the network is run.
+    pub settings: CaptureSettings,
+    /// How the input is read.
+    pub options: InputOptions,
+}

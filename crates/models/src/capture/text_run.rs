@@ -1,0 +1,84 @@
+//! Opens a capture of texts, to run its network again.
+
+use std::path::Path;
+
+use etalon::context::Context;
+use etalon::error::{Error, InFile, InputError, Result};
+use etalon::network::{TextRun, find_sites};
+use etalon::store::disk;
+use serde_json::Value;
+
+use super::ABOUT;
+use crate::data::resolve;
+use crate::open::open_language;
+use crate::tokenizer_of::open_tokenizer;
+
+/// The network of a capture with the sequences that it was run on. A capture with several sites needs the name of one.
+pub fn open_text_run(directory: &Path, site: Option<&str>, context: &Context) -> Result<TextRun> {
+    let about = directory.join(ABOUT);
+    let bytes = disk::read(&about).map_err(|_| {
+        InputError::new("not a finished capture")
+            .expected(format!("a directory with `{ABOUT}`"))
+            .advice("run the capture to its end")
+            .file(directory)
+    })?;
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| InputError::new("the description of a capture is damaged").found(error).file(&about))?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let sites: Vec<String> = value["sites"].as_array().into_iter().flatten().map(text).collect();
+    let site = match (site, &sites[..]) {
+        (Some(site), _) => site,
+        (None, [only]) => only,
+        (None, _) => {
+            return Err(InputError::new("the capture has several sites")
+                .expected(format!("DIR:SITE with one of {}", sites.join(", ")))
+                .file(directory)
+                .into());
+        }
+    };
+    let (name, id) = (text(&value["model"]["name"]), text(&value["model"]["id"]));
+    let path = resolve(&name, None).in_file(&about)?;
+    let network = context.install(|| open_language(&path, context.budget()))?;
+    let card = etalon::network::Network::card(&*network);
+    if card.id != id {
+        return Err(InputError::new("the network is not the one of the capture")
+            .expected(id)
+            .found(&card.id)
+            .advice("restore the model, or capture again")
+            .file(&path)
+            .into());
+    }
+    let found = find_sites(etalon::network::Network::sites(&*network), site)?;
+    let [site] = found[..] else {
+        return Err(InputError::new("a run needs one site").found(format!("{} sites", found.len())).into());
+    };
+    let (tokens, length) = tokens(&directory.join("tokens.npy"), card.vocabulary, context)?;
+    let tokenizer = open_tokenizer(&path, context.budget())?;
+    let special = (0..card.vocabulary as u32).filter(|token| tokenizer.is_special(*token)).collect();
+    Ok(TextRun { network, site, tokens, length, special })
+}
+
+/// The sequences of a capture.
+fn tokens(path: &Path, vocabulary: usize, context: &Context) -> Result<(Vec<u32>, usize)> {
+    if !path.exists() {
+        return Err(InputError::new("the capture has no sequences of the same length")
+            .expected("texts that were captured with packing, or that all have the same number of tokens")
+            .advice("capture with packing")
+            .file(path)
+            .into());
+    }
+    let source = etalon::input::Source::parse(&path.to_string_lossy())?;
+    let read = etalon::input::read_rows(&source, etalon::input::Finite::Refuse, context.budget())?;
+    // Numbers up to 2^24 are exact.
+    let token =
+        |value: &f32| (value.fract() == 0.0 && (0.0..vocabulary as f32).contains(value)).then_some(*value as u32);
+    let tokens: Option<Vec<u32>> = read.values.iter().map(token).collect();
+    let tokens = tokens.ok_or_else(|| {
+        Error::from(
+            InputError::new("the sequences of a capture have tokens outside of the vocabulary")
+                .expected(format!("numbers below {vocabulary}"))
+                .file(path),
+        )
+    })?;
+    Ok((tokens, read.width))
+}

@@ -1,0 +1,63 @@
+//! The content address of an input.
+
+use etalon::context::Context;
+use etalon::error::Result;
+
+use super::input::Input;
+use super::options::InputOptions;
+use super::sample::{Content, Label, Sample};
+
+/// Samples between two checks for cancellation.
+const BLOCK: u64 = 256;
+
+/// The content address of an input: a hash of all its samples, whatever file they come from. Reads the whole input.
+pub fn input_id(text: &str, options: &InputOptions, context: &Context) -> Result<String> {
+    let mut input = Input::open(text, options, context.budget())?;
+    let mut hash = blake3::Hasher::new();
+    for column in input.label_columns() {
+        add(&mut hash, column.as_bytes());
+    }
+    while let Some(sample) = input.next()? {
+        if sample.position % BLOCK == 0 {
+            context.check()?;
+        }
+        add_sample(&mut hash, &sample);
+    }
+    hash.update(&input.position().to_le_bytes());
+    Ok(format!("blake3:{}", hash.finalize().to_hex()))
+}
+
+/// Adds bytes with their length, so that no two lists of parts have the same hash.
+fn add(hash: &mut blake3::Hasher, bytes: &[u8]) {
+    hash.update(&(bytes.len() as u64).to_le_bytes());
+    hash.update(bytes);
+}
+
+fn add_sample(hash: &mut blake3::Hasher, sample: &Sample) {
+    hash.update(&sample.position.to_le_bytes());
+    add(hash, sample.id.as_bytes());
+    add(hash, sample.caption.as_deref().unwrap_or_default().as_bytes());
+    match &sample.content {
+        Content::Text(text) => add(hash, text.as_bytes()),
+        Content::Image(bytes) => add(hash, bytes),
+        Content::Pixels(pixels) => {
+            hash.update(&(pixels.width() as u64).to_le_bytes());
+            add(hash, pixels.rgb());
+        }
+    }
+    let list = |hash: &mut blake3::Hasher, kind: u8, texts: &[String]| {
+        hash.update(&[kind]).update(&(texts.len() as u64).to_le_bytes());
+        texts.iter().for_each(|text| add(hash, text.as_bytes()));
+    };
+    for label in &sample.labels {
+        match label {
+            Label::Missing => list(hash, 0, &[]),
+            Label::Value(value) => list(hash, 1, std::slice::from_ref(value)),
+            Label::Tags(tags) => list(hash, 2, tags),
+        }
+    }
+    for (name, tags) in sample.words.iter().flat_map(|words| &words.tags) {
+        add(hash, name.as_bytes());
+        list(hash, 3, tags);
+    }
+}

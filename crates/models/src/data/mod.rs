@@ -1,0 +1,37 @@
+//! Inputs of networks: texts and images from files, folders, tables, arrays, and packaged data sets.
+//!
+//! [`Input::open`] takes a path or the name of a packaged data set and gives samples in a fixed order. It reads one sample at
+//! a time, and [`Input::seek`] continues where an earlier run stopped.
+//!
+//! | input | samples |
+//! |---|---|
+//! | `.jsonl`, `.csv`, `.tsv`, `.parquet`, `.arrow`, `.feather` | one per record: a text column, or an image column (bytes, or paths relative to the table) |
+//! | `.txt` | one, or one per line |
+//! | `.npy` | one per image: uint8 [images, height, width] or [images, height, width, 3]; a table of the same name describes them |
+//! | a folder | one per text or image file, at any depth, by name; or the records of all its tables |
+//!
+//! An item that cannot be read is skipped, and [`Input::skipped`] lists it with the reason. [`Concepts`] turns the other columns
+//! into concept labels.
+
+mod array;
+mod cache;
+mod columns;
+mod concepts;
+mod files;
+mod folder;
+mod identity;
+mod input;
+mod options;
+mod packaged;
+mod sample;
+mod table;
+mod text_file;
+mod words;
+
+pub use cache::cache_directory;
+pub use concepts::{ConceptOptions, ConceptTable, Concepts};
+pub use identity::input_id;
+pub use input::{Input, Skipped};
+pub use options::{ContentKind, InputOptions};
+pub use packaged::{DATA_SETS, Entry, FORMAT, MODELS, Part, packaged, packages, resolve};
+pub use sample::{Content, Label, Sample, Words};

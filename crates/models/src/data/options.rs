@@ -1,0 +1,67 @@
+//! Settings of an input.
+
+use std::path::PathBuf;
+
+use etalon::error::{InputError, Result};
+
+/// Texts or images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentKind {
+    /// Texts.
+    Text,
+    /// Images.
+    Image,
+}
+
+impl ContentKind {
+    /// The names of the kinds, for options.
+    pub const NAMES: [&'static str; 2] = ["text", "image"];
+
+    /// The kind of a name.
+    pub fn parse(name: &str) -> Result<ContentKind> {
+        match name {
+            "text" => Ok(ContentKind::Text),
+            "image" => Ok(ContentKind::Image),
+            _ => Err(InputError::new(format!("there is no kind of input `{name}`"))
+                .one_of(name, &ContentKind::NAMES)
+                .into()),
+        }
+    }
+
+    /// The plural, for messages.
+    pub fn plural(self) -> &'static str {
+        match self {
+            ContentKind::Text => "texts",
+            ContentKind::Image => "images",
+        }
+    }
+}
+
+/// Settings of an input. The default suits tables with the usual column names.
+#[derive(Clone, Debug, Default)]
+pub struct InputOptions {
+    /// Texts or images, where an input has both; otherwise it is recognised.
+    pub kind: Option<ContentKind>,
+    /// The column of texts [default: `text`, or the only column of text].
+    pub text_column: Option<String>,
+    /// The column of image bytes or paths [default: `image`, `img` or `file_name`, or the only column of bytes].
+    pub image_column: Option<String>,
+    /// The column of ids [default: `id`].
+    pub id_column: Option<String>,
+    /// The column of captions of images [default: `caption`].
+    pub caption_column: Option<String>,
+    /// The list column of words [default: `words` or `tokens`]; the other list columns annotate them.
+    pub words_column: Option<String>,
+    /// The columns of labels [default: all others].
+    pub label_columns: Option<Vec<String>>,
+    /// Columns of labels whose cells are lists of tags, separated by `|`.
+    pub tag_columns: Vec<String>,
+    /// Every line of a `.txt` file is a sample.
+    pub lines: bool,
+    /// The folder of a file is its class.
+    pub folder_classes: bool,
+    /// Maximum number of samples.
+    pub limit: Option<u64>,
+    /// The directory of packaged data [default: see [`super::cache_directory`]].
+    pub cache: Option<PathBuf>,
+}

@@ -1,0 +1,262 @@
+//! A language model: embeddings, a transformer, a head.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use etalon::context::{Budget, Context, Reservation};
+use etalon::error::{Error, InputError, Result};
+use etalon::network::{Batch, Kept, LanguageModel, Layout, Network, NetworkCard, RowKind, Site, State, Tap};
+use etalon_kernel::neural;
+use rayon::prelude::*;
+
+use super::head::Head;
+use super::{check_tokens, gemma, gpt_neox, gpt2, llama, qwen};
+use crate::config::Config;
+use crate::layer::{CHUNK, Norm};
+use crate::transformer::{Block, Blocks, Cache, Points, SiteNames, Transformer, TransformerConfig};
+use crate::weights::{Model, Weights};
+
+/// What a family says about its network.
+pub(super) struct Family {
+    pub name: &'static str,
+    pub config: TransformerConfig,
+    pub names: SiteNames,
+    /// Most tokens of a sequence.
+    pub context: usize,
+    pub vocabulary: usize,
+    /// Embeddings of tokens.
+    pub embedding: String,
+    /// Multiplies embeddings.
+    pub embedding_scale: f32,
+    /// Embeddings of positions.
+    pub positions: Option<String>,
+    pub last_norm: Norm,
+    /// The head's weights; `None` if they are the embeddings.
+    pub head: Option<String>,
+    pub head_bias: Option<String>,
+    pub soft_cap: Option<f32>,
+    /// Reads a block.
+    pub read: ReadBlock,
+    /// Tensors that may be in a file and are not needed, such as stored masks.
+    pub ignored: fn(&str) -> bool,
+}
+
+/// Reads the block of an index.
+pub(super) type ReadBlock = Box<dyn Fn(&Weights, usize) -> Result<Block> + Send + Sync>;
+
+/// A language model.
+pub struct Decoder {
+    card: NetworkCard,
+    transformer: Transformer,
+    embedding: Vec<f32>,
+    embedding_scale: f32,
+    positions: Option<Vec<f32>>,
+    head_weight: Option<Vec<f32>>,
+    head: Head,
+    _memory: Reservation,
+}
+
+/// The families, by `model_type`.
+type Describe = fn(&Model) -> Result<Family>;
+
+const FAMILIES: [(&str, Describe); 9] = [
+    ("llama", llama::describe),
+    ("mistral", llama::describe),
+    ("gpt2", gpt2::describe),
+    ("gpt_neox", gpt_neox::describe),
+    ("gemma2", gemma::describe),
+    ("gemma3_text", gemma::describe),
+    ("gemma3", gemma::describe),
+    ("qwen2", qwen::describe),
+    ("qwen3", qwen::describe),
+];
+
+impl Decoder {
+    /// Whether a `model_type` is a language model that can be run.
+    pub fn knows(model_type: &str) -> bool {
+        FAMILIES.iter().any(|(name, _)| *name == model_type)
+    }
+
+    /// The names of the families.
+    pub fn families() -> impl Iterator<Item = &'static str> {
+        FAMILIES.iter().map(|(name, _)| *name)
+    }
+
+    /// Reads a network.
+    pub fn open(model: Model, budget: &Budget) -> Result<Decoder> {
+        let model_type = Config(&model.config).text(&["model_type"]).unwrap_or_default();
+        let describe = FAMILIES.iter().find(|(name, _)| *name == model_type).map(|(_, describe)| describe);
+        let Some(describe) = describe else {
+            let known: Vec<&str> = Decoder::families().collect();
+            return Err(InputError::new("unknown kind of language model").one_of(model_type, &known).into());
+        };
+        let family = describe(&model)?;
+        let id = model.id()?;
+        Decoder::build(family, model, id, budget)
+    }
+
+    fn build(family: Family, model: Model, id: String, budget: &Budget) -> Result<Decoder> {
+        let (width, layers, vocabulary) = (family.config.width, family.config.layers, family.vocabulary);
+        let table = 4 * (vocabulary * width) as u64;
+        let tables = 1 + u64::from(family.head.is_some());
+        let mut memory = budget.reserve(tables * table, "the embeddings of the network")?;
+        // A second copy, in the order that products prefer, only if there is plenty of memory.
+        let copy = table < budget.left() / 4;
+        if copy {
+            memory.resize((tables + 1) * table, "the head of the network")?;
+        }
+        let weights = Arc::new(model.weights);
+        let embedding = weights.tensor(&family.embedding, &[vocabulary, width])?;
+        let positions = family.positions.map(|name| weights.tensor(&name, &[family.context, width])).transpose()?;
+        let head_weight = family.head.map(|name| weights.tensor(&name, &[vocabulary, width])).transpose()?;
+        let bias = family.head_bias.map(|name| weights.tensor(&name, &[vocabulary])).transpose()?;
+        let head = Head::new(head_weight.as_deref().unwrap_or(&embedding), width, copy, bias, family.soft_cap);
+        let points = Points::new(&family.config, family.names, RowKind::Token);
+        let source = weights.clone();
+        let read = family.read;
+        let blocks = Blocks::open(&family.config, Box::new(move |layer| read(&source, layer)), budget)?;
+        if blocks.are_resident() {
+            weights.refuse_unread(family.ignored)?;
+        }
+        let card = NetworkCard {
+            weights: model.recognised,
+            id,
+            parameters: weights.parameters(),
+            layers,
+            width,
+            context: family.context,
+            vocabulary,
+            ..NetworkCard::new(family.name)
+        };
+        let transformer = Transformer { config: family.config, blocks, norm: Some(family.last_norm), points };
+        let embedding_scale = family.embedding_scale;
+        Ok(Decoder { card, transformer, embedding, embedding_scale, positions, head_weight, head, _memory: memory })
+    }
+
+    fn head_weight(&self) -> &[f32] {
+        self.head_weight.as_deref().unwrap_or(&self.embedding)
+    }
+
+    /// Embeddings of tokens; the first of every sequence is at position `first`.
+    fn embed(&self, tokens: &[u32], length: usize, first: usize) -> Vec<f32> {
+        let width = self.card.width;
+        let mut values = vec![0.0; tokens.len() * width];
+        values.par_chunks_mut(CHUNK * width).enumerate().for_each(|(chunk, rows)| {
+            for (index, row) in rows.chunks_exact_mut(width).enumerate() {
+                let at = chunk * CHUNK + index;
+                row.copy_from_slice(&self.embedding[tokens[at] as usize * width..][..width]);
+                if self.embedding_scale != 1.0 {
+                    row.iter_mut().for_each(|value| *value *= self.embedding_scale);
+                }
+                if let Some(positions) = &self.positions {
+                    neural::add(&positions[(first + at % length) * width..][..width], row);
+                }
+            }
+        });
+        values
+    }
+
+    /// An empty cache for generation.
+    pub fn cache(&self) -> Cache {
+        Cache::new(self.transformer.config.layers)
+    }
+
+    /// Runs the next tokens of one sequence; the state has a row for each of them.
+    pub fn extend(&self, tokens: &[u32], cache: &mut Cache, tap: &mut dyn Tap, context: &Context) -> Result<State> {
+        check_tokens(&self.card, tokens, tokens.len(), cache.length())?;
+        let values = self.embed(tokens, tokens.len(), cache.length());
+        let mut state = self.state(values, tokens.len(), context)?;
+        self.transformer.run_cached(&mut state, cache, tap, context)?;
+        Ok(state)
+    }
+
+    fn state(&self, values: Vec<f32>, length: usize, context: &Context) -> Result<State> {
+        let width = self.card.width;
+        let rows = values.len() / width;
+        let layout = Layout { samples: rows / length, rows: length, width, grid: None };
+        State::new(values, layout, rows * self.transformer.config.scratch_per_row(), context)
+    }
+}
+
+impl Network for Decoder {
+    fn card(&self) -> &NetworkCard {
+        &self.card
+    }
+
+    fn sites(&self) -> &[Site] {
+        self.transformer.points.sites()
+    }
+
+    fn stages(&self) -> usize {
+        self.transformer.stages()
+    }
+
+    fn begin(&self, batch: &Batch<'_>, context: &Context) -> Result<State> {
+        let Batch::Tokens { tokens, length } = *batch else {
+            return Err(InputError::new("a language model cannot run on images").expected("texts").into());
+        };
+        check_tokens(&self.card, tokens, length, 0)?;
+        self.state(self.embed(tokens, length, 0), length, context)
+    }
+
+    fn run(&self, stages: Range<usize>, state: &mut State, tap: &mut dyn Tap, context: &Context) -> Result<()> {
+        self.transformer.run(stages, state, tap, context)
+    }
+
+    fn language(self: Arc<Self>) -> Option<Arc<dyn LanguageModel>> {
+        Some(self)
+    }
+}
+
+impl LanguageModel for Decoder {
+    fn logits(&self, state: &State, rows: Range<usize>, out: &mut [f32]) -> Result<()> {
+        let width = self.card.width;
+        let x = state.values.get(rows.start * width..rows.end * width);
+        let x = x.ok_or_else(|| Error::Bug("rows of logits out of range".into()))?;
+        self.head.logits(self.head_weight(), x, out);
+        Ok(())
+    }
+
+    fn run_kept(&self, stages: Range<usize>, state: &mut State, tap: &mut dyn Tap, context: &Context) -> Result<Kept> {
+        self.transformer.run_kept(stages, state, tap, context)
+    }
+
+    fn loss_gradient(&self, state: &State, targets: &[Option<u32>], context: &Context) -> Result<(Vec<f32>, Vec<f32>)> {
+        let (width, vocabulary) = (self.card.width, self.card.vocabulary);
+        let counted = targets.iter().flatten().count().max(1) as f32;
+        let mut gradient = vec![0.0; state.values.len()];
+        let chunks = gradient.par_chunks_mut(CHUNK * width).zip(state.values.par_chunks(CHUNK * width));
+        let losses: Result<Vec<Vec<f32>>> = chunks
+            .zip(targets.par_chunks(CHUNK))
+            .map(|((gradient, x), targets)| {
+                context.check()?;
+                let mut logits = vec![0.0; targets.len() * vocabulary];
+                self.head.logits(self.head_weight(), x, &mut logits);
+                let mut d = vec![0.0; logits.len()];
+                let rows = logits.chunks_exact(vocabulary).zip(d.chunks_exact_mut(vocabulary)).zip(targets);
+                let mut losses = Vec::new();
+                for ((logits, d), target) in rows {
+                    let Some(target) = target.map(|target| target as usize) else { continue };
+                    losses.push(neural::log_sum_exp(logits) - logits[target]);
+                    d.copy_from_slice(logits);
+                    neural::softmax(d);
+                    d[target] -= 1.0;
+                    d.iter_mut().for_each(|d| *d /= counted);
+                }
+                self.head.back(self.head_weight(), &logits, &mut d, gradient);
+                Ok(losses)
+            })
+            .collect();
+        Ok((gradient, losses?.concat()))
+    }
+
+    fn backward(&self, kept: &Kept, gradient: &mut [f32], context: &Context) -> Result<()> {
+        self.transformer.backward(kept, gradient, context)
+    }
+
+    fn unembedding(&self, token: u32, out: &mut [f32]) -> Result<()> {
+        let row = self.head_weight().chunks_exact(self.card.width).nth(token as usize);
+        out.copy_from_slice(row.ok_or_else(|| Error::Bug(format!("token {token} of the head")))?);
+        Ok(())
+    }
+}

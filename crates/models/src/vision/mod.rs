@@ -1,0 +1,53 @@
+//! Networks of images.
+
+mod builder;
+mod clip;
+mod convnet;
+mod dinov2;
+mod dists;
+mod efficientnet;
+mod features;
+mod lpips;
+mod positions;
+mod resnet;
+mod timm;
+mod unit;
+mod vit;
+
+use std::sync::Arc;
+
+use etalon::context::Budget;
+use etalon::error::Result;
+use etalon::network::Network;
+
+use crate::config::Config;
+use crate::weights::Model;
+use features::Pooling;
+
+pub(crate) use clip::{MODULES as CLIP_MODULES, NAMES as CLIP_NAMES, sizes as clip_sizes};
+pub use convnet::ConvNet;
+pub use dists::Dists;
+pub use features::Stack;
+pub use lpips::Lpips;
+pub use vit::VisionTransformer;
+
+/// The families, by `model_type` or by what their tensors are called.
+pub(crate) const FAMILIES: &[&str] =
+    &["clip", "dinov2", "dinov2_with_registers", "vit (timm)", "resnet", "efficientnet_lite", "vgg16", "alexnet"];
+
+/// Opens a network of images; `None` if the model is no known one. Files of torchvision and timm have no configuration:
+/// the names of their tensors tell the family.
+pub(crate) fn open(model: Model, budget: &Budget) -> Result<Option<Arc<dyn Network>>> {
+    let kind = Config(&model.config).text(&["model_type"]).unwrap_or_default().to_string();
+    Ok(Some(match kind.as_str() {
+        "clip" | "clip_vision_model" => Arc::new(clip::open(model, budget)?),
+        "dinov2" | "dinov2_with_registers" => Arc::new(dinov2::open(model, budget)?),
+        _ if model.weights.has("patch_embed.proj.weight") => Arc::new(timm::open(model, budget)?),
+        _ if resnet::knows(&model.weights) => Arc::new(resnet::open(&model, budget)?),
+        _ if efficientnet::knows(&model.weights) => Arc::new(efficientnet::open(&model, budget)?),
+        _ => match Stack::of(&model.weights) {
+            Some(stack) => Arc::new(stack.open(&model, Pooling::Max, budget)?),
+            None => return Ok(None),
+        },
+    }))
+}

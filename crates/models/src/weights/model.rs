@@ -1,0 +1,102 @@
+//! A model: its configuration and its weights.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use etalon::context::Budget;
+use etalon::error::{Error, InputError, Result};
+use etalon::input::{Map, Tensors};
+use serde_json::{Map as Object, Value};
+
+use super::file::open_file;
+use super::opened::Opened;
+use super::tensors::Weights;
+use super::{directory, gguf};
+
+/// Bytes that are hashed before their memory is released.
+const HASHED: usize = 1 << 26;
+
+/// A model in a file or a directory.
+#[derive(Debug)]
+pub struct Model {
+    /// The configuration in the keys of Hugging Face; empty for a single file of tensors.
+    pub config: Object<String, Value>,
+    /// The tensors.
+    pub weights: Weights,
+    /// The directory of the files, where the tokenizer is; `None` for a model in memory.
+    pub directory: Option<PathBuf>,
+    /// The format, for people: `safetensors, 2 shards` or `GGUF Q4_1`.
+    pub recognised: String,
+    /// The metadata of a GGUF file.
+    pub gguf: Option<gguf::Metadata>,
+    files: Vec<Arc<Map>>,
+    id: OnceLock<String>,
+}
+
+impl Model {
+    /// Opens a directory or a file. Reads the configuration and the names of the tensors, not their values.
+    pub fn open(path: &Path, budget: &Budget) -> Result<Model> {
+        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                InputError::new("there is no such file or directory").advice("check the path").file(path).into()
+            }
+            _ => Error::io("check the path of a model", path)(error),
+        })?;
+        let (opened, directory) = if metadata.is_dir() {
+            (directory::open(path, budget)?, path)
+        } else {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            (open_file(path, budget)?, parent.unwrap_or(Path::new(".")))
+        };
+        let Opened { config, tensors, recognised, gguf, files } = opened;
+        let weights = Weights::new(tensors, budget);
+        let (directory, id) = (Some(directory.to_path_buf()), OnceLock::new());
+        Ok(Model { config, weights, directory, recognised, gguf, files, id })
+    }
+
+    /// A model in memory.
+    pub fn in_memory(config: Object<String, Value>, tensors: Tensors, budget: &Budget) -> Model {
+        Model {
+            config,
+            weights: Weights::in_memory(tensors, budget),
+            directory: None,
+            recognised: "in memory".to_string(),
+            gguf: None,
+            files: Vec::new(),
+            id: OnceLock::new(),
+        }
+    }
+
+    /// The content hash: of the configuration, of names, shapes and number types, and of the bytes of all files. It is
+    /// computed once. A model has the same hash wherever its files are.
+    pub fn id(&self) -> Result<String> {
+        if let Some(id) = self.id.get() {
+            return Ok(id.clone());
+        }
+        let mut hash = blake3::Hasher::new_derive_key("etalon model v1");
+        let mut text = |text: &str| {
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        };
+        text(&Value::Object(self.config.clone()).to_string());
+        for (name, shape, number) in self.weights.describe() {
+            text(name);
+            text(&format!("{shape:?}"));
+            text(number);
+        }
+        if self.files.is_empty() {
+            self.weights.hash_values(&mut hash)?;
+        }
+        for map in &self.files {
+            map.check_unchanged()?;
+            hash.update(&(map.length() as u64).to_le_bytes());
+            for start in (0..map.length()).step_by(HASHED) {
+                hash.update_rayon(map.bytes(start..map.length().min(start + HASHED))?);
+                map.release();
+            }
+        }
+        Ok(self.id.get_or_init(|| format!("blake3:{}", hash.finalize().to_hex())).clone())
+    }
+}
