@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::steps::{output, root};
+use crate::steps::{output, program, root};
 
 /// Writes every generated page.
 pub fn write() -> Result<()> {
@@ -26,14 +26,9 @@ pub fn stale() -> Result<Vec<String>> {
     Ok(pages()?.iter().filter(|page| differs(page)).map(|(file, _)| file.display().to_string()).collect())
 }
 
-fn etalon(arguments: &[&str]) -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--package", "etalon-app", "--"]).args(arguments).env("COLUMNS", "100");
-    output(&mut command)
-}
-
 fn pages() -> Result<Vec<(PathBuf, String)>> {
+    let program = program()?;
+    let etalon = |arguments: &[&str]| output(Command::new(&program).args(arguments).env("COLUMNS", "100"));
     let mut pages = Vec::new();
     let cards: Vec<Value> = serde_json::from_str(&etalon(&["metrics", "--json"])?)?;
     let coverage = fs::read_to_string(root().join("docs/coverage.md")).unwrap_or_default();

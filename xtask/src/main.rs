@@ -77,7 +77,17 @@ fn test() -> Result<()> {
     step("tests", || cargo(&["test", "--workspace"]))?;
     step("the explorer in a browser", web::test)?;
     step("crash sweep", || {
-        cargo(&["test", "--package", "etalon", "--package", "etalon-app", "--features", "crash-points", "crash"])
+        cargo(&[
+            "test",
+            "--workspace",
+            "--test",
+            "crash",
+            "--test",
+            "suite",
+            "--features",
+            "etalon/crash-points,etalon-app/crash-points",
+            "crash",
+        ])
     })?;
     step("rustdoc", || {
         let mut command = steps::cargo_command(&["doc", "--workspace", "--no-deps", "--quiet"]);

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::steps::{cargo, output, root, run};
+use crate::steps::{output, program, root, run};
 
 /// The files that the program embeds.
 const BUILT: [&str; 4] = ["index.html", "app.js", "app.css", "hashes.txt"];
@@ -50,7 +50,6 @@ pub fn shots() -> Result<()> {
 fn drive(script: &str) -> Result<()> {
     install()?;
     let browser = browser()?;
-    cargo(&["build", "--package", "etalon-app"])?;
     let mut command = Command::new("node");
     command.arg(script).env("ETALON", program()?).env("PLAYWRIGHT_BROWSERS_PATH", own_browsers());
     run(browser.iter().fold(&mut command, |command, path| command.env("CHROMIUM", path)))
@@ -95,15 +94,6 @@ fn on_path() -> Option<PathBuf> {
 /// Download directory of Playwright: in this project instead of the home directory.
 fn own_browsers() -> PathBuf {
     root().join("target/browsers")
-}
-
-/// The path of the debug build.
-fn program() -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let about = output(Command::new(cargo).args(["metadata", "--format-version", "1", "--no-deps", "--offline"]))?;
-    let about: serde_json::Value = serde_json::from_str(&about)?;
-    let target = about["target_directory"].as_str().context("cargo did not print its target directory")?;
-    Ok(format!("{target}/debug/etalon{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// Installs the packages of the lock file, once.
