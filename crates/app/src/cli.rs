@@ -8,6 +8,7 @@ use etalon::sae::Precision;
 use etalon::sae::checkpoint::FORMATS;
 use etalon::sae::train::Preset;
 
+use crate::network_args::{CacheArgs, NetworkArgs};
 use crate::options::{ArchArgs, InputArgs};
 
 /// Measure how well the units of a representation match concepts that people understand
@@ -52,7 +53,11 @@ pub enum Command {
     /// List families of networks, or describe a network and its sites
     Models(Models),
     /// Run a network on texts or images and store activations; resumes if interrupted
-    Capture(Capture),
+    Capture(Box<Capture>),
+    /// Compare images: LPIPS, DISTS, or the cosine of activations
+    Similarity(Similarity),
+    /// List cached captures, or remove them
+    Cache(Cache),
     /// Continue a prompt with a language model
     Generate(Generate),
     /// Train dictionaries on activations; resumes if interrupted
@@ -66,7 +71,7 @@ pub enum Command {
     /// Embed the directions of a dictionary, or any rows, in two dimensions with UMAP
     Layout(Layout),
     /// Evaluate codes with one or more metrics
-    Eval(Eval),
+    Eval(Box<Eval>),
     /// Compare codes with untrained and random baselines
     Sanity(SanityArgs),
     /// Run a study, a grid of inputs, metrics and seeds; resumes if interrupted
@@ -100,6 +105,10 @@ pub struct Demo {
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// Run a language model of 15 million parameters on the Brown corpus instead, in a few minutes (after
+    /// `etalon fetch stories15m` and `etalon fetch brown`)
+    #[arg(long)]
+    pub real: bool,
 }
 
 /// Options of `data`.
@@ -159,51 +168,82 @@ pub struct Models {
 /// Options of `capture`.
 #[derive(Args)]
 pub struct Capture {
-    /// Network: a directory, a file, a packaged name, or org/name in the Hugging Face cache; MODEL:text for CLIP's network of texts
-    #[arg(long, value_name = "MODEL")]
-    pub model: String,
-    /// Texts or images: a file, a folder, or a packaged name
-    #[arg(long, value_name = "DATA")]
-    pub input: String,
-    /// Sites, separated by commas; `*` stands for any characters except a dot
-    #[arg(long, value_name = "SITE")]
-    pub site: String,
+    /// The network, what it is run on, and how.
+    #[command(flatten)]
+    pub network: NetworkArgs,
     /// Output directory
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Rows to store of every sample
-    #[arg(long, value_name = "ROWS", default_value = "all", value_parser = etalon_models::RowChoice::NAMES)]
-    pub rows: String,
-    /// Tokens per sequence [default: 128, or the context of the network if that is less]
+    /// Cache directory of packaged models and data sets
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+}
+
+/// Options of `cache`.
+#[derive(Args)]
+pub struct Cache {
+    /// What to do with captures [default: list them]
+    #[command(subcommand)]
+    pub action: Option<CacheAction>,
+    /// Cache directory [default: ETALON_CACHE, XDG_CACHE_HOME/etalon or ~/.cache/etalon]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub cache: Option<PathBuf>,
+}
+
+/// Subcommands of `cache`.
+#[derive(Subcommand)]
+pub enum CacheAction {
+    /// Remove captures that no process uses
+    Clear(CacheClear),
+}
+
+/// Options of `cache clear`.
+#[derive(Args)]
+pub struct CacheClear {
+    /// Name of a capture, as `etalon cache` lists it
+    #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+    pub name: Option<String>,
+    /// Remove all captures
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Options of `similarity`.
+#[derive(Args)]
+pub struct Similarity {
+    /// Network: a directory, a file, a packaged name, or org/name in the Hugging Face cache. LPIPS needs AlexNet or VGG16, DISTS VGG16
+    #[arg(long, value_name = "MODEL")]
+    pub model: String,
+    /// Images: a file, a folder, or a packaged name
+    #[arg(long, value_name = "IMAGES")]
+    pub input: String,
+    /// Output directory for a store with a vector per image; with --pairs, output table of distances
+    #[arg(long, value_name = "STORE", required_unless_present = "distances")]
+    pub out: Option<PathBuf>,
+    /// Distance
+    #[arg(long, value_name = "MEASURE", default_value = "lpips", value_parser = etalon_models::MeasureKind::NAMES)]
+    pub measure: String,
+    /// Weights of LPIPS or DISTS [default: in the file of the network]
+    #[arg(long, value_name = "FILE")]
+    pub heads: Option<PathBuf>,
+    /// Site of a cosine: its class token, or the mean over positions
+    #[arg(long, value_name = "SITE")]
+    pub site: Option<String>,
+    /// Resize images to N × N pixels, for LPIPS and DISTS [default: all images have the same size]
     #[arg(long, value_name = "N")]
-    pub context: Option<usize>,
-    /// Put texts one after the other in sequences of the same length
-    #[arg(long)]
-    pub pack: bool,
-    /// Start sequences with the beginning-of-text token [default: as the tokenizer does]
-    #[arg(long, value_name = "WHEN", value_parser = ["yes", "no"])]
-    pub bos: Option<String>,
-    /// Store the rows of special tokens
-    #[arg(long)]
-    pub keep_special: bool,
-    /// Maximum number of samples
+    pub size: Option<usize>,
+    /// Output file for the matrix of all distances
+    #[arg(long, value_name = "FILE.npy", conflicts_with = "pairs")]
+    pub distances: Option<PathBuf>,
+    /// Table of pairs with the columns a and b: ids or row numbers
+    #[arg(long, value_name = "TABLE", requires = "out")]
+    pub pairs: Option<PathBuf>,
+    /// Maximum number of images
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Column of the texts
-    #[arg(long, value_name = "NAME")]
-    pub text_column: Option<String>,
     /// Column of the images
     #[arg(long, value_name = "NAME")]
     pub image_column: Option<String>,
-    /// Columns of labels, separated by commas [default: all others]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub label_columns: Option<Vec<String>>,
-    /// Every line of a .txt file is a text
-    #[arg(long)]
-    pub lines: bool,
-    /// The folder of a file is its class
-    #[arg(long)]
-    pub folder_classes: bool,
     /// Cache directory of packaged models and data sets
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
@@ -292,8 +332,14 @@ pub struct Encode {
 #[derive(Args)]
 pub struct Train {
     /// Activations: .npy, .npz[:key], .safetensors[:key], .parquet or a store
-    #[arg(long, value_name = "X")]
-    pub store: String,
+    #[arg(long, value_name = "X", required_unless_present = "model", conflicts_with = "model")]
+    pub store: Option<String>,
+    /// A network that gives the activations, instead of a store.
+    #[command(flatten)]
+    pub network: NetworkArgs,
+    /// Where captures are kept.
+    #[command(flatten)]
+    pub cache: CacheArgs,
     /// Split of the store to train on [default: all rows]
     #[arg(long, value_name = "SPLIT")]
     pub split: Option<String>,
@@ -467,6 +513,12 @@ pub struct Eval {
     /// The inputs.
     #[command(flatten)]
     pub inputs: InputArgs,
+    /// A network that gives the embeddings, instead of a store.
+    #[command(flatten)]
+    pub network: NetworkArgs,
+    /// Where captures are kept.
+    #[command(flatten)]
+    pub cache: CacheArgs,
     /// Use the published definition (paper) or reproduce the released program (reference)
     #[arg(long, value_name = "PROFILE", default_value = "paper", value_parser = ["paper", "reference"])]
     pub profile: String,
@@ -528,6 +580,9 @@ pub struct Run {
     /// Also write results in SAEBench format to this directory
     #[arg(long, value_name = "DIR")]
     pub saebench: Option<PathBuf>,
+    /// Where captures are kept.
+    #[command(flatten)]
+    pub cache: CacheArgs,
 }
 
 /// Options of `unit`.
@@ -548,6 +603,9 @@ pub struct Unit {
     /// Results directory [default: from the study]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Where captures are kept.
+    #[command(flatten)]
+    pub cache: CacheArgs,
 }
 
 /// Options of `report`.

@@ -13,6 +13,7 @@ use crate::bar::Bar;
 use crate::cli::Common;
 
 /// The environment of a command.
+#[derive(Clone)]
 pub struct Console {
     /// Threads, memory, progress, cancellation.
     pub context: Context,
@@ -28,7 +29,7 @@ impl Console {
     /// Reads the global options and installs the Ctrl-C handler.
     pub fn new(common: &Common) -> Result<Console> {
         let budget = match &common.memory {
-            Some(text) => Budget::new(within_address_space(parse_size(text)?)?),
+            Some(text) => Budget::new(within_address_space(parse_size("--memory", text)?)?),
             None => Budget::of_machine(),
         };
         let threads = common.threads.unwrap_or(0);
@@ -130,7 +131,8 @@ fn within_address_space(bytes: u64) -> Result<u64> {
     }
 }
 
-fn parse_size(text: &str) -> Result<u64> {
+/// A size in bytes, such as `2GB`; `option` is named in the error.
+pub fn parse_size(option: &str, text: &str) -> Result<u64> {
     let lower = text.trim().to_lowercase();
     let digits = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
     let scale = match lower[digits..].trim() {
@@ -146,7 +148,7 @@ fn parse_size(text: &str) -> Result<u64> {
     };
     let number = lower[..digits].parse::<f64>().ok().filter(|number| *number > 0.0);
     number.zip(scale).map(|(number, scale)| (number * scale as f64) as u64).ok_or_else(|| {
-        InputError::new("`--memory` is not a size")
+        InputError::new(format!("`{option}` is not a size"))
             .expected("a number with a unit, such as 500MB or 2GB")
             .found(text)
             .into()
@@ -159,6 +161,7 @@ mod tests {
 
     #[test]
     fn sizes() {
+        let parse_size = |text| parse_size("--memory", text);
         assert_eq!(parse_size("2GB").unwrap(), 2_000_000_000);
         assert_eq!(parse_size("1.5 kib").unwrap(), 1536);
         assert!(parse_size("much").is_err() && parse_size("-1GB").is_err() && parse_size("0").is_err());

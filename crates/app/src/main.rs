@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod console;
 mod fetch;
+mod network_args;
 mod options;
 mod outputs;
 mod serve;
@@ -12,7 +13,7 @@ mod tensorboard;
 
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 
 use cli::{Cli, Command};
 use console::Console;
@@ -20,8 +21,7 @@ use console::Console;
 fn main() -> ExitCode {
     etalon::network::provide_networks(etalon_models::open_text_run);
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let parsed = options::command(&words).try_get_matches();
-    let (matches, cli) = match parsed.and_then(|matches| Cli::from_arg_matches(&matches).map(|cli| (matches, cli))) {
+    let (cli, matches) = match parse(&words) {
         Ok(parsed) => parsed,
         Err(error) => return explain(&error),
     };
@@ -29,35 +29,45 @@ fn main() -> ExitCode {
         Ok(console) => console,
         Err(error) => return console::report_failure(&error, cli.common.json),
     };
+    dispatch(&cli, &matches, &console).unwrap_or_else(|error| console::report_failure(&error, cli.common.json))
+}
+
+/// Reads a command line, with the name of the program in front.
+fn parse(words: &[String]) -> Result<(Cli, ArgMatches), clap::Error> {
+    let matches = options::command(words).try_get_matches_from(words)?;
+    Ok((Cli::from_arg_matches(&matches)?, matches))
+}
+
+/// Runs a command.
+fn dispatch(cli: &Cli, matches: &ArgMatches, console: &Console) -> etalon::error::Result<ExitCode> {
     let own_matches = matches.subcommand().map(|(_, own)| own);
-    let outcome = match &cli.command {
-        Command::Demo(args) => commands::demo::run(args, &console),
-        Command::Data(args) => commands::data::run(args, own_matches, &console),
-        Command::Fetch(args) => commands::fetch::run(args, &console),
-        Command::Models(args) => commands::models::run(args, &console),
-        Command::Capture(args) => commands::capture::run(args, &console),
-        Command::Generate(args) => commands::generate::run(args, &console),
-        Command::Train(args) => commands::train::run(args, &console),
-        Command::Archs(args) => commands::archs::run(args, &console),
-        Command::Encode(args) => commands::encode::run(args, &console),
-        Command::Convert(args) => commands::convert::run(args, &console),
-        Command::Layout(args) => commands::layout::run(args, &console),
-        Command::Eval(args) => commands::eval::run(args, own_matches, &console),
-        Command::Sanity(args) => commands::sanity::run(args, &console),
-        Command::Run(args) => commands::run::run(args, &console),
-        Command::Unit(args) => commands::unit::run(args, &console),
-        Command::Report(args) => commands::report::run(args, &console),
-        Command::Samples(args) => commands::samples::run(args, &console),
-        Command::Serve(args) => commands::serve::run(args, &console),
-        Command::Export(args) => commands::serve::export(args, &console),
-        Command::ImportResults(args) => commands::import_results::run(args, &console),
-        Command::Verify(args) => commands::verify::run(args, &console),
-        Command::Metrics(args) => commands::metrics::run(args, &console),
-        Command::Completions(args) => commands::completions::run(args, &console),
-    };
-    match outcome {
-        Ok(code) => code,
-        Err(error) => console::report_failure(&error, cli.common.json),
+    match &cli.command {
+        Command::Demo(args) if args.real => commands::demo_real::run(args, console),
+        Command::Demo(args) => commands::demo::run(args, console),
+        Command::Data(args) => commands::data::run(args, own_matches, console),
+        Command::Fetch(args) => commands::fetch::run(args, console),
+        Command::Models(args) => commands::models::run(args, console),
+        Command::Capture(args) => commands::capture::run(args, console),
+        Command::Similarity(args) => commands::similarity::run(args, console),
+        Command::Cache(args) => commands::cache::run(args, console),
+        Command::Generate(args) => commands::generate::run(args, console),
+        Command::Train(args) => commands::train::run(args, console),
+        Command::Archs(args) => commands::archs::run(args, console),
+        Command::Encode(args) => commands::encode::run(args, console),
+        Command::Convert(args) => commands::convert::run(args, console),
+        Command::Layout(args) => commands::layout::run(args, console),
+        Command::Eval(args) => commands::eval::run(args, own_matches, console),
+        Command::Sanity(args) => commands::sanity::run(args, console),
+        Command::Run(args) => commands::run::run(args, console),
+        Command::Unit(args) => commands::unit::run(args, console),
+        Command::Report(args) => commands::report::run(args, console),
+        Command::Samples(args) => commands::samples::run(args, console),
+        Command::Serve(args) => commands::serve::run(args, console),
+        Command::Export(args) => commands::serve::export(args, console),
+        Command::ImportResults(args) => commands::import_results::run(args, console),
+        Command::Verify(args) => commands::verify::run(args, console),
+        Command::Metrics(args) => commands::metrics::run(args, console),
+        Command::Completions(args) => commands::completions::run(args, console),
     }
 }
 

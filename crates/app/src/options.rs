@@ -6,12 +6,13 @@ use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches};
 use etalon::labels::worlds::{WORLDS, WorldMaker};
 use etalon::load::Given;
 use etalon::metrics::{self, METRICS, Metric};
-use etalon::run::{AnyRole, Many, ROLES};
+use etalon::run::{AnyRole, EMBEDDINGS, Many, ROLES};
 
 use etalon::sae::arch::{self, ArchOption};
 use etalon::sae::train::Preset;
 
 use crate::cli::Cli;
+use crate::network_args::CaptureOptions;
 
 /// Inputs: one option per role.
 pub struct InputArgs {
@@ -123,11 +124,26 @@ pub fn command(words: &[String]) -> clap::Command {
     let chosen = chosen_metrics(words);
     Cli::command()
         .version(version())
+        .mut_subcommand("capture", |capture| {
+            // Commands that can do without a network share the options of those that cannot.
+            let needed = ["model", "input", "site"];
+            let capture = needed.into_iter().fold(capture, |all, id| all.mut_arg(id, |option| option.required(true)));
+            capture.mut_arg("weights_seed", |option| option.visible_alias("seed"))
+        })
         .mut_subcommand("eval", |eval| {
+            let eval = needing_a_network(eval).mut_arg("model", |o| o.conflicts_with(EMBEDDINGS.card().key));
             let eval = eval.args(metric_options(&chosen));
             if chosen.is_empty() { eval } else { eval.mut_args(|option| for_metrics(option, &chosen)) }
         })
+        .mut_subcommand("train", needing_a_network)
         .mut_subcommand("data", |data| data.args(world_options()))
+}
+
+/// The command with capture options that are refused without a network: they would be ignored.
+fn needing_a_network(command: clap::Command) -> clap::Command {
+    let options = CaptureOptions::augment_args(clap::Command::new("capture"));
+    let ids: Vec<clap::Id> = options.get_arguments().map(|option| option.get_id().clone()).collect();
+    ids.into_iter().fold(command, |command, id| command.mut_arg(id, |option| option.requires("model")))
 }
 
 /// Version, commit and the int8 instruction set of this processor.

@@ -62,7 +62,8 @@ fn memory_stays_within_the_limit() {
             "meta_structure" => "--meta-steps 20",
             _ => "",
         };
-        assert_within(&sandbox, &format!("eval {metric} {} {quick} --out {metric}.json", everything::INPUTS), 150);
+        let inputs = everything::inputs(&sandbox, &metric);
+        assert_within(&sandbox, &format!("eval {metric} {inputs} {quick} --out {metric}.json"), 150);
     }
 }
 
@@ -125,7 +126,8 @@ fn every_metric_stops_within_a_second_of_ctrl_c() {
     let sandbox = Sandbox::new();
     everything::make(&sandbox, &Size { rows: 20_000, features: 60, width: 64, latents: 512 });
     for metric in everything::metrics(&sandbox) {
-        let arguments = format!("eval {metric} {} --out {metric}.json", everything::INPUTS);
+        let inputs = everything::inputs(&sandbox, &metric);
+        let arguments = format!("eval {metric} {inputs} --out {metric}.json");
         for after in [300, 1500] {
             let Some((seconds, code)) = interrupted(&sandbox, &arguments, Duration::from_millis(after)) else { break };
             assert!(seconds < 1.0, "{metric}, {after} ms: {seconds} s");

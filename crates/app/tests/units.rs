@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::everything::{self, Size};
+use common::everything::{self, Of, Size};
 use common::{Sandbox, without_seconds};
 
 /// Runs a cell as a scheduler would: queries the missing units and runs them, last units first, until it is done.
@@ -29,19 +29,21 @@ fn drive(sandbox: &Sandbox, cell: &str) {
 fn units_in_other_processes_give_the_same_files() {
     let sandbox = Sandbox::new();
     everything::make(&sandbox, &Size { rows: 300, features: 12, width: 8, latents: 16 });
-    everything::write_study(&sandbox, "a.toml", "a");
-    everything::write_study(&sandbox, "b.toml", "b");
-    let output = sandbox.done("run a.toml --json").json();
-    assert_eq!(output["failed"].as_array().unwrap().len(), 0, "{output}");
-    let cells = sandbox.done("unit b.toml --json").json();
-    let cells: Vec<&str> = cells["cells"].as_array().unwrap().iter().filter_map(|cell| cell.as_str()).collect();
-    assert_eq!(cells.len(), everything::metrics(&sandbox).len());
-    for cell in cells {
-        drive(&sandbox, cell);
+    let mut all = 0;
+    for of in [Of::World, Of::Network] {
+        everything::write_study(&sandbox, of, "a.toml", "a");
+        let metrics = everything::write_study(&sandbox, of, "b.toml", "b");
+        let output = sandbox.done("run a.toml --json").json();
+        assert_eq!(output["failed"].as_array().unwrap().len(), 0, "{output}");
+        let cells = sandbox.done("unit b.toml --json").json();
+        let cells: Vec<&str> = cells["cells"].as_array().unwrap().iter().filter_map(|cell| cell.as_str()).collect();
+        assert_eq!(cells.len(), metrics);
+        cells.iter().for_each(|cell| drive(&sandbox, cell));
+        all += metrics;
     }
     let files = sandbox.files("a/results");
     assert_eq!(files, sandbox.files("b/results"));
-    assert!(files.len() >= 20, "{files:?}");
+    assert!(files.len() >= all && all == everything::metrics(&sandbox).len(), "{files:?}");
     for file in files {
         let (at_once, in_pieces) =
             (sandbox.read(&format!("a/results/{file}")), sandbox.read(&format!("b/results/{file}")));

@@ -7,7 +7,7 @@ use std::env;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use etalon::error::{Error, InputError, Result};
+use etalon::error::{Command, Error, InputError, Result};
 
 /// Longest file below `refs`: a commit has 40 letters.
 const LONGEST_REFERENCE: u64 = 200;
@@ -121,7 +121,7 @@ pub fn resolve(name: &str, environment: &Environment) -> Result<PathBuf> {
             let searched: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
             Err(InputError::new(format!("`{name}` is neither a path nor in the Hugging Face cache"))
                 .expected(format!("one of the directories {}", searched.join(", ")))
-                .advice(format!("download it with `{}`, or check the path", fetch(&wanted)))
+                .advice(format!("download it with {}, or check the path", fetch(&wanted)))
                 .into())
         }
     }
@@ -133,10 +133,10 @@ fn folder(kind: &str, repository: &str) -> String {
 }
 
 /// The command that downloads a repository.
-fn fetch(wanted: &HubName) -> String {
+fn fetch(wanted: &HubName) -> Command<String> {
     let kind = if wanted.kinds == ["datasets"] { "datasets/" } else { "" };
     let revision = if wanted.revision == MAIN { String::new() } else { format!("@{}", wanted.revision) };
-    format!("etalon fetch hf:{kind}{}{revision}", wanted.repository)
+    Command(format!("fetch hf:{kind}{}{revision}", wanted.repository))
 }
 
 fn in_repository(folder: &Path, wanted: &HubName) -> Result<PathBuf> {
@@ -151,7 +151,7 @@ fn in_repository(folder: &Path, wanted: &HubName) -> Result<PathBuf> {
             "" => format!("the files of the commit {commit}"),
             inside => format!("`{inside}` in the commit {commit}"),
         })
-        .advice(format!("download it with `{}`", fetch(wanted)))
+        .advice(format!("download it with {}", fetch(wanted)))
         .file(&path)
         .into())
 }
@@ -167,7 +167,7 @@ fn commit(folder: &Path, snapshots: &Path, wanted: &HubName) -> Result<String> {
         return commit.filter(valid).ok_or_else(|| {
             InputError::new("a reference in the Hugging Face cache is damaged")
                 .expected("a commit")
-                .advice(format!("delete the file, then download the repository again with `{}`", fetch(wanted)))
+                .advice(format!("delete the file, then download the repository again with {}", fetch(wanted)))
                 .file(&reference)
                 .into()
         });
@@ -180,10 +180,10 @@ fn commit(folder: &Path, snapshots: &Path, wanted: &HubName) -> Result<String> {
             let known = if commits.is_empty() { "no commits".to_string() } else { commits.join(", ") };
             let what = if found.is_empty() { "is not" } else { "is not unique" };
             let advice = match (found.is_empty(), commits.first()) {
-                (true, None) => format!("download it with `{}`", fetch(wanted)),
+                (true, None) => format!("download it with {}", fetch(wanted)),
                 (true, Some(commit)) => {
                     let short = commit.get(..8).unwrap_or(commit);
-                    format!("download it with `{}`, or use `{}@{short}`", fetch(wanted), wanted.repository)
+                    format!("download it with {}, or use `{}@{short}`", fetch(wanted), wanted.repository)
                 }
                 (false, _) => "give more letters of the commit".to_string(),
             };
@@ -287,14 +287,14 @@ mod tests {
         let cache = Cache::new();
         let error = cache.refused("org/huge");
         assert!(error.contains("`org/huge` is neither a path nor in the Hugging Face cache"), "{error}");
-        for part in ["models--org--huge", "datasets--org--huge", "`etalon fetch hf:org/huge`"] {
+        for part in ["models--org--huge", "datasets--org--huge", "`fetch hf:org/huge`"] {
             assert!(error.contains(part), "{part}: {error}");
         }
-        assert!(cache.refused("datasets/org/tiny@v1").contains("`etalon fetch hf:datasets/org/tiny@v1`"));
+        assert!(cache.refused("datasets/org/tiny@v1").contains("`fetch hf:datasets/org/tiny@v1`"));
         let error = cache.refused("org/tiny@1a2b");
         assert!(error.contains("not unique") && error.contains(ONE) && error.contains("more letters"), "{error}");
         let error = cache.refused("org/tiny@v9");
-        assert!(error.contains("revision `v9`") && error.contains("`etalon fetch hf:org/tiny@v9`"), "{error}");
+        assert!(error.contains("revision `v9`") && error.contains("`fetch hf:org/tiny@v9`"), "{error}");
         // Without `refs/main` the commit has to be named.
         let error = cache.refused("gpt2");
         assert!(error.contains("revision `main`") && error.contains("`gpt2@1a2b3c4d`"), "{error}");

@@ -13,14 +13,19 @@ pub mod language;
 pub mod layer;
 mod open;
 mod preprocessing;
+mod similarity;
 pub mod text;
 mod tokenizer_of;
 pub mod transformer;
 pub mod vision;
 pub mod weights;
 
-pub use capture::{CaptureRequest, CaptureSettings, Captured, RowChoice, capture, open_network, open_text_run};
+pub use capture::{
+    Cached, CachedCapture, CaptureRequest, CaptureSettings, Captured, RowChoice, cached, capture, capture_cached,
+    clear_cached, open_network, open_text_run,
+};
 pub use generate::{Generation, generate};
-pub use open::{Tower, families, open, open_language};
+pub use open::{Tower, families, open, open_language, open_language_with, open_with};
 pub use preprocessing::preprocessing;
+pub use similarity::{MeasureKind, Similarities, SimilarityRequest, similarity};
 pub use tokenizer_of::open_tokenizer;

@@ -34,13 +34,30 @@ impl Tower {
 
 /// Opens a language model that can also generate.
 pub fn open_language(path: &Path, budget: &Budget) -> Result<Arc<Decoder>> {
-    Decoder::open(Model::open(path, budget)?, budget).map(Arc::new).in_file(path)
+    open_language_with(path, None, budget)
+}
+
+/// Like [`open_language`], with weights drawn anew if there is a seed.
+pub fn open_language_with(path: &Path, randomise: Option<u64>, budget: &Budget) -> Result<Arc<Decoder>> {
+    Decoder::open(model(path, randomise, budget)?, budget).map(Arc::new).in_file(path)
 }
 
 /// Opens a network from a directory or a file.
 pub fn open(path: &Path, tower: Tower, budget: &Budget) -> Result<Arc<dyn Network>> {
+    open_with(path, tower, None, budget)
+}
+
+/// Like [`open`], with weights drawn anew if there is a seed: [`Model::randomised`].
+pub fn open_with(path: &Path, tower: Tower, randomise: Option<u64>, budget: &Budget) -> Result<Arc<dyn Network>> {
+    network(model(path, randomise, budget)?, tower, budget).in_file(path)
+}
+
+fn model(path: &Path, randomise: Option<u64>, budget: &Budget) -> Result<Model> {
     let model = Model::open(path, budget)?;
-    network(model, tower, budget).in_file(path)
+    Ok(match randomise {
+        Some(seed) => model.randomised(seed),
+        None => model,
+    })
 }
 
 fn network(model: Model, tower: Tower, budget: &Budget) -> Result<Arc<dyn Network>> {

@@ -14,7 +14,7 @@ use etalon::store::disk;
 use etalon::study::Set;
 use serde_json::{Value, json};
 
-use super::{find_metric, finite, load_inputs, profile, write_saebench};
+use super::{find_metric, finite, from_network, load_inputs, profile, write_saebench};
 use crate::cli;
 use crate::console::Console;
 use crate::outputs::Paths;
@@ -23,10 +23,19 @@ use crate::outputs::Paths;
 pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) -> Result<ExitCode> {
     let metrics = args.metrics.iter().map(|name| find_metric(name)).collect::<Result<Vec<_>>>()?;
     let given = given_params(&metrics, matches)?;
-    let paths = Paths::default().inputs(args.inputs.given.paths(Path::new("")));
+    let network = from_network::paths(&args.network);
+    let paths = network.into_iter().fold(Paths::default(), |paths, (option, path)| paths.input(option, path));
+    let paths = paths.inputs(args.inputs.given.paths(Path::new("")));
     paths.output("--out", args.out.as_ref()).output("--saebench", args.saebench.as_ref()).check()?;
     args.out.as_deref().map_or(Ok(()), disk::check_target)?;
-    let inputs = load_inputs(&args.inputs.given, finite(&args.nan), console)?;
+    // Locks the cached capture until the end of the evaluation.
+    let captured = from_network::capture(&args.network, &args.cache, console)?;
+    let written = args.inputs.given.clone();
+    let written = match &captured {
+        Some(captured) => written.clone().captured(&from_network::inputs(captured, &written, &metrics, console)?),
+        None => written,
+    };
+    let inputs = load_inputs(&written, finite(&args.nan), console)?;
     // Check all options and inputs before the first long computation.
     let recipes = metrics
         .iter()
@@ -39,7 +48,7 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) ->
     let work: Vec<_> = metrics.into_iter().zip(recipes).collect();
     let results = evaluate_together(&work, &inputs, None, &console.context, |_, result| Ok(result));
     let results = results.into_iter().collect::<Result<Vec<_>>>()?;
-    let name = name_of(&args.inputs.given);
+    let name = name_of(&written);
     let mut about = Set::new(&name, inputs).about;
     about.insert("inputs".into(), json!(name));
     let stored = results.into_iter().map(|result| Stored::new(result, about.clone())).collect::<Result<Vec<_>>>()?;

@@ -1,14 +1,17 @@
 //! One file per command.
 
 pub mod archs;
+pub mod cache;
 pub mod capture;
 pub mod completions;
 pub mod convert;
 pub mod data;
 pub mod demo;
+pub mod demo_real;
 pub mod encode;
 pub mod eval;
 pub mod fetch;
+mod from_network;
 pub mod generate;
 pub mod import_results;
 pub mod layout;
@@ -19,6 +22,7 @@ pub mod run;
 pub mod samples;
 pub mod sanity;
 pub mod serve;
+pub mod similarity;
 pub mod train;
 pub mod unit;
 pub mod verify;

@@ -7,13 +7,13 @@ use etalon::results::Archive;
 use etalon::store::Lock;
 use etalon::study::{Failure, Grid, GridOutcome, Study};
 
-use super::{conclude, keys, write_saebench};
+use super::{conclude, from_network, keys, write_saebench};
 use crate::cli;
 use crate::console::Console;
 
 /// Evaluates every cell of a study without a result. Reads one set at a time.
 pub fn run(args: &cli::Run, console: &Console) -> Result<ExitCode> {
-    let study = Study::read(&args.study)?;
+    let study = from_network::with_networks(Study::read(&args.study)?, &args.cache, console)?;
     let out = args.out.clone().unwrap_or_else(|| study.out.clone());
     let archive = Archive::open(&out)?;
     let _lock = Lock::take(&out)?;

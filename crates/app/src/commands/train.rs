@@ -17,6 +17,7 @@ use etalon::store::{ActivationStore, disk};
 use etalon::study::{BaselineJob, Changes, TrainingGrid};
 use serde_json::{Value, json};
 
+use super::from_network;
 use crate::cli;
 use crate::console::Console;
 use crate::outputs::Paths;
@@ -25,7 +26,11 @@ use crate::tensorboard::Events;
 /// Trains dictionaries and creates baselines.
 pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
     check_paths(args)?;
-    let all = load_activations(Path::new(&args.store), Finite::Refuse, console.budget())?;
+    // Locks the cached capture until the end of the training.
+    let captured = from_network::capture(&args.network, &args.cache, console)?;
+    let store = captured.as_ref().map(from_network::store).transpose()?;
+    let store = store.or_else(|| args.store.as_ref().map(PathBuf::from)).unwrap_or_default();
+    let all = load_activations(&store, Finite::Refuse, console.budget())?;
     let split = |name: &Option<String>| name.as_deref().map(|name| all.select_split(name)).transpose();
     let (chosen, held_out) = (split(&args.split)?, split(&args.held_out)?);
     let store = chosen.as_ref().unwrap_or(&all);
@@ -78,9 +83,10 @@ pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
 
 /// Refuses outputs that are inputs.
 fn check_paths(args: &cli::Train) -> Result<()> {
-    let others = [("--init", &args.init), ("--like", &args.like)];
+    let (store, network) = (args.store.as_ref().map(PathBuf::from), from_network::paths(&args.network));
+    let others = [("--init", &args.init), ("--like", &args.like), ("--store", &store)];
     let others = others.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)));
-    let paths = Paths::default().input("--store", &args.store);
+    let paths = network.into_iter().fold(Paths::default(), |paths, (option, path)| paths.input(option, path));
     let paths = others.fold(paths, |paths, (option, path)| paths.input(option, path)).output("--out", Some(&args.out));
     paths.output("--log", args.log.as_ref()).output("--tensorboard", args.tensorboard.as_ref()).check()
 }

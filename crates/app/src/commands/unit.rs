@@ -13,12 +13,13 @@ use etalon::store::Lock;
 use etalon::study::{Cell, CellOutcome, Study};
 use serde_json::json;
 
+use super::from_network;
 use crate::cli;
 use crate::console::Console;
 
 /// Lists cells, merges one, or runs units of one.
 pub fn run(args: &cli::Unit, console: &Console) -> Result<ExitCode> {
-    let study = Study::read(&args.study)?;
+    let study = from_network::with_networks(Study::read(&args.study)?, &args.cache, console)?;
     let out = args.out.clone().unwrap_or_else(|| study.out.clone());
     let Some(text) = &args.cell else {
         let cells: Vec<String> = study.cells().iter().map(Cell::to_string).collect();

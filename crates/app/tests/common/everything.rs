@@ -1,5 +1,10 @@
 //! A study with inputs for every metric.
 
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
 use super::Sandbox;
 
 /// The size of a study.
@@ -14,7 +19,43 @@ pub struct Size {
     pub latents: usize,
 }
 
-/// Generates a world, dictionaries and null codes.
+/// Tokens of the tiny language model.
+const VOCABULARY: usize = 96;
+
+/// Writes a tiny language model, `model`, whose words are `w3` to `w95`, and a text for it, `texts.jsonl`.
+pub fn make_model(sandbox: &Sandbox, texts: usize) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/networks/llama");
+    for name in ["config.json", "model.safetensors"] {
+        sandbox.write(&format!("model/{name}"), fs::read(golden.join(name)).unwrap());
+    }
+    let special = ["<pad>", "<s>", "</s>"];
+    let word = |index: usize| special.get(index).map_or(format!("w{index}"), |word| word.to_string());
+    let words: Map<String, Value> = (0..VOCABULARY).map(|index| (word(index), json!(index))).collect();
+    let added = |(id, content): (usize, &&str)| {
+        json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+               "normalized": false, "special": true})
+    };
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
+        "decoder": null, "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "added_tokens": special.iter().enumerate().map(added).collect::<Vec<_>>(),
+        "model": {"type": "WordLevel", "vocab": words, "unk_token": "<pad>"},
+    });
+    sandbox.write("model/tokenizer.json", tokenizer.to_string());
+    let config = json!({"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "tokenizer_class": "PreTrainedTokenizerFast"});
+    sandbox.write("model/tokenizer_config.json", config.to_string());
+    let text = |number: usize| {
+        let word = |position: usize| format!("w{}", 3 + (number * 31 + position * position * 7) % (VOCABULARY - 3));
+        let words: Vec<String> = (0..20 + number % 7).map(word).collect();
+        json!({"id": format!("t{number}"), "text": words.join(" "), "odd": number % 2, "third": u8::from(number.is_multiple_of(3))})
+    };
+    sandbox.write("texts.jsonl", (0..texts).map(|number| format!("{}\n", text(number))).collect::<String>());
+}
+
+/// The site of the tiny model that is captured.
+pub const SITE: &str = "blocks.1.hook_resid_post";
+
+/// Generates a world, dictionaries, null codes, and a capture with its own dictionary.
 pub fn make(sandbox: &Sandbox, size: &Size) {
     let Size { rows, features, width, latents } = size;
     for (seed, out) in [(0, "world"), (1, "made")] {
@@ -26,25 +67,46 @@ pub fn make(sandbox: &Sandbox, size: &Size) {
             "train --store world/activations --arch topk --latents {latents} --k 4 --steps 40 --batch 64 --seed {seed} --out sae{seed}"
         ));
     }
+    make_model(sandbox, 64);
+    sandbox
+        .done(&format!("capture --model model --input texts.jsonl --site {SITE} --context 16 --pack --out captured"));
+    sandbox.done(&format!(
+        "train --store captured/sites/{SITE} --arch topk --latents 32 --k 4 --steps 20 --batch 64 --out spliced"
+    ));
     sandbox.done(&format!("encode --sae untrained --store world/activations --latents {latents} --k 4 --out null"));
 }
 
-/// Options of `eval` with every input.
-pub const INPUTS: &str =
-    "--sae sae0 --world world --other sae1 --null null --generated m=world/activations --generated n=made/activations";
+/// Options of `eval` with every input that a metric can use.
+pub fn inputs(sandbox: &Sandbox, metric: &str) -> String {
+    if needs_network(sandbox).iter().any(|other| other == metric) {
+        return format!("--sae spliced --store captured/sites/{SITE} --capture captured");
+    }
+    let generated = "--generated m=world/activations --generated n=made/activations";
+    format!("--sae sae0 --world world --other sae1 --null null {generated}")
+}
 
-/// The names of all metrics that need no network; those that do have tests of their own.
-pub fn metrics(sandbox: &Sandbox) -> Vec<String> {
+fn names(sandbox: &Sandbox, keep: impl Fn(&Value) -> bool) -> Vec<String> {
     let cards = sandbox.done("metrics --json").json();
-    let cards = cards.as_array().unwrap().iter().filter(|card| !card["needs"].to_string().contains("capture"));
+    let cards = cards.as_array().unwrap().iter().filter(|card| keep(card));
     cards.map(|card| card["name"].as_str().unwrap().to_string()).collect()
 }
 
-/// Parameters that make a metric quick, as tables of a study.
-pub fn quick(sandbox: &Sandbox) -> String {
+/// The names of all metrics.
+pub fn metrics(sandbox: &Sandbox) -> Vec<String> {
+    names(sandbox, |_| true)
+}
+
+/// The names of the metrics that run a network.
+fn needs_network(sandbox: &Sandbox) -> Vec<String> {
+    names(sandbox, |card| card["needs"].to_string().contains("capture"))
+}
+
+/// Parameters that make metrics quick, as tables of a study.
+fn quick(sandbox: &Sandbox, metrics: &[String]) -> String {
     let cards = sandbox.done("metrics --json").json();
     let mut text = String::new();
-    for card in cards.as_array().unwrap() {
+    let wanted = |card: &&Value| metrics.iter().any(|name| card["name"] == name.as_str());
+    for card in cards.as_array().unwrap().iter().filter(wanted) {
         let params = card["params"].as_array().unwrap().iter().filter_map(|param| param["name"].as_str());
         let quick = params.filter_map(|name| match name {
             "repeats" | "full_repeats" => Some(format!("{name} = 1\n")),
@@ -59,16 +121,32 @@ pub fn quick(sandbox: &Sandbox) -> String {
     text
 }
 
-/// A study of all metrics on one set.
-pub fn write_study(sandbox: &Sandbox, name: &str, out: &str) {
-    let names: Vec<String> = metrics(sandbox).iter().map(|name| format!("\"{name}\"")).collect();
+/// Which metrics a study has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// Those that need rows only.
+    World,
+    /// Those that run a network.
+    Network,
+}
+
+/// A study of metrics on one set with all their inputs. Returns the number of metrics.
+pub fn write_study(sandbox: &Sandbox, of: Of, name: &str, out: &str) -> usize {
+    let network = needs_network(sandbox);
+    let names: Vec<String> =
+        metrics(sandbox).into_iter().filter(|name| network.contains(name) == (of == Of::Network)).collect();
+    let set = match of {
+        Of::World => "sae = \"sae0\"\nworld = \"world\"\nother = [\"sae1\"]\nnull = [\"null\"]\n\
+             generated = [\"m=world/activations\", \"n=made/activations\"]\n"
+            .to_string(),
+        Of::Network => {
+            format!("sae = \"spliced\"\nembeddings = \"captured/sites/{SITE}\"\ncapture = \"captured\"\n")
+        }
+    };
+    let (params, list) = (quick(sandbox, &names), names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>());
     sandbox.write(
         name,
-        format!(
-            "out = \"{out}\"\nmetrics = [{}]\n[[set]]\nname = \"all\"\nsae = \"sae0\"\nworld = \"world\"\nother = [\"sae1\"]\nnull = [\"null\"]\n\
-             generated = [\"m=world/activations\", \"n=made/activations\"]\n{}",
-            names.join(", "),
-            quick(sandbox)
-        ),
+        format!("out = \"{out}\"\nmetrics = [{}]\n[[set]]\nname = \"all\"\n{set}{params}", list.join(", ")),
     );
+    names.len()
 }

@@ -4,7 +4,9 @@
 mod data_set;
 mod derive;
 mod given;
+mod given_network;
 mod label_ids;
+mod network_source;
 mod sample_numbers;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,8 @@ pub use derive::Recognised;
 #[cfg(test)]
 pub(crate) use derive::pool;
 pub use given::Given;
+pub(crate) use given::setting_text;
+pub use network_source::{CapturedInputs, NetworkSource};
 pub use tokens::{Tokens, TokensOfSets};
 pub use world::{GENERATED_PART, save_world, verify_tables};
 
@@ -25,7 +29,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use crate::context::Context;
-use crate::error::{InFile, InputError, Key, Result};
+use crate::error::{Error, InFile, InputError, Key, Result};
 use crate::input::Finite;
 use crate::labels::Annotations;
 use crate::run::{Axis, EMBEDDINGS, FromFile, Inputs, LABELS, Loading, Many, PAIR_LABELS, POOLING, ROLES, SAE};
@@ -74,6 +78,9 @@ impl Opened {
 impl Given {
     /// Loads all inputs, derives inputs from them, and checks that they fit together.
     pub fn open(&self, opening: &Opening<'_>, context: &Context) -> Result<Opened> {
+        if self.network()?.is_some() {
+            return Err(Error::Bug("the network was not run before its activations were loaded".into()));
+        }
         let mut notes = Vec::new();
         let mut inputs = self.load(opening, context, &mut notes)?;
         // With pooling, labels have one row per sample while the other inputs still have one per token.

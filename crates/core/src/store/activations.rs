@@ -10,6 +10,7 @@ use super::layout::{StoreManifest, content_id};
 use super::map::{Map, Residency};
 use super::shard::{Content, Shard};
 use super::splits::{self, SplitRanges};
+use super::stored_number::StoredNumber;
 use crate::context::Reserved;
 use crate::error::{Error, InputError, Result};
 use crate::input::{RowReader, Shape};
@@ -157,10 +158,13 @@ impl ActivationStore {
         let mut shards = Vec::with_capacity(layout.shards.len());
         let mut first = 0;
         for shard in &layout.shards {
-            shards.push((first, Shard::open(directory, &shard.stored, layout.block_bytes, Content::Finite)?));
+            shards.push((
+                first,
+                Shard::open(directory, &shard.stored, layout.block_bytes, Content::Finite(layout.dtype))?,
+            ));
             first += shard.rows;
         }
-        let backing = Backing::Shards { shards, residency: Residency::default() };
+        let backing = Backing::Shards { shards, dtype: layout.dtype, residency: Residency::default() };
         let mut store = ActivationStore::new(backing, layout.width, layout.rows);
         if let Some(listed) = &layout.samples {
             let shard = Shard::open(directory, listed, layout.block_bytes, Content::Any)?;
@@ -279,8 +283,9 @@ impl ActivationStore {
         Ok(Tile { first_row: rows.start, width: self.width, values })
     }
 
-    /// The content address of rows, width and samples: equal for equal content, in memory or on disk. Read from the
-    /// manifest of a stored directory, otherwise computed on the first call.
+    /// The content address of rows, width and samples: equal for equal content, in memory or on disk as `f32`; a directory in
+    /// half precision has an address of its own. Read from the manifest of a stored directory, otherwise computed on the
+    /// first call.
     pub fn id(&self) -> Result<String> {
         if let Some(id) = self.id.get() {
             return Ok(id.clone());
@@ -292,7 +297,7 @@ impl ActivationStore {
             hash.update(bytemuck::cast_slice(&tile.values));
         }
         let samples = self.samples().map(|samples| blake3::hash(bytemuck::cast_slice(samples)));
-        let id = content_id(self.rows, self.width, samples, hash.finalize());
+        let id = content_id([self.rows, self.width], StoredNumber::F32, samples, hash.finalize());
         Ok(self.id.get_or_init(|| id).clone())
     }
 

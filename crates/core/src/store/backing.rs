@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::map::{Map, Residency, floats};
 use super::shard::{CheckedBlocks, Shard};
+use super::stored_number::StoredNumber;
 use crate::context::Reservation;
 use crate::error::{Error, InFile, InputError, Key, Result};
 
@@ -19,6 +20,8 @@ pub enum Backing {
     Shards {
         /// Each with the index of its first row, ascending.
         shards: Vec<(usize, Shard)>,
+        /// The number type of their values.
+        dtype: StoredNumber,
         /// Limits how much of them is resident in memory.
         residency: Residency,
     },
@@ -97,14 +100,19 @@ impl Backing {
                 values.map(Cow::Borrowed).ok_or_else(|| Error::Bug(format!("rows {rows:?} are not in memory")))
             }
             Backing::File(file) => file.run(rows, width),
-            Backing::Shards { shards, residency } => {
+            Backing::Shards { shards, dtype, residency } => {
                 let next = shards.partition_point(|(first, _)| *first <= rows.start);
                 let Some((first, shard)) = next.checked_sub(1).and_then(|index| shards.get(index)) else {
                     return Err(Error::Bug(format!("rows {rows:?} are in no shard")));
                 };
                 let end = shards.get(next).map_or(rows.end, |(first, _)| rows.end.min(*first));
-                residency.count((end - rows.start) * width * 4, shards.iter().map(|(_, shard)| shard.map()));
-                shard.read((rows.start - first) * width..(end - first) * width).map(Cow::Borrowed)
+                residency
+                    .count((end - rows.start) * width * dtype.bytes(), shards.iter().map(|(_, shard)| shard.map()));
+                let values = (rows.start - first) * width..(end - first) * width;
+                if dtype.is_f32() {
+                    return shard.read(values).map(Cow::Borrowed);
+                }
+                Ok(Cow::Owned(dtype.decode(shard.read(values)?)))
             }
         }
     }

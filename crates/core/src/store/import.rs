@@ -9,6 +9,7 @@ use super::layout::{FORMAT, RowShard, SAMPLES, StoreManifest, content_id, is_our
 use super::output::OutputDirectory;
 use super::shard::{ShardWriter, differs};
 use super::splits::{self, Boundaries, SplitRanges};
+use super::stored_number::StoredNumber;
 use crate::context::{Context, Monitor};
 use crate::error::{Error, InputError, Result};
 use crate::input::{Finite, RowReader, Shape};
@@ -24,6 +25,8 @@ pub struct ImportOptions {
     pub samples: Option<Vec<u32>>,
     /// Named splits of the rows of the source.
     pub splits: SplitRanges,
+    /// The number type of the stored rows.
+    pub dtype: StoredNumber,
 }
 
 const SHARD_BYTES: usize = 256_000_000;
@@ -52,7 +55,7 @@ pub fn import(
         check_same_shape(out, shape, options)?;
     }
     context.start("importing activations", shape.rows as u64, "rows");
-    let mut rows = ShardRows::new(&output, shape, options, row_bytes);
+    let mut rows = ShardRows::new(&output, shape, options);
     let copied = copy(reader, &mut buffer, &mut rows, context);
     context.finish();
     copied?;
@@ -96,13 +99,20 @@ fn check_shape(shape: Shape, options: &ImportOptions) -> Result<usize> {
 fn check_same_shape(out: &Path, shape: Shape, options: &ImportOptions) -> Result<()> {
     let finished = StoreManifest::read(out)?;
     let rows = finished.rows.saturating_add(finished.dropped_rows);
-    if (rows, finished.width) == (shape.rows, shape.width)
+    if (rows, finished.width, finished.dtype) == (shape.rows, shape.width, options.dtype)
         && (finished.dropped_rows == 0 || options.finite == Finite::DropRows)
     {
         return Ok(());
     }
     Err(differs(out)
-        .found(format!("{rows} rows of {} values; the source has {} of {}", finished.width, shape.rows, shape.width))
+        .found(format!(
+            "{rows} rows of {} {}; the source has {} of {} {}",
+            finished.width,
+            values(finished.dtype),
+            shape.rows,
+            shape.width,
+            values(options.dtype)
+        ))
         .into())
 }
 
@@ -150,7 +160,8 @@ struct ShardRows<'a> {
 }
 
 impl<'a> ShardRows<'a> {
-    fn new(output: &'a OutputDirectory, shape: Shape, options: &'a ImportOptions, row_bytes: usize) -> ShardRows<'a> {
+    fn new(output: &'a OutputDirectory, shape: Shape, options: &'a ImportOptions) -> ShardRows<'a> {
+        let row_bytes = shape.width * options.dtype.bytes();
         ShardRows {
             output,
             shape,
@@ -199,7 +210,7 @@ impl<'a> ShardRows<'a> {
         };
         let count = kept.map_or(rows, |kept| kept.len());
         self.write_samples(ids)?;
-        self.write_rows(bytemuck::cast_slice(&values[..count * width]))?;
+        self.write_rows(&self.options.dtype.encode(&values[..count * width], self.seen, width)?)?;
         self.seen += rows;
         self.kept += count;
         Ok(())
@@ -229,7 +240,7 @@ impl<'a> ShardRows<'a> {
         while !bytes.is_empty() {
             let shard = match &mut self.shard {
                 Some(shard) => shard,
-                None => self.shard.insert(self.output.file(&shard_name(self.shards.len()))?),
+                None => self.shard.insert(self.output.file(&shard_name(self.shards.len(), self.options.dtype))?),
             };
             let free = self.shard_rows.saturating_mul(self.row_bytes) - shard.bytes();
             let (now, later) = bytes.split_at(free.min(bytes.len()));
@@ -260,15 +271,21 @@ impl<'a> ShardRows<'a> {
         Ok(StoreManifest {
             rows: self.kept,
             width: self.shape.width,
-            id: content_id(self.kept, self.shape.width, hash, self.values.finalize()),
+            id: content_id([self.kept, self.shape.width], self.options.dtype, hash, self.values.finalize()),
             source: source.to_string(),
             dropped_rows: self.seen - self.kept,
+            dtype: self.options.dtype,
             block_bytes: BLOCK_BYTES,
             shards: self.shards,
             samples,
             splits: self.boundaries.adjusted(&self.options.splits),
         })
     }
+}
+
+/// "values", with their number type if it is not the usual one.
+fn values(dtype: StoredNumber) -> String {
+    if dtype.is_f32() { "values".into() } else { format!("values in {}", dtype.name()) }
 }
 
 /// Moves the finite rows to the front; returns their indices.

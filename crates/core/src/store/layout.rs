@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{self, DirectoryFormat, StoredFile};
 use super::splits::{self, SplitRanges};
+use super::stored_number::StoredNumber;
 use crate::error::{InFile, Result};
 
 /// Stored activations.
@@ -28,6 +29,9 @@ pub struct StoreManifest {
     pub source: String,
     /// Number of rows of the source that were dropped because they were not finite.
     pub dropped_rows: usize,
+    /// The number type of the rows; `f32` if there is none.
+    #[serde(default, skip_serializing_if = "StoredNumber::is_f32")]
+    pub dtype: StoredNumber,
     /// Bytes per checksum.
     pub block_bytes: usize,
     /// The rows, in order.
@@ -49,15 +53,16 @@ pub struct RowShard {
 }
 
 /// The name of a shard.
-pub fn shard_name(index: usize) -> String {
-    format!("shard-{index:05}.f32")
+pub fn shard_name(index: usize, dtype: StoredNumber) -> String {
+    format!("shard-{index:05}.{}", dtype.name())
 }
 
 /// True for the names of data files and checksums of stored activations.
 pub fn is_ours(name: &str) -> bool {
     let number = |name: &str| name.len() >= 5 && name.bytes().all(|byte| byte.is_ascii_digit());
-    let shard = name.strip_prefix("shard-").and_then(|rest| rest.strip_suffix(".f32").or(rest.strip_suffix(".crc")));
-    name == SAMPLES || name == "samples.crc" || shard.is_some_and(number)
+    let ending = |ending: &str| StoredNumber::NAMES.contains(&ending) || ending == "crc";
+    let shard = name.strip_prefix("shard-").and_then(|rest| rest.split_once('.'));
+    name == SAMPLES || name == "samples.crc" || shard.is_some_and(|(digits, end)| number(digits) && ending(end))
 }
 
 impl StoreManifest {
@@ -73,11 +78,12 @@ impl StoreManifest {
         if self.width == 0 || self.block_bytes == 0 || !self.block_bytes.is_multiple_of(8) {
             return wrong("an impossible width or block size");
         }
-        let bytes = |rows: usize| rows.checked_mul(self.width).and_then(|values| values.checked_mul(4));
+        let bytes =
+            |rows: usize| rows.checked_mul(self.width).and_then(|values| values.checked_mul(self.dtype.bytes()));
         let mut rows = Some(0usize);
         for (index, shard) in self.shards.iter().enumerate() {
             // Names must be the expected ones, so a manifest cannot refer to files outside of its directory.
-            if shard.stored.file != shard_name(index)
+            if shard.stored.file != shard_name(index, self.dtype)
                 || shard.rows == 0
                 || bytes(shard.rows) != Some(shard.stored.bytes)
             {
@@ -99,10 +105,19 @@ impl StoreManifest {
     }
 }
 
-/// The content address of rows: the same for equal content, independent of storage and shards.
-pub fn content_id(rows: usize, width: usize, samples: Option<blake3::Hash>, values: blake3::Hash) -> String {
+/// The content address of rows: the same for equal content, independent of storage and shards. `values` is the hash of the
+/// stored bytes, so rows of another number type have another address.
+pub fn content_id(
+    [rows, width]: [usize; 2],
+    dtype: StoredNumber,
+    samples: Option<blake3::Hash>,
+    values: blake3::Hash,
+) -> String {
     let mut hash = blake3::Hasher::new_derive_key("etalon activations v1");
     hash.update(&(rows as u64).to_le_bytes()).update(&(width as u64).to_le_bytes()).update(values.as_bytes());
+    if !dtype.is_f32() {
+        hash.update(dtype.name().as_bytes());
+    }
     if let Some(samples) = samples {
         hash.update(samples.as_bytes());
     }

@@ -29,6 +29,7 @@ pub(crate) mod output;
 pub(crate) mod shard;
 pub(crate) mod sparse;
 mod splits;
+mod stored_number;
 mod verify;
 
 pub use activations::{ActivationStore, StoreReader, Tile};
@@ -39,4 +40,5 @@ pub use lock::Lock;
 pub use manifest::DirectoryFormat;
 pub use npy::{NpyWriter, npy_header, write_npy};
 pub use splits::SplitRanges;
+pub use stored_number::StoredNumber;
 pub use verify::{DirectoryKind, KINDS, Verified, verify, verify_among};

@@ -8,6 +8,7 @@ use super::checksums::{ChecksumBuilder, Checksums};
 use super::disk::{self, NewFile};
 use super::manifest::StoredFile;
 use super::map::{Map, numbers};
+use super::stored_number::StoredNumber;
 use crate::error::{Command, Error, InputError, Result};
 
 /// The set of blocks that were checked, shared by threads.
@@ -38,8 +39,8 @@ impl CheckedBlocks {
 pub enum Content {
     /// Any bytes.
     Any,
-    /// Finite `f32`.
-    Finite,
+    /// Finite numbers of a type.
+    Finite(StoredNumber),
 }
 
 /// A stored file, memory-mapped.
@@ -105,7 +106,9 @@ impl Shard {
             return Err(error.found(format!("checksum {found:08x}")).at(position).into());
         }
         // The writer refuses such values, but the directory may be from another program.
-        if self.content == Content::Finite && !numbers::<f32>(bytes)?.iter().all(|value| value.is_finite()) {
+        if let Content::Finite(dtype) = self.content
+            && !dtype.is_finite(bytes)?
+        {
             return Err(damaged(self.map.path())
                 .expected("finite numbers")
                 .found("NaN or an infinite value")

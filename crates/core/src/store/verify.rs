@@ -66,7 +66,7 @@ fn activations(directory: &Path) -> Result<Verified> {
     let layout = StoreManifest::read(directory)?;
     let mut hash = blake3::Hasher::new();
     for shard in &layout.shards {
-        let shard = Shard::open(directory, &shard.stored, layout.block_bytes, Content::Finite)?;
+        let shard = Shard::open(directory, &shard.stored, layout.block_bytes, Content::Finite(layout.dtype))?;
         shard.check_all(|bytes| {
             hash.update(bytes);
             Ok(())
@@ -78,7 +78,7 @@ fn activations(directory: &Path) -> Result<Verified> {
         shard.check_all(|_| Ok(()))?;
         samples = Some(shard.hash());
     }
-    let found = content_id(layout.rows, layout.width, samples, hash.finalize());
+    let found = content_id([layout.rows, layout.width], layout.dtype, samples, hash.finalize());
     if found != layout.id {
         return Err(manifest::other_content(&layout.id, &found).into());
     }

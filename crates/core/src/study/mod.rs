@@ -10,7 +10,7 @@ mod verify;
 
 pub use cell::{Cell, CellOutcome};
 pub use grid::{Failure, Grid, GridOutcome, Set, Skipped};
-pub use plan_file::Study;
+pub use plan_file::{CaptureFor, Study};
 pub use sanity::{Sanity, sanity_sets};
 pub use training_grid::{BaselineJob, Changes, TrainingGrid, TrainingPlan};
 pub use verify::{Checked, verify};

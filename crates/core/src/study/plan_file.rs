@@ -9,9 +9,9 @@ use serde::Deserialize;
 use super::folder::{dictionaries, folder_of, other_seeds};
 use super::grid::Set;
 use crate::context::Context;
-use crate::error::{Error, InFile, InputError, Result, Size};
+use crate::error::{Error, InFile, InputError, Key, Result, Size};
 use crate::input;
-use crate::load::{Given, Opening};
+use crate::load::{CapturedInputs, Given, NetworkSource, Opening, setting_text};
 use crate::metrics::{self, METRICS, Metric};
 use crate::results::Profile;
 use crate::run::OTHERS;
@@ -104,7 +104,12 @@ pub struct Study {
     pub metrics: Vec<(&'static dyn Metric, BTreeMap<String, String>)>,
     sets: Vec<(String, Given, BTreeMap<String, serde_json::Value>)>,
     base: PathBuf,
+    capture: Option<CaptureFor>,
 }
+
+/// Captures the activations of a set of a study. Gets the network, whose paths are relative to the directory, and what else
+/// the set gives.
+pub type CaptureFor = Box<dyn Fn(&NetworkSource, &Path, &Given) -> Result<CapturedInputs> + Send + Sync>;
 
 impl Study {
     /// Reads and checks a study file.
@@ -171,16 +176,31 @@ impl Study {
                 .expected("at least one metric, one seed and one [[set]]")
                 .into());
         }
-        let sets = sets.into_iter().map(|set| (set.name, set.given.or(&written.inputs), set.about));
+        let sets = sets.into_iter().map(|set| (set.name, set.given.or(&written.inputs), set.about)).collect::<Vec<_>>();
+        for (name, given, _) in &sets {
+            let checked = given.network().map_err(|error| match error {
+                Error::Input(error) => error.at(format!("set `{name}`")).into(),
+                other => other,
+            });
+            checked.in_file(file)?;
+        }
         Ok(Study {
             title: written.title.unwrap_or_else(|| stem.clone()),
             out: base.join(written.out.unwrap_or_else(|| PathBuf::from(format!("{stem}-results")))),
             profile: written.profile,
             seeds: written.seeds,
             metrics: chosen,
-            sets: sets.collect(),
+            sets,
             base,
+            capture: None,
         })
+    }
+
+    /// Captures activations with a function, where sets name a network instead of embeddings.
+    #[must_use]
+    pub fn with_networks(mut self, capture: CaptureFor) -> Study {
+        self.capture = Some(capture);
+        self
     }
 
     /// The names of the sets.
@@ -191,6 +211,15 @@ impl Study {
     /// Loads the inputs of a set. Also returns [`Opened::messages`](crate::load::Opened::messages).
     pub fn load(&self, index: usize, context: &Context) -> Result<(Set, Vec<String>)> {
         let (name, given, about) = self.sets.get(index).ok_or_else(|| Error::Bug(format!("no set number {index}")))?;
+        let given = match (given.network()?, &self.capture) {
+            (None, _) => given.clone(),
+            (Some(source), Some(capture)) => given.clone().captured(&capture(&source, &self.base, given)?),
+            (Some(_), None) => {
+                return Err(InputError::new("this program has no networks")
+                    .advice(format!("give {} instead", Key("embeddings")))
+                    .into());
+            }
+        };
         let opened = given.open(&Opening::at(&self.base), context)?;
         let messages = opened.messages();
         let mut set = Set::new(name, opened.inputs);
@@ -201,15 +230,7 @@ impl Study {
 
 /// Parameters as strings, as on the command line.
 fn given_params(table: &BTreeMap<String, toml::Value>) -> BTreeMap<String, String> {
-    let single = |value: &toml::Value| match value {
-        toml::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let text = |value: &toml::Value| match value {
-        toml::Value::Array(values) => values.iter().map(single).collect::<Vec<_>>().join(","),
-        other => single(other),
-    };
-    table.iter().map(|(name, value)| (name.replace('-', "_"), text(value))).collect()
+    table.iter().map(|(name, value)| (name.replace('-', "_"), setting_text(value))).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use etalon::codes::{Codes, CodesWriter, Latent};
 use etalon::context::{Budget, Context, Progress};
 use etalon::error::{Error, Result};
 use etalon::input::{Finite, RowReader, Shape};
-use etalon::store::{ActivationStore, ImportOptions, SplitRanges, import, verify};
+use etalon::store::{ActivationStore, ImportOptions, SplitRanges, StoredNumber, import, verify};
 use proptest::prelude::*;
 
 /// An array that is computed on demand: every value is a function of its row and column.
@@ -566,4 +566,29 @@ fn crash_sweep_of_import() {
 #[test]
 fn crash_sweep_of_codes() {
     crash_sweep("codes");
+}
+
+#[test]
+fn half_precision_is_checked_like_single_precision() {
+    let directory = tempfile::tempdir().unwrap();
+    for (dtype, error) in [(StoredNumber::F16, 2f32.powi(-11)), (StoredNumber::Bf16, 2f32.powi(-8))] {
+        let out = directory.path().join(dtype.name());
+        let options = ImportOptions { dtype, ..options() };
+        let store = quietly(&mut Made::new(40, 3), &out, &options).unwrap();
+        let found = store.tile(0..40).unwrap();
+        for (found, value) in found.values.iter().zip(Made::new(40, 3).all()) {
+            assert!((found - value).abs() <= error * value.abs() + 1e-6, "{found} {value}");
+        }
+        verify(&out).unwrap();
+        // The same again is confirmed, another type is refused.
+        quietly(&mut Made::new(40, 3), &out, &options).unwrap();
+        assert!(quietly(&mut Made::new(40, 3), &out, &self::options()).is_err());
+        let path = out.join(format!("shard-00001.{}", dtype.name()));
+        let mut bytes = fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), 16 * 3 * 2);
+        bytes[7] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert!(verify(&out).unwrap_err().to_string().contains("damaged"));
+        assert!(ActivationStore::open(&out).unwrap().tile(16..20).is_err());
+    }
 }

@@ -7,6 +7,7 @@
 //! | `sites/NAME/` | a store for every site, with the sample of every row |
 //! | `rows.jsonl` | a line per sample: `sample`, `id`, and `text` with `words` (one per row), or `caption` |
 //! | `labels.csv` | concepts of the samples, if the input has labels |
+//! | `token_labels.csv` | concepts of the rows, if the words of the texts are annotated |
 //! | `tokens.npy` | the token sequences that were run: uint32 [sequences, context] |
 //! | `skipped.csv` | items of the input that could not be read, with the reason |
 //! | `capture.json` | model, input and settings; written last |
@@ -14,6 +15,7 @@
 //! The network runs on parts of the input of a fixed size. Finished parts are files, so a capture that was interrupted
 //! continues after the last of them, and ends with the same bytes.
 
+mod cache;
 mod images;
 mod parts;
 mod records;
@@ -21,21 +23,23 @@ mod request;
 mod rows;
 mod text_run;
 mod texts;
+mod word_labels;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etalon::context::{Context, Monitor};
-use etalon::error::{Error, InputError, Result};
+use etalon::error::{Error, InputError, Key, Result};
 use etalon::network::{Network, RowKind, SiteId, find_sites};
 use etalon::store::{ImportOptions, Lock, disk, import};
 use serde_json::{Value, json};
 
+pub use cache::{Cached, CachedCapture, cached, capture_cached, clear_cached};
 pub use request::{CaptureRequest, CaptureSettings, RowChoice};
 pub use text_run::open_text_run;
 
 use crate::data::{ContentKind, Input, input_id, resolve};
-use crate::open::{Tower, open};
+use crate::open::{Tower, open, open_with};
 use parts::{Parts, PartsReader};
 use records::Records;
 
@@ -46,6 +50,8 @@ pub struct Captured {
     pub stores: Vec<(String, PathBuf)>,
     /// Concept labels of the samples.
     pub labels: Option<PathBuf>,
+    /// Concept labels of the rows, one per token.
+    pub token_labels: Option<PathBuf>,
     /// What to tell the user.
     pub notes: Vec<String>,
 }
@@ -56,35 +62,70 @@ const ABOUT: &str = "capture.json";
 /// Runs a network on an input and stores activations in a directory. A directory with the same finished capture is used as
 /// it is; one with another capture is refused.
 pub fn capture(request: &CaptureRequest, out: &Path, context: &Context) -> Result<Captured> {
-    let (model, tower) = Tower::split(&request.model);
-    let path = resolve(model, request.options.cache.as_deref())?;
-    let network = context.install(|| open(&path, tower, context.budget()))?;
-    let sites = find_sites(network.sites(), &request.sites)?;
-    check_rows(&*network, &sites)?;
-    let id = identity(request, &*network, &sites, context)?;
-    if let Some(captured) = finished(out, &id)? {
-        return Ok(captured);
+    let prepared = Prepared::new(request, false, context)?;
+    match finished(out, &prepared.id)? {
+        Some(captured) => Ok(captured),
+        None => prepared.run(request, out, context),
     }
+}
+
+/// A network with the sites to capture.
+struct Prepared {
+    /// Where the network is.
+    path: PathBuf,
+    network: Arc<dyn Network>,
+    sites: Vec<SiteId>,
+    /// The identity of the capture.
+    id: String,
+}
+
+impl Prepared {
+    /// Opens the network; refuses several sites if `one_site` is set, before the whole input is read.
+    fn new(request: &CaptureRequest, one_site: bool, context: &Context) -> Result<Prepared> {
+        let (model, tower) = Tower::split(&request.model);
+        let path = resolve(model, request.options.cache.as_deref())?;
+        let network = context.install(|| open_with(&path, tower, request.settings.randomise, context.budget()))?;
+        let sites = find_sites(network.sites(), &request.sites)?;
+        if one_site && sites.len() > 1 {
+            return Err(several_sites(&*network, &sites).into());
+        }
+        check_rows(&*network, &sites)?;
+        let id = identity(request, &*network, &sites, context)?;
+        Ok(Prepared { path, network, sites, id })
+    }
+
+    /// Runs the network and stores activations.
+    fn run(&self, request: &CaptureRequest, out: &Path, context: &Context) -> Result<Captured> {
+        run(self, request, out, context)
+    }
+}
+
+fn run(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &Context) -> Result<Captured> {
+    let Prepared { path, network, sites, id } = prepared;
     disk::make_directory(out)?;
     let _lock = Lock::take(out)?;
     let mut input = Input::open(&request.input, &request.options, context.budget())?;
-    let parts = Parts::open(&out.join("parts"), &id, sites.len())?;
+    let parts = Parts::open(&out.join("parts"), id, sites.len())?;
     let mut records = Records::create(out, &input, context)?;
-    let what = Run { network: &*network, sites: &sites, settings: &request.settings, parts: &parts, context };
+    let what = Run { network: &**network, sites, settings: &request.settings, parts: &parts, context };
     let widths: Vec<usize> = sites.iter().map(|site| network.sites()[site.0 as usize].width).collect();
     context.start("capturing activations", input.count().unwrap_or(0), input.kind().plural());
     let ran = match input.kind() {
-        ContentKind::Text => texts::run(&what, &path, &mut input, &mut records),
-        ContentKind::Image => images::run(&what, &path, &mut input, &mut records),
+        ContentKind::Text => texts::run(&what, path, &mut input, &mut records),
+        ContentKind::Image => images::run(&what, path, &mut input, &mut records),
     };
     context.finish();
     let summary = ran?;
-    let mut stores = Vec::new();
+    let (mut stores, content) = (Vec::new(), parts.content()?);
     for (index, (site, width)) in sites.iter().zip(widths).enumerate() {
         let name = &network.sites()[site.0 as usize].name;
         let store = out.join("sites").join(name);
-        let mut reader = PartsReader::new(&parts, index, width, context)?;
-        let options = ImportOptions { samples: Some(reader.samples()?), ..ImportOptions::default() };
+        let mut reader = PartsReader::new(&parts, &content, index, width, context)?;
+        let options = ImportOptions {
+            samples: Some(content.samples.clone()),
+            dtype: request.settings.dtype,
+            ..ImportOptions::default()
+        };
         import(&mut reader, &store, &options, context)?;
         stores.push((name.clone(), store));
     }
@@ -95,7 +136,7 @@ pub fn capture(request: &CaptureRequest, out: &Path, context: &Context) -> Resul
         "input": request.input,
         "settings": serde_json::to_value(&request.settings).map_err(|error| Error::Bug(error.to_string()))?,
         "sites": stores.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        "samples": summary.samples, "rows": summary.rows, "skipped": input.skipped().len(), "labels": labels.is_some(),
+        "samples": summary.samples, "rows": summary.rows, "skipped": input.skipped().len(), "labels": labels.samples.is_some(), "token_labels": labels.tokens.is_some(),
     });
     disk::write(&out.join(ABOUT), format!("{about:#}\n").as_bytes())?;
     parts.remove()?;
@@ -103,7 +144,7 @@ pub fn capture(request: &CaptureRequest, out: &Path, context: &Context) -> Resul
     if !input.skipped().is_empty() {
         notes.push(format!("{} items of the input were skipped; skipped.csv lists them", input.skipped().len()));
     }
-    Ok(Captured { stores, labels, notes })
+    Ok(Captured { stores, labels: labels.samples, token_labels: labels.tokens, notes })
 }
 
 /// What the two kinds of input share.
@@ -149,6 +190,15 @@ fn check_rows(network: &dyn Network, sites: &[SiteId]) -> Result<()> {
     }
 }
 
+/// The error where one site is needed.
+fn several_sites(network: &dyn Network, sites: &[SiteId]) -> InputError {
+    let names: Vec<&str> = sites.iter().map(|site| network.sites()[site.0 as usize].name.as_str()).collect();
+    InputError::new(format!("{} means several sites", Key("site")))
+        .expected("one site")
+        .found(names.join(", "))
+        .advice("choose one of them")
+}
+
 /// How much was captured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Summary {
@@ -187,8 +237,9 @@ fn finished(out: &Path, id: &str) -> Result<Option<Captured>> {
     }
     let names = value["sites"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let stores = names.map(|name| (name.to_string(), out.join("sites").join(name))).collect();
-    let labels = value["labels"].as_bool().unwrap_or(false).then(|| out.join("labels.csv"));
-    Ok(Some(Captured { stores, labels, notes: vec!["the capture is complete; nothing was run".into()] }))
+    let file = |key: &str, name: &str| value[key].as_bool().unwrap_or(false).then(|| out.join(name));
+    let (labels, token_labels) = (file("labels", "labels.csv"), file("token_labels", "token_labels.csv"));
+    Ok(Some(Captured { stores, labels, token_labels, notes: vec!["the capture is complete; nothing was run".into()] }))
 }
 
 /// The network of a capture, for callers that go on to use it.

@@ -1,18 +1,29 @@
 //! Finished parts of a capture: a file per part, with the rows of all sites.
 
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use etalon::context::{Context, Reserved};
-use etalon::error::{Error, InFile, InputError, Result};
+use etalon::error::{Error, InputError, Result};
 use etalon::input::{RowReader, Shape};
 use etalon::store::disk;
 
-/// The directory of parts. A part is a file: the number of rows, the sample of every row, the rows of every site, and a
-/// checksum.
+/// The directory of parts. A part is a file of lists, each with its length and a checksum: the sample of every row, and the
+/// rows of every site. A list can be read without the others.
 #[derive(Debug)]
 pub(super) struct Parts {
     directory: PathBuf,
     sites: usize,
+}
+
+/// What is in the parts: read once for all sites.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    /// The sample of every row.
+    pub samples: Vec<u32>,
+    /// The rows of every part.
+    rows: Vec<usize>,
 }
 
 impl Parts {
@@ -36,30 +47,43 @@ impl Parts {
 
     /// The rows of a part, if it is finished and undamaged.
     pub fn rows(&self, part: usize) -> Option<usize> {
-        self.read(part).ok().map(|part| part.samples.len())
+        let mut file = Lists::open(&self.path(part)).ok()?;
+        let rows = file.next().ok()?.len() / 4;
+        (0..self.sites).try_for_each(|_| file.next().map(|_| ())).ok()?;
+        Some(rows)
     }
 
     /// Writes a part: the sample of every row, and per site its rows.
     pub fn write(&self, part: usize, samples: &[u32], sites: &[Vec<f32>]) -> Result<()> {
-        let mut bytes = (samples.len() as u64).to_le_bytes().to_vec();
-        bytes.extend_from_slice(bytemuck::cast_slice(samples));
-        for rows in sites {
-            bytes.extend((rows.len() as u64).to_le_bytes());
-            bytes.extend_from_slice(bytemuck::cast_slice(rows));
+        let lists = std::iter::once(bytemuck::cast_slice::<u32, u8>(samples));
+        let lists = lists.chain(sites.iter().map(|rows| bytemuck::cast_slice::<f32, u8>(rows)));
+        let mut bytes = Vec::new();
+        for list in lists {
+            bytes.extend((list.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(list);
+            bytes.extend(crc32c::crc32c(list).to_le_bytes());
         }
-        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
         disk::write(&self.path(part), &bytes)
     }
 
-    fn read(&self, part: usize) -> Result<Part> {
-        let path = self.path(part);
-        let bytes = disk::read(&path).map_err(Error::io("read a part of a capture", &path))?;
-        parse(&bytes, self.sites).in_file(&path)
+    /// The rows of one site of a part.
+    fn read(&self, part: usize, site: usize) -> Result<Vec<f32>> {
+        let mut file = Lists::open(&self.path(part))?;
+        // The list of samples, and the sites before.
+        (0..=site).try_for_each(|_| file.skip())?;
+        let values = file.next()?;
+        Ok(values.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)).collect())
     }
 
-    /// The number of finished parts.
-    fn count(&self) -> usize {
-        (0..).take_while(|part| self.path(*part).exists()).count()
+    /// The samples of all rows.
+    pub fn content(&self) -> Result<Content> {
+        let mut content = Content::default();
+        for part in (0..).take_while(|part| self.path(*part).exists()) {
+            let bytes = Lists::open(&self.path(part))?.next()?;
+            content.samples.extend(bytes.as_chunks::<4>().0.iter().map(|value| u32::from_le_bytes(*value)));
+            content.rows.push(bytes.len() / 4);
+        }
+        Ok(content)
     }
 
     /// Removes all parts.
@@ -68,30 +92,63 @@ impl Parts {
     }
 }
 
-struct Part {
-    samples: Vec<u32>,
-    sites: Vec<Vec<f32>>,
+/// Reads the lists of a part in their order.
+struct Lists {
+    path: PathBuf,
+    file: File,
+    /// Bytes that are not read yet: no list can be longer.
+    left: u64,
 }
 
-fn parse(bytes: &[u8], sites: usize) -> Result<Part> {
-    let damaged =
-        || InputError::new("a part of the capture is damaged").advice("delete the output directory and run again");
-    let (body, check) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
-    if crc32c::crc32c(body) != u32::from_le_bytes(*check) {
-        return Err(damaged().into());
+impl Lists {
+    fn open(path: &Path) -> Result<Lists> {
+        let file = File::open(path).map_err(Error::io("read a part of a capture", path))?;
+        let left = file.metadata().map_err(Error::io("read a part of a capture", path))?.len();
+        Ok(Lists { path: path.to_path_buf(), file, left })
     }
-    let mut rest = body;
-    let mut list = |size: u64| -> Result<&[u8]> {
-        let (length, after) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
-        let length = u64::from_le_bytes(*length).checked_mul(size).and_then(|length| usize::try_from(length).ok());
-        let (values, after) = length.and_then(|length| after.split_at_checked(length)).ok_or_else(damaged)?;
-        rest = after;
+
+    fn damaged(&self) -> Error {
+        InputError::new("a part of the capture is damaged")
+            .advice("delete the output directory and run again")
+            .file(&self.path)
+            .into()
+    }
+
+    fn take(&mut self, count: u64) -> Result<Vec<u8>> {
+        self.left = self.left.checked_sub(count).ok_or_else(|| self.damaged())?;
+        let mut bytes = vec![0; usize::try_from(count).map_err(|_| self.damaged())?];
+        match self.file.read_exact(&mut bytes) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(self.damaged()),
+            read => read.map(|()| bytes).map_err(Error::io("read a part of a capture", &self.path)),
+        }
+    }
+
+    /// The length of the next list in bytes.
+    fn length(&mut self) -> Result<u64> {
+        let bytes = self.take(8)?;
+        bytes.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)).ok_or_else(|| self.damaged())
+    }
+
+    /// The bytes of the next list.
+    fn next(&mut self) -> Result<Vec<u8>> {
+        let length = self.length()?;
+        let values = self.take(length)?;
+        let check = self.take(4)?;
+        if check != crc32c::crc32c(&values).to_le_bytes() {
+            return Err(self.damaged());
+        }
         Ok(values)
-    };
-    let samples = list(4)?.as_chunks::<4>().0.iter().map(|value| u32::from_le_bytes(*value)).collect();
-    let site = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)).collect();
-    let sites = (0..sites).map(|_| list(4).map(site)).collect::<Result<Vec<Vec<f32>>>>()?;
-    Ok(Part { samples, sites })
+    }
+
+    /// Passes over the next list.
+    fn skip(&mut self) -> Result<()> {
+        let length = self.length()?;
+        let count = length.checked_add(4).filter(|count| *count <= self.left).ok_or_else(|| self.damaged())?;
+        self.left -= count;
+        let moved = i64::try_from(count).map_err(|_| self.damaged())?;
+        self.file.seek(SeekFrom::Current(moved)).map_err(Error::io("read a part of a capture", &self.path))?;
+        Ok(())
+    }
 }
 
 /// Reads the rows of one site from all parts.
@@ -100,31 +157,26 @@ pub(super) struct PartsReader<'a> {
     site: usize,
     shape: Shape,
     next: usize,
+    count: usize,
     rows: Reserved<Vec<f32>>,
     /// Values of `rows` that were read.
     taken: usize,
 }
 
 impl<'a> PartsReader<'a> {
-    pub fn new(parts: &'a Parts, site: usize, width: usize, context: &Context) -> Result<PartsReader<'a>> {
-        let mut rows = 0;
-        let mut largest = 0;
-        for part in 0..parts.count() {
-            let count = parts.read(part)?.samples.len();
-            (rows, largest) = (rows + count, largest.max(count));
-        }
-        let memory = context.budget().reserve((largest * width * 4) as u64, "a part of the capture")?;
-        let shape = Shape { rows, width, rows_per_sample: None };
-        Ok(PartsReader { parts, site, shape, next: 0, rows: Reserved::new(Vec::new(), memory), taken: 0 })
-    }
-
-    /// The sample of every row.
-    pub fn samples(&self) -> Result<Vec<u32>> {
-        let mut samples = Vec::with_capacity(self.shape.rows);
-        for part in 0..self.parts.count() {
-            samples.extend(self.parts.read(part)?.samples);
-        }
-        Ok(samples)
+    pub fn new(
+        parts: &'a Parts,
+        content: &Content,
+        site: usize,
+        width: usize,
+        context: &Context,
+    ) -> Result<PartsReader<'a>> {
+        let largest = content.rows.iter().max().copied().unwrap_or(0);
+        // The bytes of a part and its values.
+        let memory = context.budget().reserve((2 * largest * width * 4) as u64, "a part of the capture")?;
+        let shape = Shape { rows: content.samples.len(), width, rows_per_sample: None };
+        let (count, rows) = (content.rows.len(), Reserved::new(Vec::new(), memory));
+        Ok(PartsReader { parts, site, shape, next: 0, count, rows, taken: 0 })
     }
 }
 
@@ -141,11 +193,10 @@ impl RowReader for PartsReader<'_> {
         let mut filled = 0;
         while filled < out.len() {
             if self.taken == self.rows.len() {
-                if self.next == self.parts.count() {
+                if self.next == self.count {
                     break;
                 }
-                let mut part = self.parts.read(self.next)?;
-                *self.rows = part.sites.swap_remove(self.site);
+                *self.rows = self.parts.read(self.next, self.site)?;
                 (self.next, self.taken) = (self.next + 1, 0);
                 continue;
             }
@@ -168,18 +219,29 @@ mod tests {
         parts.write(0, &[3, 3], &[vec![1.0, 2.0], vec![5.0; 4]]).unwrap();
         parts.write(1, &[4], &[vec![3.0], vec![6.0, 7.0]]).unwrap();
         let context = Context::silent(1, 1 << 20).unwrap();
-        let mut reader = PartsReader::new(&parts, 1, 2, &context).unwrap();
-        assert_eq!((reader.shape().rows, reader.samples().unwrap()), (3, vec![3, 3, 4]));
+        let content = parts.content().unwrap();
+        assert_eq!((&content.samples[..], &content.rows[..]), (&[3, 3, 4][..], &[2, 1][..]));
+        let mut reader = PartsReader::new(&parts, &content, 1, 2, &context).unwrap();
+        assert_eq!(reader.shape().rows, 3);
         let mut out = [0.0; 8];
         assert_eq!(reader.read(&mut out).unwrap(), 3);
         assert_eq!(out[..6], [5.0, 5.0, 5.0, 5.0, 6.0, 7.0]);
         assert_eq!(reader.read(&mut out).unwrap(), 0);
         assert_eq!((parts.rows(1), parts.rows(2)), (Some(1), None));
         let path = parts.path(1);
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes[9] ^= 1;
-        std::fs::write(&path, &bytes).unwrap();
-        assert_eq!(parts.rows(1), None);
+        // One flipped bit anywhere, and every shorter file.
+        let whole = std::fs::read(&path).unwrap();
+        for index in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[index] ^= 1;
+            std::fs::write(&path, &bytes).unwrap();
+            assert_eq!(parts.rows(1), None, "{index}");
+            std::fs::write(&path, &whole[..index]).unwrap();
+            assert_eq!(parts.rows(1), None, "{index}");
+        }
+        // The last site lacks a byte; the one before it is whole.
+        assert!(parts.read(1, 1).unwrap_err().to_string().contains("damaged"));
+        assert_eq!(parts.read(1, 0).unwrap(), [3.0]);
         assert!(Parts::open(&directory.path().join("parts"), "a", 2).unwrap().rows(0).is_some());
         assert!(Parts::open(&directory.path().join("parts"), "b", 2).unwrap().rows(0).is_none());
     }

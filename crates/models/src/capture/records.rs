@@ -2,27 +2,39 @@
 
 use std::path::{Path, PathBuf};
 
-use etalon::context::Context;
+use etalon::context::{Budget, Context};
 use etalon::error::{Error, Result};
 use etalon::store::disk::{self, NewFile};
 use etalon::store::{csv_text, npy_header};
 use serde_json::{Map, Value, json};
 
-use crate::data::{ConceptOptions, Concepts, Input, Sample};
+use super::word_labels::WordLabels;
+use crate::data::{ConceptOptions, Concepts, Input, Sample, Words};
+use crate::text::Span;
 
 /// Writes the files beside the stores.
 pub(super) struct Records {
     out: PathBuf,
     rows: NewFile,
     labels: Concepts,
+    token_labels: WordLabels,
     samples: u32,
+}
+
+/// The tables of labels of a capture.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LabelFiles {
+    /// Of samples.
+    pub samples: Option<PathBuf>,
+    /// Of rows, one per token.
+    pub tokens: Option<PathBuf>,
 }
 
 impl Records {
     pub fn create(out: &Path, input: &Input, context: &Context) -> Result<Records> {
         let rows = NewFile::create(&out.join("rows.jsonl"))?;
         let labels = Concepts::new(input.label_columns(), context.budget())?;
-        Ok(Records { out: out.to_path_buf(), rows, labels, samples: 0 })
+        Ok(Records { out: out.to_path_buf(), rows, labels, token_labels: WordLabels::default(), samples: 0 })
     }
 
     /// Counts a sample and keeps its labels; returns its number.
@@ -31,6 +43,11 @@ impl Records {
         self.labels.push(&number.to_string(), &sample.labels)?;
         self.samples += 1;
         Ok(number)
+    }
+
+    /// Keeps the labels of a stored token: those of its word.
+    pub fn token(&mut self, words: Option<&Words>, token: Span, budget: &Budget) -> Result<()> {
+        self.token_labels.push(words, token, budget)
     }
 
     /// The number of samples.
@@ -64,19 +81,20 @@ impl Records {
         disk::write(&self.out.join("tokens.npy"), &bytes)
     }
 
-    /// Writes labels and the list of skipped items; returns the path of the labels.
-    pub fn finish(self, input: &Input) -> Result<Option<PathBuf>> {
+    /// Writes labels and the list of skipped items; returns the paths of the labels.
+    pub fn finish(self, input: &Input) -> Result<LabelFiles> {
         self.rows.finish()?;
         let header = ["position", "id", "reason"].map(String::from);
         let skipped =
             input.skipped().iter().map(|item| [item.position.to_string(), item.id.clone(), item.reason.clone()]);
         disk::write(&self.out.join("skipped.csv"), csv_text(std::iter::once(header).chain(skipped))?.as_bytes())?;
+        let tokens = self.token_labels.finish(&self.out)?;
         if self.labels.is_empty() {
-            return Ok(None);
+            return Ok(LabelFiles { samples: None, tokens });
         }
         let path = self.out.join("labels.csv");
         let table = self.labels.finish(&ConceptOptions::default())?;
         disk::write(&path, table.to_csv()?.as_bytes())?;
-        Ok(Some(path))
+        Ok(LabelFiles { samples: Some(path), tokens })
     }
 }

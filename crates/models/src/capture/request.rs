@@ -1,5 +1,6 @@
 //! What is captured, and how.
 
+use etalon::store::StoredNumber;
 use serde::Serialize;
 
 use crate::data::InputOptions;
@@ -51,11 +52,25 @@ pub struct CaptureSettings {
     pub keep_special: bool,
     /// Which rows are stored.
     pub rows: RowChoice,
+    /// Draw the weights anew with this seed, as a baseline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub randomise: Option<u64>,
+    /// The number type of the stores.
+    #[serde(skip_serializing_if = "StoredNumber::is_f32")]
+    pub dtype: StoredNumber,
 }
 
 impl Default for CaptureSettings {
     fn default() -> CaptureSettings {
-        CaptureSettings { context: 128, packed: false, bos: None, keep_special: false, rows: RowChoice::All }
+        CaptureSettings {
+            context: 128,
+            packed: false,
+            bos: None,
+            keep_special: false,
+            rows: RowChoice::All,
+            randomise: None,
+            dtype: StoredNumber::F32,
+        }
     }
 }
 

@@ -9,8 +9,9 @@ use etalon::store::disk;
 use serde_json::Value;
 
 use super::ABOUT;
+use super::cache::last_model;
 use crate::data::resolve;
-use crate::open::open_language;
+use crate::open::open_language_with;
 use crate::tokenizer_of::open_tokenizer;
 
 /// The network of a capture with the sequences that it was run on. A capture with several sites needs the name of one.
@@ -37,8 +38,11 @@ pub fn open_text_run(directory: &Path, site: Option<&str>, context: &Context) ->
         }
     };
     let (name, id) = (text(&value["model"]["name"]), text(&value["model"]["id"]));
+    // A cached capture may have been made from another place than the one it is used from.
+    let name = last_model(directory).unwrap_or(name);
     let path = resolve(&name, None).in_file(&about)?;
-    let network = context.install(|| open_language(&path, context.budget()))?;
+    let randomise = value["settings"]["randomise"].as_u64();
+    let network = context.install(|| open_language_with(&path, randomise, context.budget()))?;
     let card = etalon::network::Network::card(&*network);
     if card.id != id {
         return Err(InputError::new("the network is not the one of the capture")

@@ -10,7 +10,7 @@ use etalon::network::{Batch, Capture};
 
 use super::records::Records;
 use super::{Run, Summary, rows};
-use crate::data::{Content, Input};
+use crate::data::{Content, Input, Words};
 use crate::text::{Pack, Packing, Remainder, Row, RowLayout, Special, Tokenizer, TooLong};
 use crate::tokenizer_of::open_tokenizer;
 
@@ -25,6 +25,7 @@ struct Open {
     number: u32,
     id: String,
     text: String,
+    words: Option<Words>,
     tokens: Vec<u32>,
 }
 
@@ -36,16 +37,19 @@ pub(super) fn run(run: &Run<'_>, model: &Path, input: &mut Input, records: &mut 
     let shared = RefCell::new((input, records, VecDeque::<Open>::new()));
     let texts = std::iter::from_fn(|| next_text(&mut shared.borrow_mut()).transpose());
     let mut sequences = Pack::new(&tokenizer, packing, texts)?;
-    let (mut summary, mut all_tokens, mut part) = (Summary::default(), Vec::new(), 0);
+    let (mut summary, mut part) = (Summary::default(), 0);
+    let (mut all_tokens, mut same_length) = (Vec::new(), true);
     loop {
         run.context.check()?;
         let batch = sequences.by_ref().take(PART).collect::<Result<Vec<Row>>>()?;
         if batch.is_empty() {
             break;
         }
-        let samples = note_tokens(run, &batch, &mut shared.borrow_mut().2);
+        let samples = note_tokens(run, &batch, &mut shared.borrow_mut())?;
         summary.rows += samples.len() as u64;
-        if batch.iter().all(|row| row.ids.len() == context) {
+        // Sequences of different lengths are no array.
+        same_length &= batch.iter().all(|row| row.ids.len() == context);
+        if same_length {
             batch.iter().for_each(|row| all_tokens.extend_from_slice(&row.ids));
         }
         if run.parts.rows(part) != Some(samples.len()) {
@@ -58,7 +62,7 @@ pub(super) fn run(run: &Run<'_>, model: &Path, input: &mut Input, records: &mut 
     let mut shared = shared.borrow_mut();
     write_lines(run, &tokenizer, &mut shared, None)?;
     summary.samples = u64::from(shared.1.count());
-    if !all_tokens.is_empty() {
+    if same_length && !all_tokens.is_empty() {
         shared.1.tokens(&all_tokens, context)?;
     }
     if summary.rows == 0 {
@@ -79,8 +83,10 @@ fn next_text(shared: &mut Shared<'_>) -> Result<Option<(u64, String)>> {
             continue;
         };
         let number = shared.1.sample(&sample)?;
-        shared.2.push_back(Open { number, id: sample.id.clone(), text: text.clone(), tokens: Vec::new() });
-        return Ok(Some((u64::from(number), text.clone())));
+        let text = text.clone();
+        let (id, words) = (sample.id, sample.words);
+        shared.2.push_back(Open { number, id, text: text.clone(), words, tokens: Vec::new() });
+        return Ok(Some((u64::from(number), text)));
     }
     Ok(None)
 }
@@ -114,8 +120,9 @@ fn is_kept(run: &Run<'_>, sequence: &Row, row: usize) -> bool {
     row < sequence.length && (run.settings.keep_special || !sequence.special[row])
 }
 
-/// The sample of every stored row, in order; adds stored tokens to their texts.
-fn note_tokens(run: &Run<'_>, sequences: &[Row], open: &mut VecDeque<Open>) -> Vec<u32> {
+/// The sample of every stored row, in order; adds stored tokens to their texts, and their labels.
+fn note_tokens(run: &Run<'_>, sequences: &[Row], shared: &mut Shared<'_>) -> Result<Vec<u32>> {
+    let (_, records, open) = shared;
     let mut samples = Vec::new();
     for sequence in sequences {
         let kept: Vec<usize> = (0..sequence.ids.len()).filter(|row| is_kept(run, sequence, *row)).collect();
@@ -123,15 +130,18 @@ fn note_tokens(run: &Run<'_>, sequences: &[Row], open: &mut VecDeque<Open>) -> V
             for &row in &kept {
                 let text = sequence.texts[row] as u32;
                 samples.push(text);
-                if let Some(open) = open.iter_mut().find(|open| open.number == text) {
+                let mut open = open.iter_mut().find(|open| open.number == text);
+                if let Some(open) = &mut open {
                     open.tokens.push(sequence.ids[row]);
                 }
+                let words = open.as_ref().and_then(|open| open.words.as_ref());
+                records.token(words, sequence.spans[row], run.context.budget())?;
             }
         } else {
             samples.extend(kept.first().map(|row| sequence.texts[*row] as u32));
         }
     }
-    samples
+    Ok(samples)
 }
 
 /// Runs the network on sequences; returns the stored rows of every site.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use etalon::context::{Budget, Reservation};
-use etalon::error::{InFile, InputError, Result};
+use etalon::error::{InFile, InputError, Key, Result};
 use etalon::input::{PixelArray, Record, RecordReader, open_records};
 
 use super::input::{Item, Source};
@@ -33,7 +33,7 @@ impl ArraySamples {
     pub fn open(path: &Path, options: &InputOptions, budget: &Budget) -> Result<ArraySamples> {
         if options.kind == Some(ContentKind::Text) {
             return Err(InputError::new("an array contains images, not texts")
-                .advice("remove `--kind text`, or open a table or a text file")
+                .advice(format!("remove {}, or open a table or a text file", Key("kind text")))
                 .file(path)
                 .into());
         }

@@ -191,7 +191,7 @@ mod tests {
     fn texts_and_images_together_need_a_choice() {
         let folder = folder(&[("a.txt", b"one"), ("b.png", PNG), ("c.txt", b"\xff"), ("d.txt", b" \n")]);
         let error = ids(folder.path(), &InputOptions::default()).unwrap_err().to_string();
-        assert!(error.contains("texts and images") && error.contains("--kind"), "{error}");
+        assert!(error.contains("texts and images") && error.contains("`kind text`"), "{error}");
         let options = InputOptions { kind: Some(ContentKind::Text), ..InputOptions::default() };
         let (samples, skipped) = ids(folder.path(), &options).unwrap();
         assert_eq!(samples, ["a.txt"]);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use etalon::context::{Budget, Reservation};
-use etalon::error::{Error, InputError, Result};
+use etalon::error::{Error, InputError, Key, Result};
 
 use super::options::{ContentKind, InputOptions};
 
@@ -51,7 +51,7 @@ impl Folder {
             (None, false, false, _) => {
                 return Err(InputError::new("the folder contains texts and images")
                     .found(format!("{} texts and {} images", texts.len(), images.len()))
-                    .advice("choose one of them with `--kind text` or `--kind image`")
+                    .advice(format!("choose one of them with {} or {}", Key("kind text"), Key("kind image")))
                     .file(folder)
                     .into());
             }

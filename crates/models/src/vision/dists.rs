@@ -1,7 +1,7 @@
 //! DISTS: a distance of images by the structure and texture of features, as in the package `DISTS_pytorch`.
 
 use etalon::context::{Budget, Context};
-use etalon::error::{InputError, Result};
+use etalon::error::{InputError, Key, Result};
 use etalon::network::{Layout, Network, SiteId, Tap};
 use rayon::prelude::*;
 
@@ -41,6 +41,12 @@ impl Dists {
         let width = |site: &SiteId| network.sites.get(site.0 as usize).map_or(0, |site| site.width);
         let channels = 3 + sites.iter().map(width).sum::<usize>();
         let heads = heads.unwrap_or(&model.weights);
+        if !heads.has("alpha") && !heads.has("beta") {
+            return Err(InputError::new("the weights of DISTS are missing")
+                .expected("tensors `alpha` and `beta`")
+                .advice(format!("name their file, `weights.pt` of DISTS_pytorch, with {}", Key("heads FILE")))
+                .into());
+        }
         let [alpha, beta] = ["alpha", "beta"].map(|name| heads.tensor(name, &[1, channels, 1, 1]));
         let pairs: Vec<[f64; 2]> =
             alpha?.iter().zip(&beta?).map(|(alpha, beta)| [f64::from(*alpha), f64::from(*beta)]).collect();
@@ -50,6 +56,51 @@ impl Dists {
         }
         let weights = pairs.into_iter().map(|pair| pair.map(|weight| weight / sum)).collect();
         Ok(Dists { network, sites, weights })
+    }
+
+    /// Positions and channels of every layer for images of this size; the image is the first.
+    fn layers(&self, height: usize, width: usize) -> Option<Vec<[usize; 2]>> {
+        let layer = |site: &SiteId| {
+            let layout = self.network.layout_at(*site, 1, height, width)?;
+            Some([layout.rows, layout.width])
+        };
+        std::iter::once(Some([height * width, 3])).chain(self.sites.iter().map(layer)).collect()
+    }
+
+    /// Values per image of this size, as [`Dists::features`] returns them.
+    pub fn width(&self, height: usize, width: usize) -> Option<usize> {
+        Some(self.layers(height, width)?.iter().map(|[rows, channels]| rows * channels).sum())
+    }
+
+    /// What is compared of every image, a row for each: the image, in the range 0 to 1, and all layers.
+    pub fn features(&self, images: &[f32], height: usize, width: usize, context: &Context) -> Result<Vec<f32>> {
+        let mut state = self.network.start(scaled(images, MEAN, DEVIATION), height, width, context)?;
+        let Some(values) = self.width(height, width) else {
+            return Err(InputError::new("the images are too small for DISTS")
+                .found(format!("{width} × {height}"))
+                .into());
+        };
+        let samples = state.layout.samples;
+        let _memory = context.budget().reserve(4 * (samples * values) as u64, "the features of the images")?;
+        let mut features = Features { dists: self, values, done: 0, out: vec![0.0; samples * values] };
+        features.add(height * width * 3, images);
+        self.network.run(0..self.network.stages(), &mut state, &mut features, context)?;
+        Ok(features.out)
+    }
+
+    /// The distance of two images of this size by their features.
+    pub fn distance(&self, a: &[f32], b: &[f32], height: usize, width: usize) -> f64 {
+        let (mut start, mut channel, mut sum) = (0, 0, 0.0);
+        for [rows, channels] in self.layers(height, width).unwrap_or_default() {
+            let range = start..start + rows * channels;
+            if let (Some(a), Some(b), Some(weights)) =
+                (a.get(range.clone()), b.get(range.clone()), self.weights.get(channel..channel + channels))
+            {
+                sum += similarity(a, b, channels, weights);
+            }
+            (start, channel) = (range.end, channel + channels);
+        }
+        1.0 - sum
     }
 
     /// The distance of every image of `a` and the image of `b` with the same index. Images are in the range 0 to 1.
@@ -98,6 +149,36 @@ impl Tap for Comparison<'_> {
 
     fn visit(&mut self, _: SiteId, layout: Layout, rows: &mut [f32]) -> Result<()> {
         self.compare(layout, rows);
+        Ok(())
+    }
+}
+
+/// Copies the features of every image as they are computed.
+struct Features<'a> {
+    dists: &'a Dists,
+    /// Values per image.
+    values: usize,
+    /// Values per image of the layers so far.
+    done: usize,
+    out: Vec<f32>,
+}
+
+impl Features<'_> {
+    /// Adds a layer with this many values per image.
+    fn add(&mut self, size: usize, rows: &[f32]) {
+        let images = self.out.chunks_mut(self.values).zip(rows.chunks_exact(size));
+        images.for_each(|(out, rows)| out[self.done..][..size].copy_from_slice(rows));
+        self.done += size;
+    }
+}
+
+impl Tap for Features<'_> {
+    fn wants(&self, site: SiteId) -> bool {
+        self.dists.sites.contains(&site)
+    }
+
+    fn visit(&mut self, _: SiteId, layout: Layout, rows: &mut [f32]) -> Result<()> {
+        self.add(layout.rows * layout.width, rows);
         Ok(())
     }
 }

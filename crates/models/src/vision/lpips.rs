@@ -1,7 +1,7 @@
 //! LPIPS: a distance of images by the features of a network, as in the package `lpips`, version 0.1 of its weights.
 
 use etalon::context::{Budget, Context};
-use etalon::error::{InputError, Result};
+use etalon::error::{InputError, Key, Result};
 use etalon::network::{Layout, Network, SiteId, Tap};
 use rayon::prelude::*;
 
@@ -100,6 +100,11 @@ fn head(weights: &Weights, layer: usize, width: usize) -> Result<Vec<f32>> {
     let jax = format!("NetLinLayer_{layer}.Conv_0.kernel");
     let values = if weights.has(&jax) {
         weights.tensor(&jax, &[1, 1, width, 1])?
+    } else if layer == 0 && !weights.has("lin0.model.1.weight") {
+        return Err(InputError::new("the heads of LPIPS are missing")
+            .expected("tensors `lin0.model.1.weight` to `lin4.model.1.weight`")
+            .advice(format!("name their file, such as `alex.pth` or `vgg.pth` of lpips, with {}", Key("heads FILE")))
+            .into());
     } else {
         weights.tensor(&format!("lin{layer}.model.1.weight"), &[1, width, 1, 1])?
     };

@@ -26,6 +26,7 @@ mod names;
 mod opened;
 mod quantised;
 mod quantised_k;
+mod randomised;
 mod source;
 mod tensors;
 mod tfjs;

@@ -32,6 +32,7 @@ pub struct Model {
     /// The metadata of a GGUF file.
     pub gguf: Option<gguf::Metadata>,
     files: Vec<Arc<Map>>,
+    randomised: Option<u64>,
     id: OnceLock<String>,
 }
 
@@ -53,7 +54,7 @@ impl Model {
         let Opened { config, tensors, recognised, gguf, files } = opened;
         let weights = Weights::new(tensors, budget);
         let (directory, id) = (Some(directory.to_path_buf()), OnceLock::new());
-        Ok(Model { config, weights, directory, recognised, gguf, files, id })
+        Ok(Model { config, weights, directory, recognised, gguf, files, randomised: None, id })
     }
 
     /// A model in memory.
@@ -65,7 +66,22 @@ impl Model {
             recognised: "in memory".to_string(),
             gguf: None,
             files: Vec::new(),
+            randomised: None,
             id: OnceLock::new(),
+        }
+    }
+
+    /// The same model with weights drawn anew: every tensor of two or more axes (matrices, convolutions, embeddings) gets
+    /// normal values with its own mean and standard deviation, which depend on the seed and its name only. Biases and the
+    /// parameters of norms are kept.
+    #[must_use]
+    pub fn randomised(self, seed: u64) -> Model {
+        Model {
+            weights: self.weights.randomised(seed),
+            recognised: format!("{}, weights drawn anew with seed {seed}", self.recognised),
+            randomised: Some(seed),
+            id: OnceLock::new(),
+            ..self
         }
     }
 
@@ -96,6 +112,9 @@ impl Model {
                 hash.update_rayon(map.bytes(start..map.length().min(start + HASHED))?);
                 map.release();
             }
+        }
+        if let Some(seed) = self.randomised {
+            hash.update(b"weights drawn anew").update(&seed.to_le_bytes());
         }
         Ok(self.id.get_or_init(|| format!("blake3:{}", hash.finalize().to_hex())).clone())
     }

@@ -10,6 +10,7 @@ use etalon::input::{Tensors, format_shape};
 
 use super::change::Change;
 use super::names::suggestion;
+use super::randomised::{is_redrawn, redraw};
 use super::source::{Source, finite};
 
 /// The tensors of a model. Nothing but their names and shapes is in memory.
@@ -17,6 +18,8 @@ use super::source::{Source, finite};
 pub struct Weights {
     tensors: BTreeMap<String, Stored>,
     budget: Budget,
+    /// Values are drawn anew with this seed.
+    randomised: Option<u64>,
 }
 
 /// A tensor in a file.
@@ -69,7 +72,12 @@ impl Stored {
 impl Weights {
     /// Tensors by name.
     pub(super) fn new(tensors: BTreeMap<String, Stored>, budget: &Budget) -> Weights {
-        Weights { tensors, budget: budget.clone() }
+        Weights { tensors, budget: budget.clone(), randomised: None }
+    }
+
+    /// The same tensors with matrices, convolutions and embeddings drawn anew.
+    pub(super) fn randomised(self, seed: u64) -> Weights {
+        Weights { randomised: Some(seed), ..self }
     }
 
     /// Tensors that are in memory: of a network that was made, not read.
@@ -126,7 +134,13 @@ impl Weights {
                 .advice("check that the configuration and the weights are of the same model");
             return Err(located(error.into(), tensor.source.path()));
         }
-        tensor.read(name, &self.budget).map(Some).map_err(|error| located(error, tensor.source.path()))
+        let mut values = tensor.read(name, &self.budget).map_err(|error| located(error, tensor.source.path()))?;
+        if let Some(seed) = self.randomised
+            && is_redrawn(&tensor.shape)
+        {
+            redraw(name, seed, &mut values);
+        }
+        Ok(Some(values))
     }
 
     /// The tensors that nobody read, sorted. A network that leaves some unread does not fit the file.

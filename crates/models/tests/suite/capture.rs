@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use etalon::context::{Budget, Context, Progress};
-use etalon::store::ActivationStore;
+use etalon::store::{ActivationStore, StoredNumber};
 use etalon_models::{CaptureRequest, CaptureSettings, RowChoice, capture};
 
 use crate::{context, golden};
@@ -175,4 +175,32 @@ fn images_and_broken_ones() {
         assert!(fs::read_to_string(out.join("skipped.csv")).unwrap().contains("2.png"));
         assert!(captured.notes.iter().any(|note| note.contains("1 items")), "{:?}", captured.notes);
     }
+}
+
+#[test]
+fn half_precision_takes_half_of_the_space() {
+    let (model, work) = (bert(), tempfile::tempdir().unwrap());
+    let input = work.path().join("texts.jsonl");
+    texts(&input);
+    let mut read = Vec::new();
+    for dtype in [StoredNumber::F32, StoredNumber::F16, StoredNumber::Bf16] {
+        let mut request = request(model.path(), &input, "blocks.1.hook_resid_pre", RowChoice::All);
+        request.settings.dtype = dtype;
+        let captured = capture(&request, &work.path().join(dtype.name()), &context(2)).unwrap();
+        let shard = captured.stores[0].1.join(format!("shard-00000.{}", dtype.name()));
+        let store = ActivationStore::open(&captured.stores[0].1).unwrap();
+        let values = store.tile(0..store.rows()).unwrap().values.to_vec();
+        let bytes = if dtype.is_f32() { 4 } else { 2 };
+        assert_eq!(fs::metadata(&shard).unwrap().len() as usize, bytes * values.len());
+        read.push((store.id().unwrap(), values, captured.stores[0].1.clone()));
+    }
+    for (index, error) in [(1, 2f32.powi(-11)), (2, 2f32.powi(-8))] {
+        assert_ne!(read[0].0, read[index].0);
+        let far = |(a, b): (&f32, &f32)| (a - b).abs() > error * a.abs() + 1e-7;
+        assert!(!read[0].1.iter().zip(&read[index].1).any(far), "{index}");
+    }
+    // Another number type is another capture.
+    let other = request(model.path(), &input, "blocks.1.hook_resid_pre", RowChoice::All);
+    let error = capture(&other, &work.path().join("f16"), &context(1)).unwrap_err().to_string();
+    assert!(error.contains("another capture"), "{error}");
 }

@@ -7,6 +7,8 @@ mod golden_gradients;
 mod golden_networks;
 mod golden_patches;
 mod golden_vision;
+mod randomised;
+mod similarity;
 
 use std::path::{Path, PathBuf};
 

@@ -16,7 +16,7 @@ use crate::error::{InputError, Key, Result};
 use crate::results::{Interval, Scores, student_quantile};
 use crate::run::{CODES, EMBEDDINGS, Job, Lazy, Work};
 use alignment::cknna;
-use nearest::{Neighbours, is_dense, of_codes, of_embeddings, scratch_bytes};
+use nearest::{Embeddings, Neighbours, is_dense, of_codes, scratch_bytes};
 
 /// Centred kernel nearest-neighbour alignment of codes and embeddings.
 pub struct Cknna;
@@ -39,8 +39,8 @@ static CARD: Card = Card {
         Undefined below 4 + `neighbours` rows, and if a kernel has no positive similarity with itself, as with codes that \
         are all 0.",
     cost: "Blocks of 256 rows: n² · width multiplications for the embeddings, and for the codes one per pair of entries in \
-        the same column (or a dense product if that is faster). Memory: one copy of the embeddings and lists of neighbours; \
-        never n × n.",
+        the same column (or a dense product if that is faster). Memory: one copy of the embeddings, one byte more per value \
+        where 8-bit integers are multiplied, and lists of neighbours; never n × n.",
     source: "Huh et al., \"The Platonic Representation Hypothesis\" (2024), as used with 10 neighbours in \"Evaluating the \
         Interpretability of SAEs with Concept Annotations\" (arXiv 2606.24716). Profile `reference` adds 1e-6 to the \
         denominator as the released code does; its value then depends on the scale of the data and is 0 instead of \
@@ -126,7 +126,7 @@ struct Kernels<'a> {
     codes: &'a Codes,
     /// The sampled rows of the codes, if not all are used.
     sample: Option<Codes>,
-    embeddings: Vec<f32>,
+    embeddings: Embeddings,
     width: usize,
     dense: bool,
     _memory: Reservation,
@@ -137,7 +137,7 @@ impl<'a> Kernels<'a> {
     fn new(job: &Job<'a>, rows: usize) -> Result<Kernels<'a>> {
         let (codes, store) = (job.get(&CODES)?, job.get(&EMBEDDINGS)?);
         let (all, width) = (codes.rows(), store.width());
-        let bytes = (rows as u64).saturating_mul(4 * width as u64);
+        let bytes = Embeddings::bytes(rows, width);
         let what = format!("the embeddings of {rows} rows ({} takes fewer)", Key("sample"));
         let _memory = job.budget().reserve(bytes, what)?;
         let mut embeddings = Vec::with_capacity(rows * width);
@@ -161,18 +161,19 @@ impl<'a> Kernels<'a> {
             }
         }
         let dense = is_dense(sample.as_ref().unwrap_or(codes))?;
+        let embeddings = Embeddings::new(embeddings, width);
         Ok(Kernels { codes, sample, embeddings, width, dense, _memory })
     }
 
     /// The neighbours of some rows.
     fn nearest(&self, rows: Range<usize>, keep: usize, job: &Job<'_>) -> Result<Nearest> {
         let codes = self.sample.as_ref().unwrap_or(self.codes);
-        let bytes = scratch_bytes(codes, self.dense, rows.len(), keep);
+        let bytes = scratch_bytes(codes, self.dense, self.width, rows.len(), keep);
         let _memory = job.budget().reserve(bytes, format!("the neighbours of {} rows", rows.len()))?;
         let check = || job.check();
         Ok(Nearest {
             codes: of_codes(codes, self.dense, rows.clone(), keep, &check)?,
-            embeddings: of_embeddings(&self.embeddings, self.width, rows, keep, &check)?,
+            embeddings: self.embeddings.nearest(rows, keep, &check)?,
         })
     }
 }

@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use etalon_kernel::largest_products::{ABSOLUTE_ERROR, Candidates, Largest, Products, relative_error};
+use etalon_kernel::pairs::ordered_dots;
 use etalon_kernel::product::{dot, rows_by_rows};
 
 use crate::codes::{Codes, Latent};
 use crate::error::Result;
 
 /// Other rows with their kernel value, largest value first, ties to the lower row.
-pub(super) type Neighbours = Vec<(u32, f64)>;
+pub(super) type Neighbours = Largest;
 
 /// Returns an error if the run is cancelled.
 pub(super) type Check<'a> = &'a dyn Fn() -> Result<()>;
@@ -20,32 +22,55 @@ const PANEL: usize = 1 << 20;
 /// Maximum rows of a dense panel.
 const PANEL_ROWS: usize = 1024;
 
-/// Additional candidates by their `f32` value, so that the exact value decides which rows are nearest.
-const SPARE: usize = 16;
-
 /// Speed of a dense multiplication relative to an indexed one.
 const DENSE_GAIN: f64 = 16.0;
 
+/// Values that are compared with a floor at once.
+const AT_ONCE: usize = 64;
+
 /// Scratch memory of the search for the neighbours of some rows, in bytes.
-pub(super) fn scratch_bytes(codes: &Codes, dense: bool, rows: usize, keep: usize) -> u64 {
+pub(super) fn scratch_bytes(codes: &Codes, dense: bool, width: usize, rows: usize, keep: usize) -> u64 {
     let latents = codes.latents();
     let codes = if dense { 4 * latents * (rows + panel_rows(latents)) } else { 8 * codes.rows() };
-    let (products, lists) = (4 * rows * PANEL_ROWS, rows * 2 * (keep + SPARE) * size_of::<(u32, f64)>());
-    (codes + products + lists) as u64
+    let (products, lists) = (4 * rows * PANEL_ROWS, rows * (Candidates::bytes(keep) + size_of::<(u32, f64)>() * keep));
+    (codes + products + lists) as u64 + Products::search_bytes(rows, width, keep)
 }
 
-/// The nearest rows by the dot product of embeddings.
-pub(super) fn of_embeddings(
-    values: &[f32],
-    width: usize,
-    rows: Range<usize>,
-    keep: usize,
-    check: Check<'_>,
-) -> Result<Vec<Neighbours>> {
-    let panel = |range: Range<usize>| Cow::Borrowed(&values[range.start * width..range.end * width]);
-    let row = |row: usize| &values[row * width..][..width];
-    let shape = Shape { all: values.len() / width, width, keep };
-    by_product(rows, shape, &panel, &|i, j| dot(row(i), row(j)), check)
+/// The embeddings of all rows.
+pub(super) enum Embeddings {
+    /// Quantised, where the processor has fast products of 8-bit integers.
+    Quantised(Products<'static>),
+    /// Values and their number per row.
+    Plain(Vec<f32>, usize),
+}
+
+impl Embeddings {
+    /// Bytes of the embeddings of some rows.
+    pub fn bytes(rows: usize, width: usize) -> u64 {
+        (4 * rows as u64).saturating_mul(width as u64).saturating_add(Products::bytes(rows, width))
+    }
+
+    /// Prepares the embeddings.
+    pub fn new(values: Vec<f32>, width: usize) -> Embeddings {
+        match Products::is_faster() {
+            true => Embeddings::Quantised(Products::new(values.into(), width)),
+            false => Embeddings::Plain(values, width),
+        }
+    }
+
+    /// The nearest rows by the dot product of embeddings.
+    pub fn nearest(&self, rows: Range<usize>, keep: usize, check: Check<'_>) -> Result<Vec<Neighbours>> {
+        let (values, width) = match self {
+            Embeddings::Quantised(products) => return products.largest(rows, keep, check),
+            Embeddings::Plain(values, width) => (values, *width),
+        };
+        let panel = |range: Range<usize>| Cow::Borrowed(&values[range.start * width..range.end * width]);
+        let row = |row: usize| &values[row * width..][..width];
+        let exact = |i: usize, others: &[u32]| {
+            ordered_dots(row(i), &others.iter().map(|&other| row(other as usize)).collect::<Vec<_>>())
+        };
+        by_product(rows, Shape { all: values.len() / width, width, keep }, &panel, &exact, check)
+    }
 }
 
 /// The nearest rows by the dot product of codes.
@@ -81,6 +106,7 @@ pub(super) fn of_codes(
         }
         sum
     };
+    let exact = |i: usize, others: &[u32]| others.iter().map(|&other| exact(i, other as usize)).collect();
     by_product(rows, Shape { all: codes.rows(), width: latents, keep }, &panel, &exact, check)
 }
 
@@ -97,7 +123,6 @@ fn by_columns(codes: &Codes, rows: Range<usize>, keep: usize, check: Check<'_>) 
     let mut sums = vec![0.0; codes.rows()];
     let nearest = view.iter().map(|(row, latents, values)| {
         check()?;
-        sums.fill(0.0);
         for (&latent, &value) in latents.iter().zip(values) {
             let (others, weights) = columns.latent(Latent(latent));
             for (&other, &weight) in others.iter().zip(weights) {
@@ -105,8 +130,14 @@ fn by_columns(codes: &Codes, rows: Range<usize>, keep: usize, check: Check<'_>) 
             }
         }
         let mut shortlist = Shortlist::new(keep);
-        let others = sums.iter().enumerate().filter(|&(other, _)| other != row);
-        others.for_each(|(other, &sum)| shortlist.offer(sum, other));
+        for (first, sums) in (0..).step_by(AT_ONCE).zip(sums.chunks_mut(AT_ONCE)) {
+            // Without branches, because a sum is rarely large enough.
+            if shortlist.worst.is_none_or(|worst| sums.iter().fold(false, |any, &sum| any | (sum > worst))) {
+                let others = (first..).zip(&*sums).filter(|&(other, _)| other != row);
+                others.for_each(|(other, &sum)| shortlist.offer(sum, other));
+            }
+            sums.fill(0.0);
+        }
         Ok(shortlist.finish())
     });
     nearest.collect()
@@ -124,35 +155,48 @@ fn panel_rows(width: usize) -> usize {
     (PANEL / width.max(1)).clamp(16, PANEL_ROWS)
 }
 
-/// Dense products in `f32` select candidates; exact values in `f64` decide.
+/// Dense products in `f32` with a bound of their error select candidates; exact values in `f64` decide.
 fn by_product<'a>(
     rows: Range<usize>,
     Shape { all, width, keep }: Shape,
     panel: &dyn Fn(Range<usize>) -> Cow<'a, [f32]>,
-    exact: &dyn Fn(usize, usize) -> f64,
+    exact: &dyn Fn(usize, &[u32]) -> Vec<f64>,
     check: Check<'_>,
 ) -> Result<Vec<Neighbours>> {
-    let mut lists: Vec<Shortlist> = rows.clone().map(|_| Shortlist::new(keep + SPARE)).collect();
-    let step = panel_rows(width);
+    let mut lists: Vec<Candidates> = rows.clone().map(|_| Candidates::new(keep)).collect();
+    let (step, relative) = (panel_rows(width), relative_error(width + 1, width));
     let (block, mut products) = (panel(rows.clone()), Vec::new());
+    let lengths = |panel: &[f32]| -> Vec<f64> { panel.chunks_exact(width).map(|row| dot(row, row).sqrt()).collect() };
+    let own = lengths(&block);
     for first in (0..all).step_by(step) {
         check()?;
         let others = first..(first + step).min(all);
         products.resize(rows.len() * others.len(), 0.0);
-        rows_by_rows(&block, &panel(others.clone()), width, &mut products);
-        for ((row, list), products) in rows.clone().zip(&mut lists).zip(products.chunks_exact(others.len())) {
-            let candidates = others.clone().zip(products).filter(|&(other, _)| other != row);
-            candidates.for_each(|(other, &value)| list.offer(f64::from(value), other));
+        let panel = panel(others.clone());
+        rows_by_rows(&block, &panel, width, &mut products);
+        let lengths = lengths(&panel);
+        let longest = lengths.iter().fold(0.0, |longest, &length| if length <= longest { longest } else { length });
+        for (((row, list), products), own) in
+            rows.clone().zip(&mut lists).zip(products.chunks_exact(others.len())).zip(&own)
+        {
+            let error = |length: f64| match own * length {
+                0.0 => 0.0,
+                size => relative * size + ABSOLUTE_ERROR,
+            };
+            for (start, products) in (0..).step_by(AT_ONCE).zip(products.chunks(AT_ONCE)) {
+                // Rounded down. Without branches, because a product is rarely large enough; NaN is offered.
+                let floor = ((list.floor() - error(longest)) as f32).next_down();
+                if products.iter().fold(true, |none, value| none & (*value <= floor)) {
+                    continue;
+                }
+                for (index, &value) in (start..).zip(products).filter(|&(index, _)| first + index != row) {
+                    list.offer(f64::from(value), error(lengths[index]), (first + index) as u32);
+                }
+            }
+            list.shorten();
         }
     }
-    let nearest = rows.zip(lists).map(|(row, list)| {
-        let mut shortlist = Shortlist::new(keep);
-        let mut candidates: Vec<u32> = list.finish().into_iter().map(|(other, _)| other).collect();
-        candidates.sort_unstable();
-        candidates.into_iter().for_each(|other| shortlist.offer(exact(row, other as usize), other as usize));
-        shortlist.finish()
-    });
-    Ok(nearest.collect())
+    Ok(rows.zip(lists).map(|(row, list)| list.decide(|others| exact(row, others))).collect())
 }
 
 /// The rows with the largest values, offered in ascending order of rows.
@@ -198,7 +242,7 @@ mod tests {
     use etalon_kernel::random::{stream, unit};
 
     #[test]
-    fn all_three_methods_find_the_same_rows() {
+    fn all_methods_find_the_same_rows() {
         // 300 rows of 9 latents, two thirds zero, some negative; row 250 repeats row 3, so that there are ties.
         let mut random = stream(1, "nearest", 0);
         let mut values: Vec<f32> = (0..300 * 9)
@@ -220,7 +264,11 @@ mod tests {
                 .collect();
             assert_eq!(of_codes(&codes, false, block.clone(), 12, &check).unwrap(), expected);
             assert_eq!(of_codes(&codes, true, block.clone(), 12, &check).unwrap(), expected);
-            assert_eq!(of_embeddings(&values, 9, block, 12, &check).unwrap(), expected);
+            for embeddings in
+                [Embeddings::Quantised(Products::new(values.clone().into(), 9)), Embeddings::Plain(values.clone(), 9)]
+            {
+                assert_eq!(embeddings.nearest(block.clone(), 12, &check).unwrap(), expected);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The architectures of GGUF files: the names of their tensors, and what llama.cpp changes in them.
 
-use etalon::error::{InputError, Result};
+use etalon::error::{Command, InputError, Result};
 use etalon::input::format_shape;
 
 use super::metadata::Metadata;
@@ -82,7 +82,7 @@ impl Architecture {
         let known = KNOWN.iter().find(|(known, _)| *known == name).map(|(_, architecture)| *architecture);
         known.ok_or_else(|| {
             InputError::new(format!("unsupported architecture of the GGUF file: `{name}`"))
-                .advice("use a supported model; `etalon models` lists them")
+                .advice(format!("use a supported model; {} lists them", Command("models")))
                 .one_of(name, &KNOWN.map(|(name, _)| name))
                 .into()
         })

@@ -1,6 +1,6 @@
 //! The configuration of a GGUF file, in the keys of Hugging Face.
 
-use etalon::error::{InputError, Result};
+use etalon::error::{Command, InputError, Result};
 use etalon::input::{Map, format_shape};
 use serde_json::{Map as Object, Value, json};
 
@@ -102,7 +102,7 @@ impl<'a> Facts<'a> {
             return Err(InputError::new("keys and values have different widths, which is not supported")
                 .expected(format!("values of {keys}"))
                 .found(values)
-                .advice("use a supported model; `etalon models` lists them")
+                .advice(format!("use a supported model; {} lists them", Command("models")))
                 .into());
         }
         Ok(keys)
@@ -188,7 +188,7 @@ impl<'a> Facts<'a> {
                 .expected("none, linear or yarn")
                 .found(other)
                 .at(format!("`{}`", self.key("rope.scaling.type")))
-                .advice("use a supported model; `etalon models` lists them")
+                .advice(format!("use a supported model; {} lists them", Command("models")))
                 .into()),
         }
     }
