@@ -68,9 +68,18 @@ pub struct CaptureOptions {
     /// Column of the images
     #[arg(long, value_name = "NAME")]
     pub image_column: Option<String>,
-    /// Columns of labels, separated by commas [default: all others]
+    /// Column of the ids of samples [default: `id`]
+    #[arg(long, value_name = "NAME")]
+    pub id_column: Option<String>,
+    /// Column of the captions of images [default: `caption`]
+    #[arg(long, value_name = "NAME")]
+    pub caption_column: Option<String>,
+    /// Columns of labels of samples or words, separated by commas [default: all others]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub label_columns: Option<Vec<String>>,
+    /// Columns of labels whose cells are tags, separated by `|`
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub tag_columns: Vec<String>,
     /// Every line of a .txt file is a text
     #[arg(long)]
     pub lines: bool,
@@ -118,7 +127,10 @@ impl CaptureOptions {
                 kind: self.kind.as_deref().and_then(|kind| ContentKind::parse(kind).ok()),
                 text_column: self.text_column.clone(),
                 image_column: self.image_column.clone(),
+                id_column: self.id_column.clone(),
+                caption_column: self.caption_column.clone(),
                 label_columns: self.label_columns.clone(),
+                tag_columns: self.tag_columns.clone(),
                 lines: self.lines,
                 folder_classes: self.folder_classes,
                 limit: self.limit,

@@ -47,17 +47,18 @@ fn commands(out: &Path, seed: u64) -> Vec<Vec<String>> {
         "capture --model stories15m --input brown/sentences --site {SITE} --pack --context 128 --limit 4000 --label-columns pos"
     );
     let store = |capture: &str| format!("{capture}/sites/{SITE}");
-    let train = format!("train --epochs 12 --lr 0.001 --seed {seed} --arch");
+    let train = format!("train --epochs 8 --lr 0.001 --log-every 500 --seed {seed} --arch");
     vec![
         words(&capture, &[("--out", "capture")]),
         words(&format!("{capture} --randomise weights --weights-seed {seed}"), &[("--out", "randomised")]),
+        words(&format!("{train} topk --latents 512,2048 --k 32"), &[("--store", &store("capture")), ("--out", "saes")]),
         words(
-            &format!("{train} topk,batch_topk,jumprelu,untrained --latents 512,2048 --k 32"),
-            &[("--store", &store("capture")), ("--out", "saes")],
+            &format!("{train} batch_topk,jumprelu,untrained --latents 2048 --k 32"),
+            &[("--store", &store("capture")), ("--out", "more-saes")],
         ),
         words(
-            &format!("{train} topk --latents 512,2048 --k 32"),
-            &[("--store", &store("randomised")), ("--out", "randomised-saes")],
+            &format!("{train} topk --latents 2048 --k 32"),
+            &[("--store", &store("randomised")), ("--out", "randomised-sae")],
         ),
         vec!["run".into(), path("study.toml")],
     ]

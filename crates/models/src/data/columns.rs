@@ -1,6 +1,6 @@
 //! Which columns of a table are the texts or images, the ids, the captions, the words and the labels.
 
-use etalon::error::{InputError, Result};
+use etalon::error::{InputError, Key, Result};
 use etalon::input::{CellKind, Column};
 
 use super::options::{ContentKind, InputOptions};
@@ -41,7 +41,7 @@ pub(super) fn choose(columns: &[Column], options: &InputOptions) -> Result<Chose
         _ => ContentKind::Text,
     };
     let words = match &options.words_column {
-        Some(name) => Some(table.named(name, "--words-column", &[CellKind::List])?),
+        Some(name) => Some(table.named(name, "words-column", &[CellKind::List])?),
         None if kind == ContentKind::Text => ["words", "tokens"]
             .iter()
             .find_map(|name| table.find(name))
@@ -70,8 +70,8 @@ pub(super) fn describe(
         Some(given) => table.named(given, name, &plain).map(Some),
         None => Ok(table.find(usual).filter(|&column| plain.contains(&columns[column].kind))),
     };
-    let id = optional(&options.id_column, "--id-column", "id")?;
-    let caption = optional(&options.caption_column, "--caption-column", "caption")?;
+    let id = optional(&options.id_column, "id-column", "id")?;
+    let caption = optional(&options.caption_column, "caption-column", "caption")?;
     // `image.path` beside `image.bytes`.
     let path = content.and_then(|column| columns[column].name.strip_suffix(".bytes"));
     let path = path.and_then(|name| table.find(&format!("{name}.path")));
@@ -85,14 +85,15 @@ pub(super) fn describe(
         Some(_) => (left(&[CellKind::List]), left(&labelled[..3])),
         None => (Vec::new(), left(&labelled)),
     };
-    let labels = match &options.label_columns {
+    let (word_tags, labels) = match &options.label_columns {
         Some(names) => {
-            names.iter().map(|name| table.named(name, "--label-columns", &labelled)).collect::<Result<_>>()?
+            let named = names.iter().map(|name| table.named(name, "label-columns", &labelled));
+            named.collect::<Result<Vec<usize>>>()?.into_iter().partition(|column| word_tags.contains(column))
         }
-        None => free,
+        None => (word_tags, free),
     };
     for name in &options.tag_columns {
-        table.named(name, "--tag-columns", &[CellKind::Text])?;
+        table.named(name, "tag-columns", &[CellKind::Text])?;
     }
     let kind = ContentKind::Image;
     Ok(Chosen { kind, content, id, path, caption, words, word_tags, labels, notes: Vec::new() })
@@ -116,7 +117,7 @@ impl Columns<'_> {
         let Some(column) = self.find(name) else {
             let known: Vec<&str> = self.0.iter().map(|column| column.name.as_str()).collect();
             return Err(InputError::new(format!("there is no column `{name}`"))
-                .advice(format!("`{option}` takes the name of a column"))
+                .advice(format!("{} takes the name of a column", Key(option)))
                 .one_of(name, &known)
                 .into());
         };
@@ -126,7 +127,7 @@ impl Columns<'_> {
             return Err(InputError::new(format!("the column `{name}` has the wrong type"))
                 .expected(expected.join(" or "))
                 .found(kind.name())
-                .advice(format!("choose another column with `{option}`"))
+                .advice(format!("choose another column with {}", Key(option)))
                 .into());
         }
         Ok(column)
@@ -135,8 +136,8 @@ impl Columns<'_> {
     fn text(&self, options: &InputOptions, has_words: bool, notes: &mut Vec<String>) -> Result<Option<usize>> {
         let kinds = [CellKind::Text, CellKind::Bytes];
         match &options.text_column {
-            Some(name) => return self.named(name, "--text-column", &kinds).map(Some),
-            None if self.find("text").is_some() => return self.named("text", "--text-column", &kinds).map(Some),
+            Some(name) => return self.named(name, "text-column", &kinds).map(Some),
+            None if self.find("text").is_some() => return self.named("text", "text-column", &kinds).map(Some),
             None if has_words => return Ok(None),
             None => {}
         }
@@ -145,7 +146,7 @@ impl Columns<'_> {
                 notes.push(format!("the texts are in the column `{}`", self.0[column].name));
                 Ok(Some(column))
             }
-            None => Err(self.missing("text", "--text-column").into()),
+            None => Err(self.missing("text", "text-column").into()),
         }
     }
 
@@ -161,17 +162,17 @@ impl Columns<'_> {
             // A structure is chosen by its own name.
             let inner = format!("{name}.bytes");
             let name = if self.find(name).is_none() && self.find(&inner).is_some() { &inner } else { name };
-            return self.named(name, "--image-column", &kinds);
+            return self.named(name, "image-column", &kinds);
         }
         if let Some(column) = self.usual_image() {
-            return self.named(&self.0[column].name, "--image-column", &kinds);
+            return self.named(&self.0[column].name, "image-column", &kinds);
         }
         match self.only(CellKind::Bytes) {
             Some(column) => {
                 notes.push(format!("the images are in the column `{}`", self.0[column].name));
                 Ok(column)
             }
-            None => Err(self.missing("image", "--image-column").into()),
+            None => Err(self.missing("image", "image-column").into()),
         }
     }
 
@@ -216,16 +217,34 @@ mod tests {
     }
 
     #[test]
+    fn chosen_labels_are_of_words_or_of_texts() {
+        let table = columns(&[
+            ("words", CellKind::List),
+            ("tag", CellKind::List),
+            ("pos", CellKind::List),
+            ("genre", CellKind::Text),
+            ("author", CellKind::Text),
+        ]);
+        let chosen = |names: &[&str]| {
+            let names = names.iter().map(|name| name.to_string()).collect();
+            choose(&table, &InputOptions { label_columns: Some(names), ..InputOptions::default() }).unwrap()
+        };
+        let both = chosen(&["genre", "pos"]);
+        assert_eq!((both.word_tags, both.labels), (vec![2], vec![3]));
+        assert_eq!((chosen(&["author"]).word_tags, chosen(&["tag"]).labels), (vec![], vec![]));
+    }
+
+    #[test]
     fn a_missing_or_wrong_column_is_explained() {
         let table = columns(&[("texts", CellKind::Text), ("other", CellKind::Text), ("n", CellKind::Number)]);
         let with = |name: &str| InputOptions { text_column: Some(name.into()), ..InputOptions::default() };
         let error = choose(&table, &InputOptions::default()).unwrap_err().to_string();
         assert!(error.contains("no column `text`") && error.contains("did you mean `texts`"), "{error}");
         let error = choose(&table, &with("othe")).unwrap_err().to_string();
-        assert!(error.contains("did you mean `other`") && error.contains("--text-column"), "{error}");
+        assert!(error.contains("did you mean `other`") && error.contains("text-column"), "{error}");
         let error = choose(&table, &with("n")).unwrap_err().to_string();
         assert!(error.contains("wrong type") && error.contains("found: numbers"), "{error}");
         let labels = InputOptions { label_columns: Some(vec!["x".into()]), ..with("texts") };
-        assert!(choose(&table, &labels).unwrap_err().to_string().contains("--label-columns"));
+        assert!(choose(&table, &labels).unwrap_err().to_string().contains("label-columns"));
     }
 }

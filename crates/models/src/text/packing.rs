@@ -38,7 +38,7 @@ pub enum RowLayout {
     },
 }
 
-/// The settings of [`Pack`].
+/// The settings of [`Pack`](super::Pack).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// Tokens per row.

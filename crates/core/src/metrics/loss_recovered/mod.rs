@@ -77,7 +77,7 @@ impl Metric for LossRecovered {
     fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
         let spliced = run::Spliced::new(job)?;
         let means = work.fold(
-            "sequences for the mean",
+            "blocks of sequences for the mean",
             spliced.blocks(),
             || spliced.no_mean(),
             |means, block| spliced.add_means(means, block),
@@ -85,8 +85,8 @@ impl Metric for LossRecovered {
         let mean = means.mean();
         drop(means);
         let zero = spliced.zero()?;
-        let blocks =
-            work.blocks("sequences", spliced.blocks(), |block| spliced.totals(block, &mean, zero.as_deref()))?;
+        let blocks = work
+            .blocks("blocks of sequences", spliced.blocks(), |block| spliced.totals(block, &mean, zero.as_deref()))?;
         let mut scores = Scores::default();
         numbers::put(job, work, &blocks, &mut scores)?;
         Ok(scores)
