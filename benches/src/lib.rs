@@ -106,12 +106,23 @@ pub fn context(threads: usize) -> Result<Context> {
     Context::new(threads, Budget::of_machine(), Silent)
 }
 
-/// Evaluates a metric on all cores.
+/// Evaluates a metric on all cores, seed 0.
 pub fn run(metric: &str, inputs: &Inputs, given: &[(&str, &str)], profile: Profile) -> Result<ResultFile> {
+    run_seed(metric, inputs, given, profile, 0)
+}
+
+/// Evaluates a metric on all cores.
+pub fn run_seed(
+    metric: &str,
+    inputs: &Inputs,
+    given: &[(&str, &str)],
+    profile: Profile,
+    seed: u64,
+) -> Result<ResultFile> {
     let metric = find(metric).ok_or_else(|| Error::Bug(format!("no metric {metric}")))?;
     let given: BTreeMap<String, String> =
         given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    evaluate(metric, inputs, &recipe(metric, inputs, &given, profile, 0)?, &context(0)?)
+    evaluate(metric, inputs, &recipe(metric, inputs, &given, profile, seed)?, &context(0)?)
 }
 
 /// The shortest of several runs, in seconds.

@@ -126,6 +126,19 @@ pub fn pairs() -> Seeds {
     texts(&["before,after,added,removed\n0,1,wing,\n2,3,,1\n4,5,tail,beak\n"])
 }
 
+pub fn responses() -> Seeds {
+    texts(&[
+        "model,layer,channel,mode,correct,is_demo,catch_trial,participant_id,passed_checks\nr,conv1,7,natural,True,False,False,p1,True\n",
+        "unit,correct,choice,total_time,instruction_time,demo_attempts\n3,1,left,140.5,20,1\n4,,right,,,\n",
+    ])
+}
+
+pub fn trials() -> Seeds {
+    texts(&[
+        "[{\"unit\": 1, \"correct\": true}, {\"unit\": 2, \"data\": {\"correct\": false, \"rt\": 12.5}}]\n[{\"unit\": 3, \"correct\": null}]\n",
+    ])
+}
+
 pub fn units() -> Seeds {
     texts(&["model,layer,type,depth,width\nvit,blocks.0,mlp,0.25,3072\nvit,head,,,\n", "layer\nconv1\n"])
 }

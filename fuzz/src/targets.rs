@@ -11,7 +11,7 @@ use etalon::labels::{self, Annotations, PairSet, Partition};
 use etalon::load::{self, Given, Opening};
 use etalon::report::saebench;
 use etalon::results::Archive;
-use etalon::run::{Artefact, Units};
+use etalon::run::{Artefact, Responses, Units};
 use etalon::sae::checkpoint;
 use etalon::store::{self, ActivationStore};
 use etalon::study::Study;
@@ -70,6 +70,10 @@ pub static TARGETS: &[Target] = &[
     target("labels", File("x.csv"), seeds::labels, annotations),
     target("pairs", File("x.csv"), seeds::pairs, pairs),
     target("units", File("x.csv"), seeds::units, units),
+    target("responses", File("x.csv"), seeds::responses, responses),
+    target("trials", File("x.json"), seeds::trials, |path| {
+        Responses::from_table(&input::read_trials(path, &budget())?).map(drop)
+    }),
     target("splits", File("x.csv"), seeds::splits, splits),
     target("samples", File("x.jsonl"), seeds::samples, |path| input::read_samples(path, &budget()).map(drop)),
     target("layout", File("x.csv"), seeds::layout, |path| input::read_layout(path, &budget()).map(drop)),
@@ -141,6 +145,10 @@ fn read_table(path: &Path) -> Result<TextTable> {
 
 fn table(path: &Path) -> Result<()> {
     read_table(path).map(drop)
+}
+
+fn responses(path: &Path) -> Result<()> {
+    Responses::from_table(&read_table(path)?).map(drop)
 }
 
 fn annotations(path: &Path) -> Result<()> {

@@ -9,11 +9,22 @@ use anyhow::{Context, Result};
 
 use crate::steps::root;
 
-/// One measured program. Ours come first in every list.
+/// A program that measures.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// Ours.
+    Etalon,
+    /// The peer in Python.
+    Python,
+    /// The peer on candle: a package of its own in `benches/candle`.
+    Candle,
+}
+
+/// One measured program. The peer that makes files which others read comes first in the list.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Entry {
-    /// Whether the program is ours.
-    pub ours: bool,
+    /// The program.
+    pub by: By,
     /// The name of the measurement.
     pub name: &'static str,
     /// The name in reports.
@@ -146,7 +157,7 @@ impl Contest {
             for (entry, times) in self.entries.iter().zip(&times) {
                 let [best, median, work] = [times.best, times.median, times.work].map(|seconds| seconds * 1e3);
                 text += &format!("{:<40} {best:>9.1} ms {median:>9.1} ms {work:>9.1} ms\n", entry.title);
-                sums[usize::from(!entry.ours)] += times.work;
+                sums[usize::from(entry.by != By::Etalon)] += times.work;
             }
             for promise in self.promises.iter().filter(|promise| promise.sizes.contains(&size[size.len() - 1])) {
                 let (line, holds) = self.judge(promise, &times, &arithmetic)?;
@@ -165,16 +176,25 @@ impl Contest {
     fn times(&self, size: &[usize], programs: &Path, python: &Path) -> Result<(Vec<Times>, String)> {
         let script = root().join(format!("benches/peers/{}.py", self.name));
         let mut ours = Program::start(&mut Command::new(programs.join(self.name)), size)?;
-        let mut theirs = match self.entries.iter().any(|entry| !entry.ours) {
+        let has = |by: By| self.entries.iter().any(|entry| entry.by == by);
+        let mut theirs = match has(By::Python) {
             // Passive waiting, because spinning threads would count as processor time.
             true => Some(Program::start(Command::new(python).arg(script).env("OMP_WAIT_POLICY", "passive"), size)?),
+            false => None,
+        };
+        let mut candle = match has(By::Candle) {
+            true => Some(Program::start(&mut Command::new(programs.join(format!("{}_candle", self.name))), size)?),
             false => None,
         };
         let arithmetic = ours.ask("arithmetic")?;
         let mut seconds = vec![Vec::new(); self.entries.len()];
         for round in 0..=self.rounds {
             for (entry, seconds) in self.entries.iter().zip(&mut seconds) {
-                let program = if entry.ours { &mut ours } else { theirs.as_mut().context("no peer")? };
+                let program = match entry.by {
+                    By::Etalon => &mut ours,
+                    By::Python => theirs.as_mut().context("no peer")?,
+                    By::Candle => candle.as_mut().context("no peer on candle")?,
+                };
                 let took = program.measure(entry.name)?;
                 if round > 0 {
                     seconds.push(took);
@@ -183,6 +203,7 @@ impl Contest {
         }
         ours.end()?;
         theirs.map_or(Ok(()), Program::end)?;
+        candle.map_or(Ok(()), Program::end)?;
         Ok((seconds.into_iter().map(Times::of).collect(), arithmetic))
     }
 

@@ -14,7 +14,8 @@ Written by `cargo xtask coverage`; see `benches/src/coverage`.
 
 A 95 % interval from rows should contain the value that it is about in 95 % of data sets. This table counts how often it does:
 every metric is evaluated with its default parameters on several hundred independent data sets of 600 and 2,000 rows, drawn from one distribution with
-five classes, two properties, six concepts that no latent represents, 60 latents (24 of them rare) and a generator that loses and adds some.
+five classes, two properties, six concepts that no latent represents, 60 latents (24 of them rare) and a generator that loses and adds some. The
+metrics of purity (from `ois` on) are evaluated on soft scores of five correlated concepts, each of which leaks the next concept, with a task.
 
 - *expected value*: the mean of the number over all data sets of that size. This is what an interval from rows is about: what the
   same evaluation gives on average for other rows. In brackets, the interval of the coverage itself (Wilson, 95 %).

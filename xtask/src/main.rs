@@ -1,8 +1,9 @@
-//! Development tasks: `cargo xtask test | bench | coverage | docs | web | fuzz | deny`.
+//! Development tasks: `cargo xtask test | demo-real | bench | coverage | docs | web | fuzz | deny`.
 
 mod bench;
 mod contest;
 mod coverage;
+mod demo_real;
 mod deny;
 mod docs;
 mod fuzz;
@@ -19,6 +20,7 @@ use steps::{cargo, step};
 const USAGE: &str = "cargo xtask COMMAND
 
   test           run all checks: format, lints, tests, crash sweep, the explorer in a browser, fresh documentation
+  demo-real      run `etalon demo --real` and check its numbers (fetches two packages into target/)
   bench [NAME..] measure against peers and write benches/results (creates Python environments in target/)
   coverage [METRIC..]
                  simulate how often intervals contain the true value; without a metric, write docs/coverage.md
@@ -37,6 +39,10 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
         ["test"] => test(),
+        ["demo-real"] => demo_real::check().and_then(|skipped| match skipped {
+            Some(why) => bail!("{why}"),
+            None => Ok(()),
+        }),
         ["bench", ref names @ ..] => bench::run(names),
         ["coverage", ref names @ ..] => coverage::run(names),
         ["docs"] => docs::write(),

@@ -55,8 +55,13 @@ pub fn output(command: &mut Command) -> Result<String> {
 pub fn program() -> Result<PathBuf> {
     // Beside a test, it is built with the features that the tests have. Otherwise cargo would build everything once more.
     cargo(&["build", "--quiet", "--workspace", "--bin", "etalon", "--test", "crash"])?;
+    Ok(target()?.join("debug").join(format!("etalon{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// The directory that cargo builds into.
+pub fn target() -> Result<PathBuf> {
     let about = output(&mut cargo_command(&["metadata", "--format-version", "1", "--no-deps", "--offline"]))?;
     let about: serde_json::Value = serde_json::from_str(&about)?;
     let target = about["target_directory"].as_str().context("cargo did not print its target directory")?;
-    Ok(PathBuf::from(target).join("debug").join(format!("etalon{}", std::env::consts::EXE_SUFFIX)))
+    Ok(PathBuf::from(target))
 }

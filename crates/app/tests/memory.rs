@@ -8,6 +8,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::everything::{self, Size};
+use common::gguf::Llama;
+use common::interrupt::interrupted;
 use common::{Sandbox, TIME_LIMIT, etalon, words};
 
 /// Allowance for the program itself, its threads and its allocator.
@@ -45,6 +47,23 @@ fn assert_within(sandbox: &Sandbox, arguments: &str, megabytes: u64) {
     assert!(peak <= limit, "etalon {arguments}: {peak} bytes, limit {megabytes} MB and {ALLOWANCE} bytes");
 }
 
+/// Metrics of concept purity.
+const PURITY: &[&str] = &[
+    "ois",
+    "nis",
+    "sap",
+    "mig",
+    "r4",
+    "dci",
+    "modularity",
+    "explicitness",
+    "concept_alignment",
+    "concept_auc",
+    "task_auc",
+    "ctl",
+    "icl",
+];
+
 #[test]
 fn memory_stays_within_the_limit() {
     let sandbox = Sandbox::new();
@@ -55,15 +74,21 @@ fn memory_stays_within_the_limit() {
         "train --store world/activations --arch topk,jumprelu --latents 1024 --k 8 --steps 5 --batch 512 --out more",
         150,
     );
+    // These fit networks or trees to every pair of latent and concept.
+    let small = Sandbox::new();
+    everything::make(&small, &Size { rows: 2000, features: 6, width: 16, latents: 24 });
     for metric in everything::metrics(&sandbox) {
+        let purity = PURITY.contains(&metric.as_str());
+        let sandbox = if purity { &small } else { &sandbox };
         let quick = match metric.as_str() {
             "sparse_probing" => "--repeats 1 --full-repeats 1",
             "sae_probes" | "scr" | "tpp" => "--repeats 1",
             "meta_structure" => "--meta-steps 20",
+            "dci" | "r4" => "--stages 5",
             _ => "",
         };
-        let inputs = everything::inputs(&sandbox, &metric);
-        assert_within(&sandbox, &format!("eval {metric} {inputs} {quick} --out {metric}.json"), 150);
+        let inputs = everything::inputs(sandbox, &metric);
+        assert_within(sandbox, &format!("eval {metric} {inputs} {quick} --out {metric}.json"), 150);
     }
 }
 
@@ -84,41 +109,42 @@ fn a_study_over_many_dictionaries_returns_what_each_of_them_used() {
     assert_within(&sandbox, "run study.toml", 60);
 }
 
-/// Clock ticks per second of the times in `/proc`.
-const TICKS: f64 = 100.0;
-
-/// The state of a process (`Z` after its end, before it is waited for) and the processor seconds of all its threads.
-fn state(child: &Child) -> (char, f64) {
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-    let fields: Vec<&str> = text[text.rfind(')').unwrap() + 2..].split(' ').collect();
-    let ticks = |field: usize| fields[field].parse::<f64>().unwrap();
-    (fields[0].chars().next().unwrap(), (ticks(11) + ticks(12)) / TICKS)
+#[test]
+fn a_network_larger_than_the_limit_runs_block_by_block() {
+    const LIMIT: u64 = 24;
+    let sandbox = Sandbox::new();
+    // In f32, a block has 4.2 MB and all of them 540 MB.
+    let size = Llama { width: 256, hidden: 1024, layers: 128 }.write(&sandbox.path("large.gguf"));
+    assert!(size > 3 * LIMIT * 1_000_000, "{size}");
+    let text = |number: usize| {
+        let letter = |index: usize| char::from(b'a' + ((index * index + number * 7) % 26) as u8);
+        let letters: String = (0..60).map(|index| if index % 5 == 4 { ' ' } else { letter(index) }).collect();
+        format!("{{\"text\": \"{letters}\"}}\n")
+    };
+    sandbox.write("texts.jsonl", (0..3).map(text).collect::<String>());
+    let network = "--model large.gguf --input texts.jsonl --site blocks.60.hook_resid_post,blocks.127.hook_resid_post --pack --context 32";
+    assert_within(&sandbox, &format!("capture {network} --out little"), LIMIT);
+    sandbox.done(&format!("capture {network} --out plenty --memory 2GB"));
+    let files: Vec<String> = sandbox.files("plenty/sites");
+    assert_eq!(files, sandbox.files("little/sites"));
+    for name in files {
+        let read = |out: &str| std::fs::read(sandbox.path(&format!("{out}/sites/{name}"))).unwrap();
+        assert!(read("plenty") == read("little"), "{name}");
+    }
+    // A stream has the same memory, with its buffer: 60 rows of 256 values.
+    let network = network.replace("blocks.127.hook_resid_post", "").replace("hook_resid_post,", "hook_resid_post");
+    let options = "--stream --buffer 60 --arch topk --latents 64 --k 4 --steps 3 --batch 16";
+    assert_within(&sandbox, &format!("train {network} {options} --out sae"), LIMIT);
 }
 
-/// The processor seconds per thread from Ctrl-C to the end, which do not depend on what else runs on the machine, and the
-/// exit code; `None` if the command ended before.
-fn interrupted(sandbox: &Sandbox, arguments: &str, after: Duration) -> Option<(f64, Option<i32>)> {
-    const THREADS: f64 = 2.0;
-    let mut command = etalon(&sandbox.path("."), &words(&format!("{arguments} --threads {THREADS}")));
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(after);
-    let (running, before) = state(&child);
-    if running == 'Z' {
-        child.wait().unwrap();
-        return None;
-    }
-    let id = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
-    let began = Instant::now();
-    let spent = loop {
-        let (now, spent) = state(&child);
-        if now == 'Z' {
-            break spent - before;
-        }
-        assert!(began.elapsed() < TIME_LIMIT, "{arguments}");
-        std::thread::sleep(Duration::from_millis(3));
-    };
-    Some((spent / THREADS, child.wait().unwrap().code()))
+#[test]
+fn a_stream_stays_within_the_limit() {
+    let sandbox = Sandbox::new();
+    everything::make_model(&sandbox, 3000);
+    let network = format!("--model model --input texts.jsonl --site {} --pack --context 16", everything::SITE);
+    // The buffer has 40,000 rows of 24 values, and an input of more rows goes through it.
+    let options = "--stream --buffer 40000 --arch topk,jumprelu --latents 256 --k 8 --steps 120 --batch 512";
+    assert_within(&sandbox, &format!("train {network} {options} --out sae"), 30);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod common;
 
 use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use common::everything::{SITE, make_model};
 use common::{Sandbox, without_seconds};
@@ -118,6 +120,70 @@ fn two_processes_make_one_capture() {
         assert!(child.wait().unwrap().success());
     }
     assert_eq!(captures(&sandbox).len(), 1);
+}
+
+/// The files of the only capture in a cache, without the record of its last use.
+fn cached_files(sandbox: &Sandbox, cache: &str) -> Vec<(String, Vec<u8>)> {
+    let is_capture =
+        |name: &String| name.starts_with("captures/") && !name.ends_with("use.json") && !name.ends_with("lock");
+    let files = sandbox.files(cache).into_iter().filter(is_capture);
+    files.map(|name| (name.clone(), fs::read(sandbox.path(cache).join(name)).unwrap())).collect()
+}
+
+#[test]
+fn a_killed_capture_in_the_cache_continues_and_ends_with_the_same_bytes() {
+    let sandbox = Sandbox::new();
+    make_model(&sandbox, 4000);
+    let command = |cache: &str, out: &str| {
+        let network = network(16).replace("cache cache", &format!("cache {cache}"));
+        format!("train {network} --arch topk --latents 32 --k 4 --steps 20 --batch 64 --out {out}")
+    };
+    sandbox.done(&command("whole", "sae"));
+    let parts = |sandbox: &Sandbox| sandbox.files("parts").iter().filter(|name| name.contains("/parts/0")).count();
+    let mut before = 0;
+    for more in [1, 3, 9] {
+        let mut killed = common::etalon(&sandbox.path("."), &common::words(&command("parts", "sae2")));
+        let mut child = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let began = Instant::now();
+        while parts(&sandbox) < before + more && child.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < common::TIME_LIMIT);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // It is listed as unfinished, and not used.
+        let listed = sandbox.done("cache --cache parts --json").json();
+        assert_eq!(listed[0]["finished"], false, "the capture ended before it was killed: {listed}");
+        assert!(parts(&sandbox) >= before + more && !sandbox.path("sae2").exists());
+        before = parts(&sandbox);
+    }
+    sandbox.done(&command("parts", "sae2"));
+    let (whole, parts) = (cached_files(&sandbox, "whole"), cached_files(&sandbox, "parts"));
+    assert_eq!(
+        whole.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        parts.iter().map(|(name, _)| name).collect::<Vec<_>>()
+    );
+    assert!(whole == parts);
+    let weights = |name: &str| fs::read(sandbox.path(name).join("weights.safetensors")).unwrap();
+    assert!(weights("sae") == weights("sae2"));
+}
+
+#[test]
+fn a_prompt_longer_than_the_context_is_refused() {
+    let sandbox = Sandbox::new();
+    make_model(&sandbox, 1);
+    let generate = |words: usize| {
+        let prompt = vec!["w5"; words].join(" ");
+        common::finish(
+            common::etalon(&sandbox.path("."), &["generate", "--model", "model", &prompt, "--tokens", "2"]),
+            common::TIME_LIMIT,
+        )
+    };
+    // The network has a context of 64 tokens.
+    assert_eq!(generate(50).code, Some(0));
+    let output = generate(65);
+    assert!(output.code == Some(2) && output.err.contains("longer than the context"), "{output:#?}");
+    assert!(output.err.contains("64") && output.out.is_empty(), "{output:#?}");
 }
 
 #[test]

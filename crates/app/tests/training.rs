@@ -40,6 +40,10 @@ fn a_dictionary_is_trained_described_converted_and_evaluated() {
     let answer = output.json();
     assert_eq!((answer["arch"].as_str(), answer["latents"].as_u64()), (Some("topk"), Some(30)));
     assert_eq!(answer["steps"].as_u64(), Some(60));
+    // A share of dead latents says what dead means.
+    let plain =
+        sandbox.done("train --store w/activations --arch topk --latents 8 --k 2 --steps 20 --batch 64 --out plain");
+    assert!(plain.err.contains("dead 0.0 % (silent for 10000000 rows)"), "{}", plain.err);
     assert!(sandbox.path("sae-step-30/sae.json").is_file() && !sandbox.path("sae.training").exists());
     let lines: Vec<Value> = sandbox.read("log.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.iter().map(|line| line["step"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 20, 40, 59]);
@@ -147,6 +151,78 @@ fn targets_are_reached() {
         ));
         let found = l0(&sandbox, &out);
         assert!((found / f64::from(target) - 1.0).abs() < 0.1, "{out}: {found}");
+    }
+}
+
+/// L0 and explained variance.
+fn quality(sandbox: &Sandbox, sae: &str) -> [f64; 2] {
+    let answer = sandbox.done(&format!("eval core --sae {sae} --store w/activations --json")).json();
+    ["l0", "explained_variance"].map(|key| answer["headline"][key]["value"].as_f64().unwrap())
+}
+
+/// The presets reproduce the trainings of dictionary_learning (step by step, see below) and of SAELens. Their weights of the
+/// penalty are chosen here so that L0 is at least the target: with more active latents they explain less.
+#[test]
+fn a_target_costs_no_explained_variance() {
+    let sandbox = Sandbox::new();
+    sandbox.done("data superposition --rows 2000 --width 16 --features 40 --active 3 --seed 3 --out w");
+    let common = "train --store w/activations --latents 64 --steps 2000 --batch 64";
+    let libraries = [
+        ("relu", "dictionary-learning --l1 0.9"),
+        ("relu", "saelens --l1 0.9"),
+        ("relu_april", "dictionary-learning --l1 0.75"),
+        // With its own learning rate, the library's reconstruction is worse than the mean after 2,000 steps.
+        ("gated", "dictionary-learning --l1 1 --lr 0.001"),
+        ("jumprelu", "saelens --l1 1"),
+    ];
+    for (index, (arch, preset)) in libraries.into_iter().enumerate() {
+        let (ours, theirs) = (format!("{arch}-8"), format!("library-{index}"));
+        sandbox.done(&format!("{common} --arch {arch} --target-l0 8 --out {ours}"));
+        sandbox.done(&format!("{common} --arch {arch} --preset {preset} --out {theirs}"));
+        let ([l0, explained], [more, less]) = (quality(&sandbox, &ours), quality(&sandbox, &theirs));
+        assert!((l0 / 8.0 - 1.0).abs() < 0.1, "{arch}: L0 {l0}");
+        assert!(more > l0 && less < explained, "{arch}, {preset}: {l0} {explained}, {more} {less}");
+    }
+}
+
+/// 256 features in 64 dimensions: a low learning rate finds few of them in 2,000 steps. The penalty of SAELens is chosen so
+/// that its L0 is above the target.
+#[test]
+fn a_target_costs_no_explained_variance_in_superposition() {
+    let sandbox = Sandbox::new();
+    sandbox.done("data superposition --rows 10000 --width 64 --features 256 --active 8 --seed 1 --out w");
+    let common = "train --store w/activations --latents 512 --steps 2000 --batch 128";
+    sandbox.done(&format!("{common} --arch relu --preset saelens --l1 1.4 --lr 0.001 --out library"));
+    let [more, less] = quality(&sandbox, "library");
+    for arch in ["relu", "gated", "jumprelu"] {
+        sandbox.done(&format!("{common} --arch {arch} --target-l0 16 --out {arch}"));
+        let [l0, explained] = quality(&sandbox, arch);
+        assert!((l0 / 16.0 - 1.0).abs() < 0.1, "{arch}: L0 {l0}");
+        assert!(more > l0 && less < explained, "{arch}: {l0} {explained}, SAELens: {more} {less}");
+    }
+}
+
+/// Biases and thresholds are in the unit of the rows; steps of Adam are not.
+#[test]
+fn the_scale_of_the_rows_costs_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.done("data superposition --rows 4000 --width 32 --features 80 --active 3 --seed 3 --out w");
+    let store = ActivationStore::open(&sandbox.path("w/activations")).unwrap();
+    for (name, scale) in [("small", 0.02), ("large", 50.0)] {
+        let values: Vec<f32> = store.tile(0..4000).unwrap().values.iter().map(|value| value * scale).collect();
+        sandbox.write(&format!("{name}.npy"), npy_f32(&[4000, 32], &values));
+    }
+    for arch in ["relu", "relu_april", "gated"] {
+        let [small, large] = ["small", "large"].map(|rows| {
+            let out = format!("{arch}-{rows}");
+            sandbox.done(&format!(
+                "train --store {rows}.npy --arch {arch} --latents 128 --k 4 --steps 2000 --batch 64 --out {out}"
+            ));
+            let answer = sandbox.done(&format!("eval core --sae {out} --store {rows}.npy --json")).json();
+            ["l0", "explained_variance"].map(|key| answer["headline"][key]["value"].as_f64().unwrap())
+        });
+        assert!([small, large].iter().all(|[l0, _]| (l0 / 4.0 - 1.0).abs() < 0.1), "{arch}: {small:?} {large:?}");
+        assert!(small[1] > 0.5 && (small[1] - large[1]).abs() < 0.02, "{arch}: {small:?} {large:?}");
     }
 }
 

@@ -1,16 +1,12 @@
 //! Activations applied to a tile of products while it is in the first-level cache. The arithmetic is the same for all
 //! instruction sets.
-//!
-//! Closures given to `dispatch` are `#[inline(always)]`: a closure that is not inlined loses the instruction set that
-//! `dispatch` selects.
-
-use pulp::Arch;
 
 use super::packed::{PANEL, Tile};
+use super::vectorised::vectorised;
 
 /// Adds a panel's biases to every row of a tile.
 pub fn add_bias(tile: &mut Tile, bias: &[f32; PANEL]) {
-    Arch::new().dispatch(
+    vectorised(
         #[inline(always)]
         || {
             for line in tile.as_chunks_mut::<PANEL>().0 {
@@ -37,7 +33,7 @@ impl Gates<'_> {
     /// Turns products into magnitudes; values at a closed gate become 0.
     pub fn apply(&self, tile: &mut Tile) {
         let Gates { bias, gate_bias, scale, magnitude_bias } = *self;
-        Arch::new().dispatch(
+        vectorised(
             #[inline(always)]
             || {
                 for line in tile.as_chunks_mut::<PANEL>().0 {
@@ -53,7 +49,7 @@ impl Gates<'_> {
 
 /// A bit mask of the values of a line that are not 0; NaN counts as not 0.
 pub fn nonzero(line: &[f32; PANEL]) -> u32 {
-    Arch::new().dispatch(
+    vectorised(
         #[inline(always)]
         || {
             let mut mask = 0;

@@ -48,10 +48,22 @@ fn propose_tile(
     offsets: &[f32; PANEL],
     tile: &mut TileBounds<TILE_ROWS>,
 ) {
-    let mut sums = [[_mm512_setzero_si512(); 2]; TILE_ROWS];
+    let sums = tile_sums(bytes, block, &tile.starts);
+    let columns = PanelVectors::new(panel, offsets);
     #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
     for r in 0..TILE_ROWS {
-        sums[r] = [_mm512_set1_epi32(tile.starts[r]); 2];
+        tile.masks[r] = columns.mask(sums[r], tile, r);
+    }
+}
+
+/// The sums of twelve rows with a panel of quantised columns.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn tile_sums(bytes: &[ColumnLine], block: &[[i32; TILE_ROWS]], starts: &[i32; TILE_ROWS]) -> [[__m512i; 2]; TILE_ROWS] {
+    let mut sums = [[_mm512_setzero_si512(); 2]; TILE_ROWS];
+    for r in 0..TILE_ROWS {
+        sums[r] = [_mm512_set1_epi32(starts[r]); 2];
     }
     for (line, four) in bytes.iter().zip(block) {
         // SAFETY: a `ColumnLine` has 32 values, so both unaligned loads of 16 are in bounds.
@@ -64,10 +76,40 @@ fn propose_tile(
             sums[r][1] = _mm512_dpbusd_epi32(sums[r][1], columns[1], row);
         }
     }
-    let columns = PanelVectors::new(panel, offsets);
-    #[expect(clippy::needless_range_loop, reason = "indices keep the sums in registers")]
+    sums
+}
+
+/// Multiplies twelve rows with a panel of quantised columns and stores the sums, to which `starts` are added.
+pub(super) fn sums(
+    bytes: &[ColumnLine],
+    block: &[[i32; TILE_ROWS]],
+    starts: &[i32; TILE_ROWS],
+    out: &mut [[i32; PANEL]; TILE_ROWS],
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if available() {
+        // SAFETY: `available()` checked all target features of the function.
+        unsafe { store_sums(bytes, block, starts, out) };
+        return true;
+    }
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn store_sums(
+    bytes: &[ColumnLine],
+    block: &[[i32; TILE_ROWS]],
+    starts: &[i32; TILE_ROWS],
+    out: &mut [[i32; PANEL]; TILE_ROWS],
+) {
+    let sums = tile_sums(bytes, block, starts);
     for r in 0..TILE_ROWS {
-        tile.masks[r] = columns.mask(sums[r], tile, r);
+        // SAFETY: a line has 32 values, so both unaligned stores of 16 are in bounds.
+        unsafe {
+            _mm512_storeu_si512(out[r].as_mut_ptr().cast(), sums[r][0]);
+            _mm512_storeu_si512(out[r].as_mut_ptr().add(LANES).cast(), sums[r][1]);
+        }
     }
 }
 

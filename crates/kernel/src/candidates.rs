@@ -1,12 +1,11 @@
 //! Products that exceed a floor: an int8 pre-filter ([`int8`](super::int8)) proposes candidates, whose exact products are
 //! then computed with the same bits as by [`Panels`]. The result is the same as filtering all products.
 
-use pulp::Arch;
-
 use super::aligned::Aligned;
 use super::avx512;
 use super::int8::{Arithmetic, Columns, QuantisedRows};
 use super::packed::{PANEL, Panels, transpose};
+use super::vectorised::vectorised;
 
 /// Candidates whose products are computed together.
 pub(super) const LANES: usize = 16;
@@ -104,7 +103,7 @@ impl Search<'_> {
         for (panel, masks) in found.masks.chunks_exact_mut(count.max(1)).enumerate() {
             self.columns.propose(&found.rows, panel, &found.offsets.as_chunks::<PANEL>().0[panel], masks);
             // Compiled for the widest instructions available.
-            Arch::new().dispatch(
+            vectorised(
                 #[inline(always)]
                 || {
                     counts.iter_mut().zip(&*masks).for_each(|(count, mask)| *count += mask.count_ones() as usize);

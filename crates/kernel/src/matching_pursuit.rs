@@ -1,9 +1,8 @@
 //! Matching pursuit: repeatedly selects the vector with the largest product with the residual of a row.
 
-use pulp::Arch;
-
 use super::packed::{PANEL, Panels, TILE_ROWS, Tile};
 use super::vector::RowView;
+use super::vectorised::vectorised;
 
 /// Parameters of a matching pursuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +37,10 @@ impl MatchingPursuit {
                 for (rows, best) in rows.chunks_exact(TILE_ROWS * width).take(tiles).zip(best.chunks_mut(TILE_ROWS)) {
                     encoder.product(rows, panel, &mut tile);
                     // Compiled for the widest instructions available; the arithmetic is the same for all.
-                    Arch::new().dispatch(
+                    vectorised(
                         #[inline(always)]
                         || {
-                            for (line, best) in tile.chunks_exact(PANEL).zip(best) {
+                            for (line, best) in tile.chunks_exact(PANEL).zip(best.iter_mut()) {
                                 best.compare(&line[..count], panel, self.signed);
                             }
                         },
@@ -56,7 +55,7 @@ impl MatchingPursuit {
                 any = true;
                 choices.push((best.product, best.column));
                 let (weight, direction) = (-best.product, directions.row(best.column as usize, width));
-                Arch::new().dispatch(
+                vectorised(
                     #[inline(always)]
                     || {
                         row.iter_mut().zip(direction).for_each(|(left, part)| *left = weight.mul_add(*part, *left));

@@ -1,19 +1,20 @@
-//! Exact nearest neighbours of every row: a blocked product of the rows with themselves, of which only the best of each
-//! row are kept. Symmetry halves the work.
+//! Exact nearest neighbours of every row: products with error bounds propose candidates
+//! ([`pair_search`](super::pair_search)), and distances in `f64` decide.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+use super::pair_search::{PairSearch, RowCandidates};
+use super::pairs::ordered_squares;
 use super::product::{dot, rows_by_rows};
-use super::top_k::truncate_to_largest;
+use super::top_k::largest;
 use crate::monitor::{Cancelled, Monitor};
 
-/// Rows of a block; a product of two blocks fits the second-level cache.
-const BLOCK: usize = 512;
+/// Rows that are compared with all others at once.
+const ROWS: usize = 32;
 
-/// Extra neighbours kept per row until exact distances are computed.
+/// Extra neighbours of a row with too many candidates, until exact distances are computed.
 const SPARE: usize = 8;
 
 /// The distance between two rows.
@@ -41,6 +42,8 @@ pub struct Points {
     distance: Distance,
     vectors: Vec<f32>,
     halves: Vec<f32>,
+    /// The lengths of the prepared rows.
+    lengths: Vec<f64>,
 }
 
 /// The nearest rows of every row, itself excluded, nearest first, the lower one among equals.
@@ -90,7 +93,8 @@ impl Points {
                 *half = (0.5 * dot(into, into)) as f32;
             }
         });
-        Points { width, distance, vectors, halves }
+        let lengths = vectors.par_chunks(width.max(1)).with_min_len(64).map(|row| dot(row, row).sqrt()).collect();
+        Points { width, distance, vectors, halves, lengths }
     }
 
     /// Number of rows.
@@ -108,168 +112,117 @@ impl Points {
         &self.vectors[rows.start * self.width..rows.end * self.width]
     }
 
-    /// The nearness of rows `mine` to rows `theirs`, row by row: larger is nearer.
-    pub fn nearness(&self, mine: Range<usize>, theirs: Range<usize>, out: &mut [f32]) {
-        self.compare(self.vectors(mine.clone()), &self.halves[mine], theirs, out);
-    }
-
-    /// The nearness of rows `mine` to all rows.
+    /// The nearness of rows `mine` to all rows, row by row: larger is nearer.
     pub fn nearness_to_all(&self, mine: &[usize], out: &mut [f32]) {
         let vectors: Vec<f32> = mine.iter().flat_map(|&row| self.vectors(row..row + 1)).copied().collect();
-        let halves: Vec<f32> = mine.iter().map(|&row| self.halves[row]).collect();
-        self.compare(&vectors, &halves, 0..self.count(), out);
-    }
-
-    fn compare(&self, vectors: &[f32], halves: &[f32], theirs: Range<usize>, out: &mut [f32]) {
-        rows_by_rows(vectors, self.vectors(theirs.clone()), self.width, out);
-        let others = &self.halves[theirs];
-        for (line, half) in out.chunks_exact_mut(others.len().max(1)).zip(halves) {
-            line.iter_mut().zip(others).for_each(|(value, other)| *value -= half + other);
+        rows_by_rows(&vectors, &self.vectors, self.width, out);
+        for (line, &row) in out.chunks_exact_mut(self.count().max(1)).zip(mine) {
+            line.iter_mut().zip(&self.halves).for_each(|(value, other)| *value -= self.halves[row] + other);
         }
     }
 
-    /// The distance between two rows, computed in `f64` from the prepared rows.
-    pub fn between(&self, a: usize, b: usize) -> f64 {
-        let (a, b) = (self.vectors(a..a + 1), self.vectors(b..b + 1));
-        let square = a.iter().zip(b).map(|(&x, &y)| (f64::from(x) - f64::from(y)).powi(2)).sum::<f64>();
-        match self.distance {
-            Distance::Euclidean => square.sqrt(),
-            // |u − v|² / 2 = 1 − u·v for unit vectors; unlike the right side it is exactly 0 for equal ones.
-            Distance::Cosine if [a, b].iter().all(|row| row.iter().any(|&part| part != 0.0)) => 0.5 * square,
-            Distance::Cosine => 1.0,
+    /// The distances of a row from others, computed in `f64` from the prepared rows.
+    pub fn distances(&self, row: usize, others: &[u32]) -> Vec<f64> {
+        let vectors: Vec<&[f32]> = others.iter().map(|&other| self.vector(other as usize)).collect();
+        let mut distances = ordered_squares(self.vector(row), &vectors);
+        for (distance, &other) in distances.iter_mut().zip(others) {
+            *distance = match self.distance {
+                Distance::Euclidean => distance.sqrt(),
+                // |u − v|² / 2 = 1 − u·v for unit vectors; unlike the right side it is exactly 0 for equal ones.
+                Distance::Cosine if !self.is_zero(row) && !self.is_zero(other as usize) => 0.5 * *distance,
+                Distance::Cosine => 1.0,
+            };
         }
+        distances
+    }
+
+    fn vector(&self, row: usize) -> &[f32] {
+        self.vectors(row..row + 1)
+    }
+
+    fn is_zero(&self, row: usize) -> bool {
+        self.lengths[row] == 0.0
     }
 
     /// The `keep` nearest rows of every row.
     pub fn neighbours(&self, keep: usize, monitor: &dyn Monitor) -> Result<Neighbours, Cancelled> {
         let count = self.count();
         let each = keep.min(count.saturating_sub(1));
-        if each == 0 {
-            return Ok(Neighbours { each, ids: Vec::new(), distances: Vec::new() });
-        }
-        let blocks = count.div_ceil(BLOCK);
-        let rows = |block: usize| block * BLOCK..((block + 1) * BLOCK).min(count);
-        let lists: Vec<Mutex<Lists>> =
-            (0..blocks).map(|block| Mutex::new(Lists::new(rows(block).len(), each + SPARE))).collect();
-        let lock = |block: usize| lists[block].lock().unwrap_or_else(PoisonError::into_inner);
-        // Adjacent blocks first, so that floors rise early.
-        let pairs: Vec<(usize, usize)> =
-            (0..blocks).flat_map(|apart| (0..blocks - apart).map(move |first| (first, first + apart))).collect();
-        monitor.start("neighbours", pairs.len() as u64, "blocks");
-        // The order of blocks does not matter: entries have a total order, so the same ones are kept.
-        pairs.par_iter().with_max_len(1).for_each_init(
-            || (vec![0f32; BLOCK * BLOCK], Candidates::default(), Candidates::default()),
-            |(values, left, right), &(first, second)| {
-                if monitor.is_cancelled() {
-                    return;
-                }
-                let (mine, theirs) = (rows(first), rows(second));
-                let values = &mut values[..mine.len() * theirs.len()];
-                self.nearness(mine.clone(), theirs.clone(), values);
-                if first == second {
-                    (0..mine.len()).for_each(|row| values[row * mine.len() + row] = f32::NEG_INFINITY);
-                }
-                // One lock at a time: holding two would deadlock.
-                let mine_floors = lock(first).floors.clone();
-                let mut their_floors = lock(second).floors.clone();
-                if first == second {
-                    their_floors.fill(f32::INFINITY);
-                }
-                scan(values, &mine_floors, &their_floors, (mine.start, theirs.start), left, right);
-                lock(first).take(left);
-                if first != second {
-                    lock(second).take(right);
-                }
-                monitor.advance(1);
-            },
-        );
-        monitor.finish();
-        monitor.check()?;
-        let lists: Vec<Lists> =
-            lists.into_iter().map(|lists| lists.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
         let mut found = Neighbours { each, ids: vec![0; count * each], distances: vec![0.0; count * each] };
-        found.ids.par_chunks_mut(each).zip(found.distances.par_chunks_mut(each)).enumerate().for_each(
-            |(row, (ids, distances))| {
-                let list = &lists[row / BLOCK].lists[row % BLOCK];
-                let mut exact: Vec<(f64, u32)> =
-                    list.iter().map(|&(_, other)| (self.between(row, other as usize), other)).collect();
-                exact.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-                for ((id, distance), (exact, other)) in ids.iter_mut().zip(distances).zip(exact) {
-                    (*id, *distance) = (other, exact as f32);
-                }
-            },
-        );
+        if each == 0 {
+            return Ok(found);
+        }
+        // The product plus both offsets is minus half the squared distance.
+        let offset = |row: usize| match self.distance {
+            Distance::Cosine if self.is_zero(row) => -0.5,
+            _ => -0.5 * self.lengths[row].powi(2),
+        };
+        let search = PairSearch::new(&self.vectors, self.width, &offset);
+        let check = || {
+            monitor.advance(1);
+            monitor.check()
+        };
+        monitor.start("neighbours", search.pairs() as u64, "blocks");
+        let candidates = search.candidates(&self.vectors, 0..count, 0..count, each, &check);
+        monitor.finish();
+        let candidates = candidates?;
+        let lists = found.ids.par_chunks_mut(each).zip(found.distances.par_chunks_mut(each));
+        type Lists<'l> = ((&'l mut [u32], &'l mut [f32]), &'l Option<RowCandidates>);
+        let decide = |(row, ((ids, distances), candidates)): (usize, Lists<'_>)| {
+            let nearest = candidates.as_ref().and_then(|candidates| self.nearest(row, candidates, each));
+            let Some(nearest) = nearest else { return Some(row) };
+            fill(ids, distances, &nearest);
+            None
+        };
+        let left: Vec<usize> = lists.zip(&candidates).enumerate().filter_map(decide).collect();
+        for rows in left.par_chunks(ROWS).map(|rows| self.nearest_among_all(rows, each)).collect::<Vec<_>>() {
+            for (row, nearest) in rows {
+                let range = row * each..(row + 1) * each;
+                fill(&mut found.ids[range.clone()], &mut found.distances[range], &nearest);
+            }
+        }
+        monitor.check()?;
         Ok(found)
     }
-}
 
-/// Candidates from one block: row within its block, nearness, other row.
-type Candidates = Vec<(u32, f32, u32)>;
-
-/// The best candidates so far of each row of a block.
-struct Lists {
-    keep: usize,
-    lists: Vec<Vec<(f32, u32)>>,
-    /// Values below are no longer among the best.
-    floors: Vec<f32>,
-}
-
-impl Lists {
-    fn new(rows: usize, keep: usize) -> Lists {
-        // Above negative infinity, which marks a row compared with itself.
-        Lists { keep, lists: vec![Vec::new(); rows], floors: vec![f32::MIN; rows] }
+    /// The nearest candidates, nearest first; `None` if rows that are no candidates might be nearer.
+    fn nearest(&self, row: usize, candidates: &RowCandidates, each: usize) -> Option<Vec<(f64, u32)>> {
+        let nearest = self.sorted(row, &candidates.rows);
+        let farthest = nearest.get(each - 1)?.0;
+        let value = match self.distance {
+            Distance::Cosine => -farthest,
+            Distance::Euclidean => -0.5 * farthest.powi(2),
+        };
+        // A margin for the rounding of distances, which may make different ones equal.
+        (value - 1e-9 * value.abs() >= f64::from(candidates.below)).then_some(nearest)
     }
 
-    fn take(&mut self, candidates: &mut Candidates) {
-        for (row, value, other) in candidates.drain(..) {
-            let list = &mut self.lists[row as usize];
-            list.push((value, other));
-            if list.len() >= 2 * self.keep {
-                self.trim(row as usize);
-            }
-        }
-        for row in 0..self.lists.len() {
-            if self.lists[row].len() > self.keep {
-                self.trim(row);
-            }
-        }
+    /// The nearest of all rows, some to spare selected in `f32`, for rows with very many candidates: they differ by no more
+    /// than rounding errors.
+    fn nearest_among_all(&self, rows: &[usize], each: usize) -> Vec<(usize, Vec<(f64, u32)>)> {
+        let (mut nearness, mut top) = (vec![0f32; rows.len() * self.count()], Vec::new());
+        self.nearness_to_all(rows, &mut nearness);
+        let nearest = |(&row, nearness): (&usize, &mut [f32])| {
+            nearness[row] = f32::NEG_INFINITY;
+            largest(nearness, each + SPARE, &mut top);
+            let others: Vec<u32> = top.iter().map(|entry| entry.1).filter(|&other| other as usize != row).collect();
+            (row, self.sorted(row, &others))
+        };
+        rows.iter().zip(nearness.chunks_exact_mut(self.count())).map(nearest).collect()
     }
 
-    fn trim(&mut self, row: usize) {
-        let list = &mut self.lists[row];
-        truncate_to_largest(list, self.keep);
-        self.floors[row] = list.last().map_or(f32::MIN, |worst| worst.0);
+    /// Rows with their distances, nearest first, the lower one among equals.
+    fn sorted(&self, row: usize, others: &[u32]) -> Vec<(f64, u32)> {
+        let mut sorted: Vec<(f64, u32)> = self.distances(row, others).into_iter().zip(others.iter().copied()).collect();
+        sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        sorted
     }
 }
 
-/// Collects values that reach the floor of their row (`left`) or of their column (`right`).
-fn scan(
-    values: &[f32],
-    row_floors: &[f32],
-    column_floors: &[f32],
-    (first_row, first_column): (usize, usize),
-    left: &mut Candidates,
-    right: &mut Candidates,
-) {
-    const LANES: usize = 16;
-    for ((row, line), &floor) in values.chunks_exact(column_floors.len().max(1)).enumerate().zip(row_floors) {
-        for (start, (line, floors)) in
-            line.chunks(LANES).zip(column_floors.chunks(LANES)).enumerate().map(|(chunk, both)| (chunk * LANES, both))
-        {
-            let near = |(value, column_floor): (&f32, &f32)| *value >= floor.min(*column_floor);
-            // Without branches, because a value is rarely near.
-            if !line.iter().zip(floors).fold(false, |any, both| any | near(both)) {
-                continue;
-            }
-            for (column, (&value, &column_floor)) in (start..).zip(line.iter().zip(floors)) {
-                if value >= floor {
-                    left.push((row as u32, value, (first_column + column) as u32));
-                }
-                if value >= column_floor {
-                    right.push((column as u32, value, (first_row + row) as u32));
-                }
-            }
-        }
+/// Copies the nearest rows.
+fn fill(ids: &mut [u32], distances: &mut [f32], nearest: &[(f64, u32)]) {
+    for ((id, distance), &(exact, other)) in ids.iter_mut().zip(distances).zip(nearest) {
+        (*id, *distance) = (other, exact as f32);
     }
 }
 
@@ -309,7 +262,7 @@ mod tests {
             for row in (0..count).step_by(17) {
                 let mut all: Vec<(f64, u32)> = (0..count)
                     .filter(|&other| other != row)
-                    .map(|other| (points.between(row, other), other as u32))
+                    .map(|other| (points.distances(row, &[other as u32])[0], other as u32))
                     .collect();
                 all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
                 assert_eq!(found.of(row).0, all[..12].iter().map(|entry| entry.1).collect::<Vec<_>>());

@@ -10,6 +10,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::aligned::Aligned;
 use super::avx512;
+use super::vectorised::vectorised;
 
 /// Columns of a panel.
 pub const PANEL: usize = 32;
@@ -219,7 +220,7 @@ pub fn add_and_compare(tile: &mut Tile, bias: &[f32], floors: &[f32], row_floors
 /// A bit mask of the values of a line that exceed both their own floor and the common `floor`, or are NaN.
 pub fn exceeding(line: &[f32; PANEL], floors: &[f32; PANEL], floor: f32) -> u32 {
     // Compiled for the widest instructions available; a table of single bits keeps it free of branches.
-    Arch::new().dispatch(
+    vectorised(
         #[inline(always)]
         || {
             let mut mask = 0;
@@ -234,7 +235,7 @@ pub fn exceeding(line: &[f32; PANEL], floors: &[f32; PANEL], floor: f32) -> u32 
 }
 
 /// One bit per lane.
-const BITS: [u32; PANEL] = {
+pub(super) const BITS: [u32; PANEL] = {
     let mut bits = [0; PANEL];
     let mut lane = 0;
     while lane < PANEL {

@@ -2,8 +2,8 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::product::dot;
 use super::vector::{LANES, tree};
+use super::vectorised::vectorised;
 
 /// Products that are computed together.
 const TOGETHER: usize = 8;
@@ -71,39 +71,62 @@ impl<const COUNT: usize> PairDots<'_, COUNT> {
     }
 }
 
-/// The dot products of a row with others in `f64`, each added in the order of the index, with the bits of [`dot`]. Several
-/// are computed together, because each addition waits for the one before.
+/// The dot products of a row with others in `f64`, each added in the order of the index, with the bits of
+/// [`dot`](super::product::dot).
 pub fn ordered_dots(row: &[f32], others: &[&[f32]]) -> Vec<f64> {
-    let mut dots = Vec::with_capacity(others.len());
-    let (groups, rest) = others.as_chunks::<TOGETHER>();
-    for group in groups {
-        let group = group.map(|other| &other[..row.len()]);
+    ordered_sums(
+        row,
+        others,
+        #[inline(always)]
+        |a, b| a * b,
+    )
+}
+
+/// The squared distances of a row from others in `f64`, each added in the order of the index.
+pub fn ordered_squares(row: &[f32], others: &[&[f32]]) -> Vec<f64> {
+    ordered_sums(
+        row,
+        others,
+        #[inline(always)]
+        |a, b| (a - b) * (a - b),
+    )
+}
+
+/// Sums of terms, each added in the order of the index. Several are computed together, because each addition waits for the
+/// one before.
+fn ordered_sums(row: &[f32], others: &[&[f32]], term: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    let mut all = Vec::with_capacity(others.len().next_multiple_of(TOGETHER));
+    for group in others.chunks(TOGETHER) {
+        // A shorter last group repeats its first row.
+        let group: [&[f32]; TOGETHER] =
+            std::array::from_fn(|index| &group.get(index).unwrap_or(&group[0])[..row.len()]);
         let mut sums = [-0.0f64; TOGETHER];
-        Arch::new().dispatch(
+        vectorised(
             #[inline(always)]
             || {
                 for start in (0..row.len()).step_by(PIECE) {
                     let piece = &row[start..(start + PIECE).min(row.len())];
-                    let mut products = [[0.0f64; PIECE]; TOGETHER];
-                    for (other, products) in group.iter().zip(&mut products) {
+                    let mut terms = [[0.0f64; PIECE]; TOGETHER];
+                    for (other, terms) in group.iter().zip(&mut terms) {
                         let pairs = piece.iter().zip(&other[start..start + piece.len()]);
-                        products.iter_mut().zip(pairs).for_each(|(to, (&a, &b))| *to = f64::from(a) * f64::from(b));
+                        terms.iter_mut().zip(pairs).for_each(|(to, (&a, &b))| *to = term(f64::from(a), f64::from(b)));
                     }
                     for index in 0..piece.len() {
-                        sums.iter_mut().zip(&products).for_each(|(sum, products)| *sum += products[index]);
+                        sums.iter_mut().zip(&terms).for_each(|(sum, terms)| *sum += terms[index]);
                     }
                 }
             },
         );
-        dots.extend(sums);
+        all.extend(sums);
     }
-    dots.extend(rest.iter().map(|other| dot(row, other)));
-    dots
+    all.truncate(others.len());
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::product::dot;
     use crate::random::{stream, unit};
     use crate::thin;
 
@@ -124,6 +147,11 @@ mod tests {
             let expected: Vec<u64> = others.iter().map(|other| dot(&rows[3], other).to_bits()).collect();
             let found: Vec<u64> = ordered_dots(&rows[3], &others).into_iter().map(f64::to_bits).collect();
             assert_eq!(found, expected);
+            for (other, found) in others.iter().zip(ordered_squares(&rows[3], &others)) {
+                let pairs = rows[3].iter().zip(*other);
+                let expected: f64 = pairs.map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum();
+                assert_eq!(found.to_bits(), expected.to_bits());
+            }
         }
     }
 }

@@ -38,6 +38,15 @@ mod sealed {
     }
 }
 
+/// Bound of the relative rounding error of a product in `f32`, as a share of the product of both lengths, if at most
+/// `roundings` roundings follow each other. It covers the error of the sum in `f64` too.
+pub fn relative_error(roundings: usize, width: usize) -> f64 {
+    1.01 * (roundings as f64 * f64::from(f32::EPSILON) / 2.0 + width as f64 * f64::EPSILON)
+}
+
+/// Bound of the part of that error that is due to numbers below the smallest normal one.
+pub const ABSOLUTE_ERROR: f64 = 1e-38;
+
 /// `m`, `n`, `k`; the output with its column and row stride and whether it is read; both factors with their column and row
 /// strides; the factors of the output and of the product; conjugations; threads.
 type Gemm<T> = unsafe fn(

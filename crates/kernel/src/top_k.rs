@@ -10,7 +10,7 @@
 
 use std::cmp::Ordering;
 
-use pulp::Arch;
+use super::vectorised::vectorised;
 
 /// Larger value first; among equal values the lower index first.
 pub fn by_value(a: &(f32, u32), b: &(f32, u32)) -> Ordering {
@@ -20,8 +20,47 @@ pub fn by_value(a: &(f32, u32), b: &(f32, u32)) -> Ordering {
 /// The `keep` largest values with their indices, best first. `scratch` is reused between calls.
 pub fn largest(values: &[f32], keep: usize, scratch: &mut Vec<(f32, u32)>) {
     scratch.clear();
-    scratch.extend(values.iter().enumerate().map(|(index, &value)| (value, index as u32)));
+    let limit = 2 * keep + AT_ONCE;
+    let mut floor = None;
+    for (first, values) in (0..).step_by(AT_ONCE).zip(values.chunks(AT_ONCE)) {
+        // Without branches, because a value is rarely large enough; NaN is kept.
+        if floor.is_some_and(|floor: f32| values.iter().fold(true, |none, value| none & (*value < floor))) {
+            continue;
+        }
+        scratch.extend((first..).zip(values).map(|(index, &value)| (value, index)));
+        if scratch.len() >= limit && keep > 0 {
+            truncate_to_largest(scratch, keep);
+            floor = scratch.last().map(|worst| worst.0);
+        }
+    }
     truncate_to_largest(scratch, keep);
+}
+
+/// Values that are compared with a floor at once.
+const AT_ONCE: usize = 64;
+
+/// Values of a chunk of [`chunks_above`].
+pub const CHUNK: usize = 16;
+
+/// The chunks of [`CHUNK`] values, of which the last may be shorter, that have a value above a floor. `found` is reused between
+/// calls.
+pub fn chunks_above(values: &[f64], floor: f64, found: &mut Vec<u32>) {
+    found.clear();
+    let (chunks, rest) = values.as_chunks::<CHUNK>();
+    vectorised(
+        #[inline(always)]
+        || {
+            for (index, chunk) in chunks.iter().enumerate() {
+                // Without branches, because a value is rarely large enough.
+                if chunk.iter().fold(false, |any, &value| any | (value > floor)) {
+                    found.push(index as u32);
+                }
+            }
+        },
+    );
+    if rest.iter().any(|&value| value > floor) {
+        found.push(chunks.len() as u32);
+    }
 }
 
 /// Keeps the `keep` best entries of a list, best first.
@@ -54,9 +93,23 @@ pub fn keep_largest(list: &mut Vec<(f32, u32)>, keep: usize, scratch: &mut Vec<i
     }
     scratch.clear();
     scratch.extend(list.iter().map(|entry| key(entry.0)));
-    Arch::new().dispatch(
+    vectorised(
         #[inline(always)]
         || keep_from(list, keep, scratch),
+    )
+}
+
+/// The `n`-th largest of at least as many values. `scratch` is reused between calls.
+pub(crate) fn nth_largest(values: impl Iterator<Item = f32>, n: usize, scratch: &mut Vec<i32>) -> f32 {
+    scratch.clear();
+    scratch.extend(values.map(key));
+    vectorised(
+        #[inline(always)]
+        || {
+            let least = smallest_kept(scratch, n).0;
+            let floor = scratch.iter().fold(i32::MAX, |floor, &key| if key >= least { floor.min(key) } else { floor });
+            value(floor)
+        },
     )
 }
 
@@ -70,31 +123,42 @@ fn key(value: f32) -> i32 {
     bits ^ ((bits >> 31) as u32 >> 1) as i32
 }
 
+/// The value of a key.
+#[inline(always)]
+fn value(key: i32) -> f32 {
+    f32::from_bits((key ^ ((key >> 31) as u32 >> 1) as i32) as u32)
+}
+
 /// The position of the last of the smallest entries.
 fn smallest(list: &[(f32, u32)]) -> usize {
     let least = list.iter().map(|entry| key(entry.0)).fold(i32::MAX, i32::min);
     list.iter().rposition(|entry| key(entry.0) == least).unwrap_or(0)
 }
 
-/// Keeps the `keep` best of a longer list by key. The smallest kept key is found by bisection: counting keys is
-/// vectorised, and about a dozen counts suffice.
+/// A key that the `keep` largest of a longer list reach, found by bisection: counting keys is vectorised, and about a dozen
+/// counts suffice. If no more than these reach it, also their number.
 #[inline(always)]
-fn keep_from(list: &mut Vec<(f32, u32)>, keep: usize, keys: &[i32]) -> f32 {
+fn smallest_kept(keys: &[i32], keep: usize) -> (i32, Option<usize>) {
     let count_from = |least: i32| keys.iter().map(|&key| u32::from(key >= least)).sum::<u32>() as usize;
     let extremes = keys.iter().fold((i32::MAX, i32::MIN), |(low, high), &key| (low.min(key), high.max(key)));
     let (mut low, mut high) = (i64::from(extremes.0), i64::from(extremes.1));
     // More than `keep` keys are at least `low`, and fewer are above `high`.
-    let mut equal = None;
     while low < high {
         let middle = low + (high - low + 1) / 2;
         match count_from(middle as i32).cmp(&keep) {
-            Ordering::Equal => (low, high, equal) = (middle, middle, Some(keep)),
+            Ordering::Equal => return (middle as i32, Some(keep)),
             Ordering::Greater => low = middle,
             Ordering::Less => high = middle - 1,
         }
     }
+    (low as i32, None)
+}
+
+/// Keeps the `keep` best of a longer list by key.
+#[inline(always)]
+fn keep_from(list: &mut Vec<(f32, u32)>, keep: usize, keys: &[i32]) -> f32 {
+    let (least, equal) = smallest_kept(keys, keep);
     // If not all keys equal to the smallest fit, the first are kept.
-    let least = low as i32;
     let mut free = equal.unwrap_or_else(|| keep - keys.iter().filter(|&&key| key > least).count());
     let (mut kept, mut floor) = (0, i32::MAX);
     for (index, &key) in keys.iter().enumerate() {
@@ -106,7 +170,7 @@ fn keep_from(list: &mut Vec<(f32, u32)>, keep: usize, keys: &[i32]) -> f32 {
         floor = if stays { floor.min(key) } else { floor };
     }
     list.truncate(keep);
-    f32::from_bits((floor ^ ((floor >> 31) as u32 >> 1) as i32) as u32)
+    value(floor)
 }
 
 /// A starting floor for similar lists, from `(smallest value kept, scale)` of each list: 2.5 standard deviations below the
@@ -141,6 +205,32 @@ mod tests {
         assert_eq!(top, [(1.0, 0)]);
         largest(&[1.0], 0, &mut top);
         assert!(top.is_empty());
+        // Longer lists agree with sorting everything.
+        let values: Vec<f32> =
+            (0..1000).map(|index| [1.0, -0.0, 0.0, f32::NAN, -3.0, 7.0][index * index % 6]).collect();
+        for keep in [1, 5, 170, 999, 2000] {
+            let mut sorted: Vec<(f32, u32)> = values.iter().copied().zip(0..).collect();
+            sorted.sort_by(by_value);
+            sorted.truncate(keep);
+            largest(&values, keep, &mut top);
+            let bits = |list: &[(f32, u32)]| list.iter().map(|entry| (entry.0.to_bits(), entry.1)).collect::<Vec<_>>();
+            assert_eq!(bits(&top), bits(&sorted));
+        }
+    }
+
+    #[test]
+    fn chunks_with_a_value_above_the_floor() {
+        let mut values = vec![1.0; 3 * CHUNK + 2];
+        let mut found = vec![7];
+        chunks_above(&values, 1.0, &mut found);
+        assert!(found.is_empty());
+        (values[CHUNK + 3], values[3 * CHUNK + 1]) = (1.5, 2.0);
+        chunks_above(&values, 1.0, &mut found);
+        assert_eq!(found, [1, 3]);
+        chunks_above(&values, f64::NEG_INFINITY, &mut found);
+        assert_eq!(found, [0, 1, 2, 3]);
+        chunks_above(&[], 0.0, &mut found);
+        assert!(found.is_empty());
     }
 
     #[test]
@@ -172,6 +262,8 @@ mod tests {
             let floor = keep_largest(&mut kept, keep, &mut Vec::new());
             truncate_to_largest(&mut sorted, keep);
             assert_eq!(floor.to_bits(), sorted[keep - 1].0.to_bits());
+            let nth = nth_largest(list.iter().map(|entry| entry.0), keep, &mut Vec::new());
+            assert_eq!(nth.to_bits(), floor.to_bits());
             sorted.sort_by_key(|entry| entry.1);
             let bits = |list: &[(f32, u32)]| list.iter().map(|e| (e.0.to_bits(), e.1)).collect::<Vec<_>>();
             assert_eq!(bits(&kept), bits(&sorted));

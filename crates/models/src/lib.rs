@@ -7,7 +7,6 @@ mod complete;
 mod config;
 pub mod data;
 mod generate;
-pub mod hub;
 pub mod image;
 pub mod language;
 pub mod layer;
@@ -20,9 +19,11 @@ pub mod transformer;
 pub mod vision;
 pub mod weights;
 
+pub use etalon::input::hub;
+
 pub use capture::{
-    Cached, CachedCapture, CaptureRequest, CaptureSettings, Captured, RowChoice, cached, capture, capture_cached,
-    clear_cached, open_network, open_text_run,
+    Cached, CachedCapture, CaptureRequest, CaptureSettings, Captured, NetworkStream, RowChoice, cached, capture,
+    capture_cached, clear_cached, open_network, open_text_run,
 };
 pub use generate::{Generation, generate};
 pub use open::{Tower, families, open, open_language, open_language_with, open_with};

@@ -10,7 +10,7 @@ use etalon::network::Network;
 use crate::config::Config;
 use crate::language::{Decoder, TextEncoder};
 use crate::vision;
-use crate::weights::Model;
+use crate::weights::{Model, NetworkOptions};
 
 /// The part of a model that is wanted, for models with several networks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,30 +34,26 @@ impl Tower {
 
 /// Opens a language model that can also generate.
 pub fn open_language(path: &Path, budget: &Budget) -> Result<Arc<Decoder>> {
-    open_language_with(path, None, budget)
+    open_language_with(path, NetworkOptions::default(), budget)
 }
 
-/// Like [`open_language`], with weights drawn anew if there is a seed.
-pub fn open_language_with(path: &Path, randomise: Option<u64>, budget: &Budget) -> Result<Arc<Decoder>> {
-    Decoder::open(model(path, randomise, budget)?, budget).map(Arc::new).in_file(path)
+/// Like [`open_language`], used as the options say.
+pub fn open_language_with(path: &Path, options: NetworkOptions, budget: &Budget) -> Result<Arc<Decoder>> {
+    Decoder::open(model(path, options, budget)?, budget).map(Arc::new).in_file(path)
 }
 
 /// Opens a network from a directory or a file.
 pub fn open(path: &Path, tower: Tower, budget: &Budget) -> Result<Arc<dyn Network>> {
-    open_with(path, tower, None, budget)
+    open_with(path, tower, NetworkOptions::default(), budget)
 }
 
-/// Like [`open`], with weights drawn anew if there is a seed: [`Model::randomised`].
-pub fn open_with(path: &Path, tower: Tower, randomise: Option<u64>, budget: &Budget) -> Result<Arc<dyn Network>> {
-    network(model(path, randomise, budget)?, tower, budget).in_file(path)
+/// Like [`open`], used as the options say.
+pub fn open_with(path: &Path, tower: Tower, options: NetworkOptions, budget: &Budget) -> Result<Arc<dyn Network>> {
+    network(model(path, options, budget)?, tower, budget).in_file(path)
 }
 
-fn model(path: &Path, randomise: Option<u64>, budget: &Budget) -> Result<Model> {
-    let model = Model::open(path, budget)?;
-    Ok(match randomise {
-        Some(seed) => model.randomised(seed),
-        None => model,
-    })
+fn model(path: &Path, options: NetworkOptions, budget: &Budget) -> Result<Model> {
+    Ok(Model::open(path, budget)?.with_options(options))
 }
 
 fn network(model: Model, tower: Tower, budget: &Budget) -> Result<Arc<dyn Network>> {
@@ -65,6 +61,12 @@ fn network(model: Model, tower: Tower, budget: &Budget) -> Result<Arc<dyn Networ
     if tower == Tower::Text && kind != "clip" {
         return Err(InputError::new("the model has one network only")
             .expected("CLIP, for its network of texts")
+            .into());
+    }
+    if !Decoder::knows(&kind) && !model.options.processing.is_none() {
+        return Err(InputError::new("only language models can be processed as TransformerLens does")
+            .expected("a language model, or no processing")
+            .found(if kind.is_empty() { "a network of images".to_string() } else { format!("`{kind}`") })
             .into());
     }
     match kind.as_str() {

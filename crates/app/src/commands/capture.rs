@@ -24,10 +24,11 @@ pub fn run(args: &cli::Capture, console: &Console) -> Result<ExitCode> {
         captured.stores.iter().map(|(name, path)| format!("{name}: {}", path.display())).collect();
     lines.extend(captured.labels.iter().map(|path| format!("labels of samples: {}", path.display())));
     lines.extend(captured.token_labels.iter().map(|path| format!("labels of tokens: {}", path.display())));
+    lines.extend(captured.pairs.iter().map(|path| format!("pairs of samples: {}", path.display())));
     console.print(lines.join("\n"), || {
         let stores: serde_json::Map<_, _> =
             captured.stores.iter().map(|(name, path)| (name.clone(), json!(path))).collect();
-        json!({ "stores": stores, "labels": captured.labels, "token_labels": captured.token_labels })
+        json!({ "stores": stores, "labels": captured.labels, "token_labels": captured.token_labels, "pairs": captured.pairs })
     })?;
     Ok(ExitCode::SUCCESS)
 }

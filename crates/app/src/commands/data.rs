@@ -17,12 +17,14 @@ use crate::cli;
 use crate::console::Console;
 
 /// Data sets that are converted from files.
-const DATA_SETS: [(&str, &str); 6] = [
+const DATA_SETS: [(&str, &str); 8] = [
     ("array", "Array file of any size, to a store: --from X.npy"),
     ("cub", "Attributes and splits of CUB-200-2011: --from DIRECTORY"),
     ("coco", "Object classes of COCO: --from instances_val2017.json"),
     ("syncub", "Pairs and attributes of synCUB: --from DIRECTORY"),
     ("syncoco", "Pairs and classes of synCOCO: --from DIRECTORY"),
+    ("dsprites-file", "Images, factors, concepts and task of dSprites: --from dsprites_ndarray_....npz"),
+    ("3dshapes-file", "The same of 3dshapes, after a conversion to .npz (docs/purity.md): --from 3dshapes.npz"),
     ("words", "Words of a vocabulary, their first letters, and prompts: --from tokenizer.json"),
 ];
 
@@ -115,7 +117,10 @@ fn import_array(from: &Path, out: &Path, nan: &str, console: &Console) -> Result
 }
 
 fn convert(name: &str, from: &Path, out: &Path, seed: u64, console: &Console) -> Result<ExitCode> {
-    let written = load::convert_data_set(name, from, out, seed, console.budget())?;
+    let written = match load::is_factor_file(name) {
+        true => load::convert_factor_file(name, from, out, &console.context)?,
+        false => load::convert_data_set(name, from, out, seed, console.budget())?,
+    };
     let what = if name == "words" { "words" } else { "images" };
     console.print(
         format!("{}: {} {what}, {} concepts", out.display(), written.images, written.concepts),

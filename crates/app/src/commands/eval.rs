@@ -10,6 +10,7 @@ use etalon::load::Given;
 use etalon::metrics::{METRICS, Metric, evaluate_together, recipe};
 use etalon::report;
 use etalon::results::Stored;
+use etalon::run::SAE;
 use etalon::store::disk;
 use etalon::study::Set;
 use serde_json::{Value, json};
@@ -29,7 +30,8 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) ->
     paths.output("--out", args.out.as_ref()).output("--saebench", args.saebench.as_ref()).check()?;
     args.out.as_deref().map_or(Ok(()), disk::check_target)?;
     // Locks the cached capture until the end of the evaluation.
-    let captured = from_network::capture(&args.network, &args.cache, console)?;
+    let sae = args.inputs.given.first(SAE.card().key).map(Path::new);
+    let captured = from_network::capture(&args.network, sae, &args.cache, console)?;
     let written = args.inputs.given.clone();
     let written = match &captured {
         Some(captured) => written.clone().captured(&from_network::inputs(captured, &written, &metrics, console)?),

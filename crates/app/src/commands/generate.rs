@@ -1,17 +1,19 @@
 //! `etalon generate`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use etalon::error::{InputError, Result};
-use etalon::network::{Edit, Network, Patch, Tap, Untouched, find_sites};
-use etalon::sae::checkpoint;
+use etalon::codes::Latent;
+use etalon::error::{InFile, InputError, Result};
+use etalon::network::{Edit, LatentEdit, LatentPatch, Network, Patch, Tap, Untouched, find_sites};
+use etalon::sae::checkpoint::{self, Loaded};
 use etalon_models::data::resolve;
 use etalon_models::language::Decoder;
 use etalon_models::text::{Message, Special, Tokenizer};
-use etalon_models::{Generation, generate, open_language, open_tokenizer};
+use etalon_models::weights::NetworkOptions;
+use etalon_models::{Generation, generate, open_language_with, open_tokenizer};
 use serde_json::json;
 
+use super::from_network;
 use crate::cli;
 use crate::console::Console;
 
@@ -19,7 +21,12 @@ use crate::console::Console;
 pub fn run(args: &cli::Generate, console: &Console) -> Result<ExitCode> {
     let path = resolve(&args.model, args.cache.as_deref())?;
     let context = &console.context;
-    let network = context.install(|| open_language(&path, context.budget()))?;
+    let options = NetworkOptions {
+        processing: from_network::processing(args.processing, args.sae.as_deref(), console)?,
+        numbers: args.weights.parse().unwrap_or_default(),
+        ..NetworkOptions::default()
+    };
+    let network = context.install(|| open_language_with(&path, options, context.budget()))?;
     let tokenizer = open_tokenizer(&path, context.budget())?;
     tokenizer.check_vocabulary(network.card().vocabulary)?;
     let prompt = prompt(args, &tokenizer)?;
@@ -31,7 +38,8 @@ pub fn run(args: &cli::Generate, console: &Console) -> Result<ExitCode> {
         stop: tokenizer.eos().into_iter().collect(),
         seed: args.seed,
     };
-    let mut tap = tap(args, &network, console)?;
+    let loaded = args.sae.as_deref().map(|sae| checkpoint::load(sae, console.budget())).transpose()?;
+    let mut tap = tap(args, &network, loaded.as_ref(), console)?;
     let tokens = context.install(|| generate(&network, &prompt, &settings, &mut *tap, context, |_| {}))?;
     let text = tokenizer.decode(&tokens)?;
     console.print(&text, || json!({ "text": text, "tokens": tokens, "prompt_tokens": prompt.len() }))?;
@@ -52,18 +60,21 @@ fn prompt(args: &cli::Generate, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
 }
 
 /// The patch that the options ask for.
-fn tap(args: &cli::Generate, network: &Decoder, console: &Console) -> Result<Box<dyn Tap + Send>> {
-    let (Some(site), Some(sae), Some(latent)) = (&args.site, &args.sae, args.latent) else {
+fn tap<'a>(
+    args: &cli::Generate,
+    network: &Decoder,
+    loaded: Option<&'a Loaded>,
+    console: &Console,
+) -> Result<Box<dyn Tap + Send + 'a>> {
+    let (Some(site), Some(sae), Some(loaded), Some(latent)) = (&args.site, &args.sae, loaded, args.latent) else {
         return Ok(Box::new(Untouched));
     };
     let sites = find_sites(network.sites(), site)?;
     let [site] = sites[..] else {
         return Err(InputError::new("a patch needs one site").found(format!("{} sites", sites.len())).into());
     };
-    let loaded = checkpoint::load(Path::new(sae), console.budget())?;
-    let directions = loaded.dictionary.directions();
-    let width = loaded.dictionary.card().output_width();
-    let expected = network.sites()[site.0 as usize].width;
+    let dictionary = &*loaded.dictionary;
+    let (width, expected) = (dictionary.card().output_width(), network.sites()[site.0 as usize].width);
     if width != expected {
         return Err(InputError::new("the dictionary does not fit the site")
             .expected(format!("width {expected}"))
@@ -71,13 +82,23 @@ fn tap(args: &cli::Generate, network: &Decoder, console: &Console) -> Result<Box
             .file(sae)
             .into());
     }
-    let direction = directions.chunks_exact(width).nth(latent).ok_or_else(|| {
-        InputError::new("the dictionary has no such latent")
-            .expected(format!("less than {}", directions.len() / width))
+    if latent >= dictionary.card().latents {
+        return Err(InputError::new("the dictionary has no such latent")
+            .expected(format!("less than {}", dictionary.card().latents))
             .found(latent)
             .file(sae)
-    })?;
-    let length = direction.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>().sqrt() as f32;
-    let scale = if length > 0.0 { args.strength / length } else { 0.0 };
-    Ok(Box::new(Patch::new(site, Edit::Add(direction.iter().map(|v| v * scale).collect()))))
+            .into());
+    }
+    let latent = Latent(latent as u32);
+    let edit = match args.edit.as_str() {
+        "set" => LatentEdit::Set(args.strength),
+        "scale" => LatentEdit::Scale(args.strength),
+        _ => {
+            let direction = dictionary.direction(latent);
+            let length = direction.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>().sqrt() as f32;
+            let scale = if length > 0.0 { args.strength / length } else { 0.0 };
+            return Ok(Box::new(Patch::new(site, Edit::Add(direction.iter().map(|v| v * scale).collect()))));
+        }
+    };
+    Ok(Box::new(LatentPatch::new(site, dictionary, vec![(latent, edit)], console.budget()).in_file(sae)?))
 }

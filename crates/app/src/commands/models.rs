@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use etalon::error::Result;
 use etalon::network::{Site, find_sites};
+use etalon_models::weights::NetworkOptions;
 use etalon_models::{families, open_network};
 use serde_json::{Value, json};
 
@@ -23,7 +24,12 @@ pub fn run(args: &cli::Models, console: &Console) -> Result<ExitCode> {
         console.print(text, || json!({ "families": names }))?;
         return Ok(ExitCode::SUCCESS);
     };
-    let network = open_network(model, args.cache.as_deref(), &console.context)?;
+    let options = NetworkOptions {
+        processing: args.processing.unwrap_or_default(),
+        numbers: args.weights.parse().unwrap_or_default(),
+        ..NetworkOptions::default()
+    };
+    let network = open_network(model, options, args.cache.as_deref(), &console.context)?;
     let card = network.card();
     let wanted = find_sites(network.sites(), args.site.as_deref().unwrap_or("**"))?;
     let sites: Vec<&Site> = wanted.iter().filter_map(|id| network.sites().get(id.0 as usize)).collect();

@@ -7,18 +7,21 @@ use etalon::results::Archive;
 use etalon::store::Lock;
 use etalon::study::{Failure, Grid, GridOutcome, Study};
 
-use super::{conclude, from_network, keys, write_saebench};
+use super::{conclude, from_network, keys, steps, write_saebench};
 use crate::cli;
 use crate::console::Console;
 
 /// Evaluates every cell of a study without a result. Reads one set at a time.
 pub fn run(args: &cli::Run, console: &Console) -> Result<ExitCode> {
+    if let Some(failed) = steps::run(&args.study, console)? {
+        return Ok(failed);
+    }
     let study = from_network::with_networks(Study::read(&args.study)?, &args.cache, console)?;
     let out = args.out.clone().unwrap_or_else(|| study.out.clone());
     let archive = Archive::open(&out)?;
     let _lock = Lock::take(&out)?;
     let units = out.join("units");
-    let grid = Grid {
+    let mut grid = Grid {
         metrics: study.metrics.clone(),
         seeds: study.seeds.clone(),
         profile: study.profile,
@@ -32,6 +35,7 @@ pub fn run(args: &cli::Run, console: &Console) -> Result<ExitCode> {
         match console.context.install(|| study.load(index, &console.context)) {
             Ok((set, messages)) => {
                 messages.iter().for_each(|message| console.status(message));
+                grid.metrics = study.metrics_of(index).map(|metric| study.metrics[metric].clone()).collect();
                 total.add(grid.run(&[set])?);
             }
             Err(Error::Cancelled) => return Err(Error::Cancelled),

@@ -34,7 +34,7 @@ pub fn run(args: &cli::Similarity, console: &Console) -> Result<ExitCode> {
         pairs,
         options: InputOptions {
             image_column: args.image_column.clone(),
-            limit: args.limit,
+            limit: args.limit.into_iter().collect(),
             cache: args.cache.clone(),
             ..InputOptions::default()
         },

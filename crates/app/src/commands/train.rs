@@ -10,11 +10,13 @@ use etalon::error::{Error, InputError, Result};
 use etalon::input::{Finite, read_tensors};
 use etalon::load::load_activations;
 use etalon::sae::train::{
-    Early, Line, Log, Order, Preset, ThresholdRows, TrainJob, TrainOptions, Trained, steps_of_epochs, train,
+    Early, Line, Log, Order, Preset, RowStream, ThresholdRows, TrainJob, TrainOptions, Trained, steps_of_epochs, train,
+    train_stream,
 };
 use etalon::sae::{Precision, checkpoint};
 use etalon::store::{ActivationStore, disk};
 use etalon::study::{BaselineJob, Changes, TrainingGrid};
+use etalon_models::NetworkStream;
 use serde_json::{Value, json};
 
 use super::from_network;
@@ -26,25 +28,18 @@ use crate::tensorboard::Events;
 /// Trains dictionaries and creates baselines.
 pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
     check_paths(args)?;
+    if args.stream {
+        return stream(args, console);
+    }
     // Locks the cached capture until the end of the training.
-    let captured = from_network::capture(&args.network, &args.cache, console)?;
+    let captured = from_network::capture(&args.network, None, &args.cache, console)?;
     let store = captured.as_ref().map(from_network::store).transpose()?;
     let store = store.or_else(|| args.store.as_ref().map(PathBuf::from)).unwrap_or_default();
     let all = load_activations(&store, Finite::Refuse, console.budget())?;
     let split = |name: &Option<String>| name.as_deref().map(|name| all.select_split(name)).transpose();
     let (chosen, held_out) = (split(&args.split)?, split(&args.held_out)?);
     let store = chosen.as_ref().unwrap_or(&all);
-    let grid = TrainingGrid {
-        archs: &args.arch,
-        latents: &args.latents,
-        ks: &args.k,
-        seeds: &args.seed,
-        preset: Preset::named(&args.preset)?,
-        changes: changes(args),
-        initial: args.init.as_ref().map(|path| read_tensors(path, console.budget())).transpose()?,
-        out: &args.out,
-    };
-    let plan = grid.plan(store)?;
+    let plan = grid(args, console)?.plan(store)?;
     if let (Some(job), Some(_)) = (plan.jobs.first(), &args.like) {
         return Err(InputError::new("`--like` applies to baselines only")
             .found(format!("`{}`", job.settings.arch))
@@ -56,29 +51,75 @@ pub fn run(args: &cli::Train, console: &Console) -> Result<ExitCode> {
     if plan.jobs.is_empty() {
         return conclude(&[], &[], baselines, console);
     }
-    let steps = plan.jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0);
-    let options = TrainOptions {
+    let early = held_out.as_ref().map(|held_out| Early {
+        held_out,
+        every: args.look_every.unwrap_or_else(|| steps_of_epochs(store.rows(), args.batch, 1.0)),
+        patience: args.patience,
+    });
+    let options = TrainOptions { early, ..options(args, &plan.jobs)? };
+    let mut log = TrainLog::new(args, &plan.jobs, console);
+    let trained = context.install(|| train(store, &plan.jobs, &options, &mut log, context))?;
+    conclude(&plan.jobs, &trained, baselines, console)
+}
+
+/// Trains dictionaries while a network computes the activations.
+fn stream(args: &cli::Train, console: &Console) -> Result<ExitCode> {
+    let request = from_network::request(&args.network, args.cache.cache.as_deref())
+        .ok_or_else(|| Error::Bug("a stream without a network".into()))?;
+    let context = &console.context;
+    let mut stream = NetworkStream::open(&request, context)?;
+    stream.notes().iter().for_each(|note| console.status(format!("note: {note}")));
+    let plan = grid(args, console)?.plan_rows(0, stream.width())?;
+    if let Some(baseline) = plan.baselines.first() {
+        return Err(InputError::new(format!(
+            "the baseline `{}` is not trained, so that it has no stream",
+            baseline.name
+        ))
+        .advice("create baselines with a separate command, without `--stream`")
+        .into());
+    }
+    let options = options(args, &plan.jobs)?;
+    let mut log = TrainLog::new(args, &plan.jobs, console);
+    let trained =
+        context.install(|| train_stream(&mut stream, args.buffer, &plan.jobs, &options, &mut log, context))?;
+    if let [first, ..] = stream.skipped() {
+        let count = stream.skipped().len();
+        console.status(format!(
+            "note: {count} items of the input were skipped; the first, `{}`: {}",
+            first.id, first.reason
+        ));
+    }
+    conclude(&plan.jobs, &trained, Vec::new(), console)
+}
+
+/// The dictionaries that the options describe.
+fn grid<'a>(args: &'a cli::Train, console: &Console) -> Result<TrainingGrid<'a>> {
+    Ok(TrainingGrid {
+        archs: &args.arch,
+        latents: &args.latents,
+        ks: &args.k,
+        seeds: &args.seed,
+        preset: Preset::named(&args.preset)?,
+        changes: changes(args),
+        initial: args.init.as_ref().map(|path| read_tensors(path, console.budget())).transpose()?,
+        out: &args.out,
+    })
+}
+
+/// Options of the training, without early stopping.
+fn options<'a>(args: &cli::Train, jobs: &[TrainJob]) -> Result<TrainOptions<'a>> {
+    let steps = jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0);
+    Ok(TrainOptions {
         order: if args.order == "sequential" { Order::Sequential } else { Order::Shuffle },
         window: args.window,
         seed: args.seed.first().copied().unwrap_or(0),
         save_every: save_every(args.checkpoint_every)?,
         log_every: args.log_every,
         snapshots: args.keep.iter().map(|share| (share * steps as f64).round() as u64).collect(),
-        early: held_out.as_ref().map(|held_out| Early {
-            held_out,
-            every: args.look_every.unwrap_or_else(|| steps_of_epochs(store.rows(), args.batch, 1.0)),
-            patience: args.patience,
-        }),
+        early: None,
         stop_after: args.stop_after,
         precision: Precision::named(&args.precision)?,
-    };
-    let folders = args.tensorboard.as_ref().map(|folder| folders(folder, &plan.jobs)).unwrap_or_default();
-    let several = plan.jobs.len() > 1;
-    let dead_after = plan.jobs.iter().map(|job| job.settings.dead_after).collect();
-    let (path, events) = (args.log.clone(), Vec::new());
-    let mut log = TrainLog { path, file: None, folders, events, several, dead_after, console };
-    let trained = context.install(|| train(store, &plan.jobs, &options, &mut log, context))?;
-    conclude(&plan.jobs, &trained, baselines, console)
+    })
 }
 
 /// Refuses outputs that are inputs.
@@ -192,6 +233,20 @@ struct TrainLog<'a> {
     console: &'a Console,
 }
 
+impl<'a> TrainLog<'a> {
+    fn new(args: &cli::Train, jobs: &[TrainJob], console: &'a Console) -> TrainLog<'a> {
+        TrainLog {
+            path: args.log.clone(),
+            file: None,
+            folders: args.tensorboard.as_ref().map(|folder| folders(folder, jobs)).unwrap_or_default(),
+            events: Vec::new(),
+            several: jobs.len() > 1,
+            dead_after: jobs.iter().map(|job| job.settings.dead_after).collect(),
+            console,
+        }
+    }
+}
+
 impl Log for TrainLog<'_> {
     /// Drops lines from this step on, because they will be written again.
     fn begin(&mut self, step: u64) -> Result<()> {
@@ -226,8 +281,10 @@ impl Log for TrainLog<'_> {
         let explained = line.explained_variance.map_or("-".into(), |share| format!("{share:.4}"));
         let which = if self.several { format!("[{}] ", line.job) } else { String::new() };
         let rows = self.dead_after.get(line.job).map(|&rows| format!(" (silent for {rows} rows)")).unwrap_or_default();
+        let network =
+            line.network.map(|speed| format!(", {:.0} {}/s", speed.per_second, speed.unit)).unwrap_or_default();
         self.console.status(format!(
-            "{which}step {}: loss {:.5}, explained {explained}, L0 {:.1}, dead {:.1} %{rows}, {:.0} rows/s",
+            "{which}step {}: loss {:.5}, explained {explained}, L0 {:.1}, dead {:.1} %{rows}, {:.0} rows/s{network}",
             line.step,
             number("loss"),
             line.l0,

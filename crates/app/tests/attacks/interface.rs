@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::common::files::npy_f32;
+use crate::common::interrupt::interrupted;
 use crate::common::served::serve_sandbox;
 use crate::common::{Sandbox, etalon, words};
 use crate::{SOON, noise};
@@ -14,15 +15,10 @@ fn ctrl_c_ends_a_long_computation_with_130() {
     let sandbox = Sandbox::new();
     sandbox.write("x.npy", npy_f32(&[400, 64], &noise(400 * 64, 1)));
     sandbox.done("train --store x.npy --arch untrained --latents 6000 --k 16 --out s");
-    let mut command = etalon(&sandbox.path("."), &words("eval meta_structure --sae s --store x.npy"));
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(2));
-    let process = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
-    let began = Instant::now();
-    let status = child.wait().unwrap();
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    assert_eq!(status.code(), Some(130));
+    let (seconds, code) =
+        interrupted(&sandbox, "eval meta_structure --sae s --store x.npy", Duration::from_secs(2)).unwrap();
+    assert!(seconds < 1.0, "{seconds} s");
+    assert_eq!(code, Some(130));
 }
 
 #[test]

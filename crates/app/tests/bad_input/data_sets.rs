@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::common::Sandbox;
+use crate::common::files::{npy, shape, zip};
 use crate::{Case, case};
 
 const INSTANCES: &str = r#"{"images":[{"id":1,"file_name":"a.jpg"},{"id":2,"file_name":"b.jpg"}],
@@ -56,6 +57,63 @@ fn syncoco(room: &Sandbox, from: &str, to: &str) -> String {
     room.write("so/images/a.png", "a");
     room.write("so/images/b.png", "b");
     "data syncoco --from so --out out".into()
+}
+
+/// A file of two images of dSprites with some classes.
+fn dsprites(room: &Sandbox, images: usize, width: usize, classes: &[i64]) -> String {
+    let pixels = npy("|u1", false, &shape(&[images, 2, 2]), &vec![1; 4 * images]);
+    let bytes: Vec<u8> = classes.iter().flat_map(|class| class.to_le_bytes()).collect();
+    let classes = npy("<i8", false, &shape(&[classes.len() / width, width]), &bytes);
+    room.write("d.npz", zip(&[("imgs.npy", &pixels), ("latents_classes.npy", &classes)]));
+    "data dsprites-file --from d.npz --out out".into()
+}
+
+/// Data sets of images that are described by factors.
+pub fn factors() -> Vec<Case> {
+    vec![
+        case(
+            "dsprites: missing",
+            |_| "data dsprites-file --from no.npz --out out".into(),
+            &["no such file", "file: no.npz"],
+        ),
+        case("dsprites: not an archive", |_| "data dsprites-file --from codes.npy --out out".into(), &["codes.npy"]),
+        case(
+            "dsprites: no factors",
+            |room| {
+                room.write("d.npz", zip(&[("imgs.npy", &npy("|u1", false, &shape(&[1, 2, 2]), &[1; 4]))]));
+                "data dsprites-file --from d.npz --out out".into()
+            },
+            &["latents_classes", "d.npz"],
+        ),
+        case(
+            "dsprites: other factors",
+            |room| dsprites(room, 1, 4, &[0; 4]),
+            &["expected: 5 columns of `latents_classes`", "found: 4 columns", "d.npz"],
+        ),
+        case(
+            "dsprites: a class that the data set does not have",
+            |room| dsprites(room, 2, 6, &[0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0]),
+            &["expected: an integer from 0 to 5", "found: 6", "row 1 of `latents_classes`, factor `scale`"],
+        ),
+        case(
+            "dsprites: another number of images",
+            |room| dsprites(room, 3, 6, &[0; 12]),
+            &["images and factors differ in number", "expected: 2 images", "found: 3 images"],
+        ),
+        case(
+            "3dshapes: the factors of dSprites",
+            |room| dsprites(room, 2, 5, &[0; 10]).replace("dsprites-file", "3dshapes-file"),
+            &["expected: 6 columns of `latents_classes`", "found: 5 columns"],
+        ),
+        case(
+            "dsprites: a setting that it does not have",
+            |_| "data dsprites --delta 0.5 --out out".into(),
+            &["delta", "dsprites"],
+        ),
+        case("dsprites: lambda", |_| "data dsprites --lambda 9 --rows 10 --out out".into(), &["lambda", "9"]),
+        case("dsprites: variant", |_| "data dsprites --variant book --rows 10 --out out".into(), &["variant", "book"]),
+        case("shapes3d: corruption", |_| "data shapes3d-like --corruption 2 --out out".into(), &["corruption", "2"]),
+    ]
 }
 
 pub fn cases() -> Vec<Case> {

@@ -10,9 +10,11 @@ mod data_sets;
 mod dictionaries;
 mod directories;
 mod disagreement;
+mod networks;
 mod options;
 mod studies;
 mod tables;
+mod tasks;
 
 use std::time::Duration;
 
@@ -110,6 +112,26 @@ fn data_sets() {
 }
 
 #[test]
+fn images_of_factors() {
+    check(data_sets::factors());
+}
+
+#[test]
+fn purity() {
+    check(tables::purity());
+}
+
+#[test]
 fn dictionaries() {
     check(dictionaries::cases());
+}
+
+#[test]
+fn networks() {
+    check(networks::cases());
+}
+
+#[test]
+fn tasks() {
+    check(tasks::cases());
 }

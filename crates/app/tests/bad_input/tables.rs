@@ -155,3 +155,56 @@ pub fn cases() -> Vec<Case> {
         ),
     ]
 }
+
+/// Evaluates a metric of purity with factors.
+fn factors(room: &Sandbox, text: &str) -> String {
+    room.write("f.csv", text);
+    "eval ois --codes codes.npy --factors f.csv --out out.json".into()
+}
+
+/// Factors, task labels and options of the metrics of purity.
+pub fn purity() -> Vec<Case> {
+    vec![
+        case(
+            "factors: a number that is not whole",
+            |room| factors(room, "a\n0\n1\n0.5\n1\n0\n1\n0\n1\n"),
+            &["not an integer", "found: `0.5`", "row 2", "column `a`", "f.csv"],
+        ),
+        case(
+            "factors: a class beyond the limit",
+            |room| factors(room, "a\n0\n1\n12345\n1\n0\n1\n0\n1\n"),
+            &["expected: an integer from 0 to 9999", "found: 12345", "row 2", "column `a`", "f.csv"],
+        ),
+        case(
+            "factors: too few rows",
+            |room| factors(room, "a\n0\n1\n"),
+            &["differ in rows", "expected: 8", "found: 2"],
+        ),
+        case("factors: no column", |room| factors(room, "\n"), &["f.csv"]),
+        case(
+            "task labels: missing",
+            |_| "eval ctl --codes codes.npy --labels labels.csv --out out.json".into(),
+            &["task-labels"],
+        ),
+        case(
+            "task labels: two columns",
+            |_| "eval ctl --codes codes.npy --labels labels.csv --task-labels labels.csv --out out.json".into(),
+            &["one column", "found: 2 columns: red, round", "labels.csv"],
+        ),
+        case(
+            "task labels: needed for balanced rows",
+            |_| "eval nis --balance task --codes codes.npy --labels labels.csv --out out.json".into(),
+            &["balance", "task-labels"],
+        ),
+        case(
+            "representations: latents that cannot be divided",
+            |_| "eval ois --dimensions 2 --codes codes.npy --labels labels.csv --out out.json".into(),
+            &["expected: a multiple of 2 latents", "found: 3 latents"],
+        ),
+        case(
+            "representations: an unknown alignment",
+            |_| "eval ois --align best --codes codes.npy --labels labels.csv --out out.json".into(),
+            &["align", "best"],
+        ),
+    ]
+}

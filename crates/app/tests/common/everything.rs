@@ -74,6 +74,12 @@ pub fn make(sandbox: &Sandbox, size: &Size) {
         "train --store captured/sites/{SITE} --arch topk --latents 32 --k 4 --steps 20 --batch 64 --out spliced"
     ));
     sandbox.done(&format!("encode --sae untrained --store world/activations --latents {latents} --k 4 --out null"));
+    let units: String = (0..*latents).map(|unit| format!("m{},l{}\n", unit % 2, unit % 3)).collect();
+    sandbox.write("units.csv", format!("model,layer\n{units}"));
+    let answers: String = (0..6 * latents).map(|trial| format!("{},{}\n", trial / 6, trial % 6 % 2)).collect();
+    sandbox.write("responses.csv", format!("unit,correct\n{answers}"));
+    let classes: String = (0..*rows).map(|row| format!("{}\n", row * 7 % 3)).collect();
+    sandbox.write("task.csv", format!("task\n{classes}"));
 }
 
 /// Options of `eval` with every input that a metric can use.
@@ -82,7 +88,8 @@ pub fn inputs(sandbox: &Sandbox, metric: &str) -> String {
         return format!("--sae spliced --store captured/sites/{SITE} --capture captured");
     }
     let generated = "--generated m=world/activations --generated n=made/activations";
-    format!("--sae sae0 --world world --other sae1 --null null {generated}")
+    let people = "--units units.csv --responses responses.csv --task-labels task.csv";
+    format!("--sae sae0 --world world --other sae1 --null null {generated} {people}")
 }
 
 fn names(sandbox: &Sandbox, keep: impl Fn(&Value) -> bool) -> Vec<String> {
@@ -111,6 +118,9 @@ fn quick(sandbox: &Sandbox, metrics: &[String]) -> String {
         let quick = params.filter_map(|name| match name {
             "repeats" | "full_repeats" => Some(format!("{name} = 1\n")),
             "meta_steps" => Some(format!("{name} = 20\n")),
+            "tasks" | "stages" | "splits" => Some(format!("{name} = 2\n")),
+            "explanations" => Some(format!("{name} = 4\n")),
+            "min_active" => Some(format!("{name} = 20\n")),
             _ => None,
         });
         let quick: String = quick.collect();
@@ -137,7 +147,8 @@ pub fn write_study(sandbox: &Sandbox, of: Of, name: &str, out: &str) -> usize {
         metrics(sandbox).into_iter().filter(|name| network.contains(name) == (of == Of::Network)).collect();
     let set = match of {
         Of::World => "sae = \"sae0\"\nworld = \"world\"\nother = [\"sae1\"]\nnull = [\"null\"]\n\
-             generated = [\"m=world/activations\", \"n=made/activations\"]\n"
+             generated = [\"m=world/activations\", \"n=made/activations\"]\n\
+             units = \"units.csv\"\nresponses = \"responses.csv\"\ntask-labels = \"task.csv\"\n"
             .to_string(),
         Of::Network => {
             format!("sae = \"spliced\"\nembeddings = \"captured/sites/{SITE}\"\ncapture = \"captured\"\n")

@@ -4,6 +4,9 @@
 
 pub mod everything;
 pub mod files;
+pub mod gguf;
+#[cfg(target_os = "linux")]
+pub mod interrupt;
 pub mod served;
 
 use std::fs;

@@ -65,6 +65,11 @@ impl Context {
         &self.0.budget
     }
 
+    /// Reports an estimate of the total of work whose number of steps was unknown at its start.
+    pub fn estimate(&self, total: u64) {
+        self.0.progress.estimate(total);
+    }
+
     /// Cancels all work; returns whether it was cancelled before.
     pub fn cancel(&self) -> bool {
         self.0.cancelled.swap(true, Ordering::SeqCst)

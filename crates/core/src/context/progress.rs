@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 /// Receives the progress of long work, from several threads.
 pub trait Progress: Sync {
-    /// Work of `total` steps starts; `what` names the work, `unit` a step.
+    /// Work of `total` steps starts, or of an unknown number if that is 0; `what` names the work, `unit` a step.
     fn start(&self, what: &str, total: u64, unit: &str);
+    /// An estimate of the total that was unknown at the start.
+    fn estimate(&self, _total: u64) {}
     /// Some steps are done.
     fn advance(&self, steps: u64);
     /// The work has ended.
@@ -15,6 +17,10 @@ pub trait Progress: Sync {
 impl<P: Progress + Send + ?Sized> Progress for Arc<P> {
     fn start(&self, what: &str, total: u64, unit: &str) {
         (**self).start(what, total, unit);
+    }
+
+    fn estimate(&self, total: u64) {
+        (**self).estimate(total);
     }
 
     fn advance(&self, steps: u64) {

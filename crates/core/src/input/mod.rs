@@ -10,6 +10,7 @@ mod file;
 mod finite;
 mod format;
 mod fortran;
+pub mod hub;
 mod json;
 mod jsonl;
 mod layout;
@@ -40,6 +41,7 @@ mod table;
 mod tensor_file;
 mod tensors;
 mod torch;
+mod trials;
 mod words;
 
 use std::ops::Range;
@@ -66,6 +68,7 @@ pub use table::TextTable;
 pub use tensor_file::TensorFile;
 pub use tensors::{Tensor, Tensors};
 pub use torch::TorchModule;
+pub use trials::read_trials;
 pub(crate) use words::spaced_words;
 
 /// Rows of an array, read in order, converted to `f32`, in bounded memory.

@@ -3,7 +3,7 @@
 use super::given::Given;
 use super::network_source::{CapturedInputs, KEYS, NetworkSource, Written};
 use crate::error::{InputError, Key, Result};
-use crate::run::{EMBEDDINGS, LABELS, NETWORK};
+use crate::run::{EMBEDDINGS, LABELS, NETWORK, PAIRS};
 
 impl Given {
     /// The network that the embeddings come from, if one is given; refuses one that lacks a key or is given beside
@@ -37,12 +37,13 @@ impl Given {
         }
     }
 
-    /// Replaces the network by what was captured. Labels and a capture that the user gave are kept.
+    /// Replaces the network by what was captured. Labels, pairs and a capture that the user gave are kept.
     #[must_use]
     pub fn captured(mut self, captured: &CapturedInputs) -> Given {
         self.network = Written::default();
         self.set(EMBEDDINGS.card().key, captured.store.clone());
-        for (key, value) in [(LABELS.card().key, &captured.labels), (NETWORK.card().key, &captured.capture)] {
+        let given = [(LABELS.card().key, &captured.labels), (PAIRS.card().key, &captured.pairs)];
+        for (key, value) in given.into_iter().chain([(NETWORK.card().key, &captured.capture)]) {
             if let Some(value) = value.as_ref().filter(|_| !self.has(key)) {
                 self.add(key, value.clone());
             }
@@ -79,9 +80,15 @@ mod tests {
         assert_eq!((source.model.as_str(), source.input.as_str(), source.site.as_str()), ("m", "d", "s"));
         let settings: Vec<(&str, &str)> = source.settings.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!(settings, [("context", "8"), ("pack", "true")]);
-        let captured = CapturedInputs { store: "x".into(), labels: Some("own".into()), capture: Some("c".into()) };
+        let captured = CapturedInputs {
+            store: "x".into(),
+            labels: Some("own".into()),
+            pairs: Some("p".into()),
+            capture: Some("c".into()),
+        };
         let given = set.captured(&captured);
         assert_eq!((given.first("embeddings"), given.first("labels")), (Some("x"), Some("l.csv")));
+        assert_eq!(given.first("pairs"), Some("p"));
         assert_eq!((given.first("capture"), given.network().unwrap()), (Some("c"), None));
         let error = inputs.network().unwrap_err().to_string();
         assert!(error.contains("incomplete") && error.contains("site"), "{error}");

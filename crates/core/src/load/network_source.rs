@@ -35,6 +35,8 @@ pub struct CapturedInputs {
     pub store: String,
     /// Labels of the rows, if they fit.
     pub labels: Option<String>,
+    /// Pairs of samples, if rows are samples.
+    pub pairs: Option<String>,
     /// The capture, for metrics that run the network again.
     pub capture: Option<String>,
 }

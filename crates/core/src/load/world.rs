@@ -12,7 +12,7 @@ use crate::error::{Error, InputError, Result};
 use crate::labels::worlds::{Planted, World};
 use crate::store::{ActivationStore, ImportOptions, csv_text, disk, import};
 
-/// Writes a world: activations, true codes and directions, labels, pairs, generators (`generated/NAME`, with their
+/// Writes a world: activations, images, factors, true codes and directions, labels, task labels, pairs, generators (`generated/NAME`, with their
 /// planted faults in `planted.csv`), and last `world.json`, which marks the directory as complete.
 pub fn save_world(
     world: &World,
@@ -33,6 +33,23 @@ pub fn save_world(
     store("activations", &world.activations)?;
     world.codes.save(&out.join("codes"))?;
     table("labels.csv", world.labels.to_csv(None)?)?;
+    if let Some(factors) = &world.factors {
+        table("factors.csv", factors.to_csv()?)?;
+        if let Some(images) = &world.images {
+            let shape = [world.activations.rows(), images.height, images.width, 3];
+            disk::write(&out.join(IMAGES), &npy_bytes(&shape, &images.pixels))?;
+        }
+    }
+    if let Some(classes) = &world.classes {
+        let cells = classes.iter().map(|class| vec![class.to_string()]);
+        table("task-labels.csv", csv_text(std::iter::once(vec!["task".to_string()]).chain(cells))?)?;
+    }
+    if !world.weak_pairs.is_empty() {
+        let pair = |pair: &[u32; 2]| pair.map(|row| row.to_string()).to_vec();
+        let cells = world.weak_pairs.iter().map(pair);
+        let header = ["before", "after"].map(String::from).to_vec();
+        table("weak-pairs.csv", csv_text(std::iter::once(header).chain(cells))?)?;
+    }
     if let Some(directions) = &world.directions {
         store("directions", directions)?;
     }
@@ -85,6 +102,7 @@ pub(super) fn complete(given: &Given, base: &Path) -> Result<Given> {
     };
     part("embeddings", "activations");
     part("labels", "labels.csv");
+    part("task-labels", "task-labels.csv");
     part("pair-embeddings", "pair-activations");
     part("pair-labels", "pair-labels.csv");
     // Pairs point into the pair rows, so they can be used only if those have codes.
@@ -124,7 +142,24 @@ const ABOUT: &str = "world.json";
 const STORES: [&str; 6] = ["activations", "codes", "directions", "pair-activations", "pair-codes", GENERATED_PART];
 
 /// The tables of a world.
-const TABLES: [&str; 4] = ["labels.csv", "pairs.csv", "pair-labels.csv", "planted.csv"];
+const TABLES: [&str; 7] =
+    ["labels.csv", "pairs.csv", "pair-labels.csv", "planted.csv", "factors.csv", "task-labels.csv", "weak-pairs.csv"];
+
+/// The images of a world of factors: rows × height × width × 3 bytes.
+const IMAGES: &str = "images.npy";
+
+/// A NumPy file of bytes.
+fn npy_bytes(shape: &[usize], values: &[u8]) -> Vec<u8> {
+    let sizes: Vec<String> = shape.iter().map(usize::to_string).collect();
+    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({}), }}", sizes.join(", "));
+    // Magic, version and length are 10 bytes; the header ends with a line feed at a multiple of 64.
+    let length = (header.len() + 11).next_multiple_of(64) - 10;
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((length as u16).to_le_bytes());
+    bytes.extend(format!("{header:<width$}\n", width = length - 1).bytes());
+    bytes.extend(values);
+    bytes
+}
 
 /// Checks that a world can be written to a directory: it is new or empty, or holds a world that was begun earlier.
 fn claim(out: &Path) -> Result<()> {
@@ -144,7 +179,9 @@ fn claim(out: &Path) -> Result<()> {
     let begun = out.join(STORES[0]).is_dir();
     for entry in std::fs::read_dir(out).map_err(Error::io("list a directory", out))? {
         let name = entry.map_err(Error::io("list a directory", out))?.file_name().to_string_lossy().into_owned();
-        let ours = STORES.contains(&name.as_str()) || TABLES.contains(&name.as_str()) || name == ABOUT;
+        let ours = STORES.contains(&name.as_str())
+            || TABLES.contains(&name.as_str())
+            || [ABOUT, IMAGES].contains(&name.as_str());
         if !(begun && (ours || name.ends_with(".tmp"))) {
             return Err(occupied(format!("`{name}`")).into());
         }

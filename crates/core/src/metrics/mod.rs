@@ -13,13 +13,17 @@ mod estimate;
 mod evaluate;
 mod fid;
 mod fms;
+mod his;
 mod loss_recovered;
 mod matching;
 mod mdl;
 mod meta_structure;
+mod mis;
 mod monosemanticity;
 mod probe_ceiling;
 mod probing;
+mod purity;
+mod rank_tests;
 mod reconstruction;
 mod recovery;
 mod resamples;
@@ -33,9 +37,11 @@ mod tapa;
 pub(crate) mod testing;
 mod training;
 mod unit_rows;
+mod windows;
 
 pub use card::{Better, Card, Kind, Output, Param};
 pub use evaluate::{Evaluated, Evaluation, evaluate, evaluate_together, recipe};
+pub use mis::{SimulatedAnswer, TwoChoiceTask, UnitTasks, simulated_answers, two_choice_tasks};
 
 use crate::error::Result;
 use crate::results::Scores;
@@ -55,9 +61,26 @@ pub static METRICS: &[&dyn Metric] = &[
     &tapa::Tapa,
     &stay::Stay,
     &monosemanticity::Monosemanticity,
+    &mis::Mis,
+    &his::His,
+    &windows::Intruder,
+    &windows::ExampleEmbedding,
     &cknna::Cknna,
     &fms::Fms,
     &probe_ceiling::ProbeCeiling,
+    &purity::Ois,
+    &purity::Nis,
+    &purity::Sap,
+    &purity::Mig,
+    &purity::R4,
+    &purity::Dci,
+    &purity::Modularity,
+    &purity::Explicitness,
+    &purity::ConceptAlignment,
+    &purity::ConceptAuc,
+    &purity::TaskAuc,
+    &purity::Ctl,
+    &purity::Icl,
     &sparse_probing::SparseProbing,
     &sae_probes::SaeProbes,
     &spurious::Scr,
@@ -78,8 +101,34 @@ pub static METRICS: &[&dyn Metric] = &[
     &blindspots::Frequency,
 ];
 
-/// Metrics that train hundreds of probes or dictionaries and may take minutes: only computed if requested by name.
-pub const SLOW: &[&str] = &["sparse_probing", "sae_probes", "scr", "tpp", "absorption", "meta_structure"];
+/// Metrics that are only computed if requested by name: those that train many probes, trees or dictionaries and may take
+/// minutes, the family around them, and those whose embeddings must be of images or windows of text.
+pub const SLOW: &[&str] = &[
+    "sparse_probing",
+    "sae_probes",
+    "scr",
+    "tpp",
+    "absorption",
+    "meta_structure",
+    // Concept purity.
+    "ois",
+    "nis",
+    "sap",
+    "mig",
+    "r4",
+    "dci",
+    "modularity",
+    "explicitness",
+    "concept_alignment",
+    "concept_auc",
+    "task_auc",
+    "ctl",
+    "icl",
+    "mis",
+    "intruder",
+    "example_embedding",
+    "his",
+];
 
 /// Finds a metric by name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {

@@ -4,15 +4,19 @@
 //! A network runs in stages, usually one per block. A run can stop after any stage and be continued from a copy of its
 //! [`State`]: the part of a network below a site is run once, the part above it once per patch.
 
+mod latents;
 mod patch;
+mod processing;
 mod site;
 mod state;
 mod tap;
 mod text_run;
 
+pub use latents::{LatentEdit, LatentPatch};
 pub use patch::{Edit, Patch};
+pub use processing::Processing;
 pub use site::{RowKind, Site, SiteId, find_sites};
-pub use state::{Batch, Grid, Layout, State};
+pub use state::{Batch, Grid, Layout, Snapshot, State};
 pub use tap::{Capture, Pair, Tap, Untouched};
 pub(crate) use text_run::open_capture;
 pub use text_run::{OpenCapture, TextRun, provide_networks};
@@ -20,7 +24,7 @@ pub use text_run::{OpenCapture, TextRun, provide_networks};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::context::Context;
+use crate::context::{Context, Reservation};
 use crate::error::Result;
 
 /// What is known about a network.
@@ -112,4 +116,6 @@ pub struct Kept {
     pub layout: Layout,
     /// Values per stage, as the network needs them.
     pub values: Vec<Vec<Vec<f32>>>,
+    /// Their memory.
+    pub memory: Vec<Reservation>,
 }

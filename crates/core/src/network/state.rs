@@ -62,6 +62,15 @@ impl Layout {
     }
 }
 
+/// A copy of the activations of a [`State`], without its buffers.
+#[derive(Debug)]
+pub struct Snapshot {
+    values: Vec<f32>,
+    layout: Layout,
+    marked: Vec<u32>,
+    _memory: Reservation,
+}
+
 /// The activations between two stages, and memory that stages use again.
 #[derive(Debug)]
 pub struct State {
@@ -90,6 +99,18 @@ impl State {
         let mut state = State::new(self.values.clone(), self.layout, scratch, context)?;
         state.marked.clone_from(&self.marked);
         Ok(state)
+    }
+
+    /// The activations alone, to continue from here later.
+    pub fn snapshot(&self, context: &Context) -> Result<Snapshot> {
+        let bytes = 4 * (self.values.len() + self.marked.len()) as u64;
+        let memory = context.budget().reserve(bytes, "activations that are used again")?;
+        Ok(Snapshot { values: self.values.clone(), layout: self.layout, marked: self.marked.clone(), _memory: memory })
+    }
+
+    /// Continues from a snapshot; keeps the buffers.
+    pub fn restore(&mut self, snapshot: Snapshot) {
+        (self.values, self.layout, self.marked) = (snapshot.values, snapshot.layout, snapshot.marked);
     }
 
     /// Makes this state equal to another; keeps the buffers.

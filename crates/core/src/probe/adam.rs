@@ -43,16 +43,3 @@ impl Layer {
         }
     }
 }
-
-/// A dot product in eight lanes with a fixed order of summation.
-pub(super) fn product(a: &[f32], b: &[f32]) -> f32 {
-    let (a, a_rest) = a.as_chunks::<8>();
-    let (b, b_rest) = b.as_chunks::<8>();
-    let mut lanes = [0f32; 8];
-    for (a, b) in a.iter().zip(b) {
-        for lane in 0..8 {
-            lanes[lane] += a[lane] * b[lane];
-        }
-    }
-    lanes.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
-}

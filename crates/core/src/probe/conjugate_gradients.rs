@@ -3,7 +3,8 @@
 use etalon_kernel::monitor::{Cancelled, Monitor};
 
 use super::design::Design;
-use super::preconditioner::{Preconditioner, dot};
+use super::preconditioner::Preconditioner;
+use etalon_kernel::lanes::dot_f64;
 
 /// Maximum number of products with the rows per Newton step.
 const MOST_PRODUCTS: usize = 200;
@@ -41,7 +42,7 @@ impl NewtonSystem {
         let mut system =
             NewtonSystem { gradient, direction, curves, residual, along: vec![], curve, size: 0.0, tolerance };
         system.along = system.preconditioned(preconditioner, penalty);
-        system.size = dot(&system.residual, &system.along);
+        system.size = dot_f64(&system.residual, &system.along);
         system
     }
 
@@ -53,12 +54,12 @@ impl NewtonSystem {
     }
 
     fn is_open(&self) -> bool {
-        dot(&self.residual, &self.residual).sqrt() > self.tolerance
+        dot_f64(&self.residual, &self.residual).sqrt() > self.tolerance
     }
 
     /// One step, given the product of the Hessian with `along`.
     fn step(&mut self, product: &[f64], preconditioner: &Preconditioner, penalty: f64) {
-        let curve = dot(&self.along, product);
+        let curve = dot_f64(&self.along, product);
         if curve <= 0.0 || !curve.is_finite() {
             // Only rounding can cause this, because of the penalty: stop with the direction so far.
             self.tolerance = f64::INFINITY;
@@ -68,7 +69,7 @@ impl NewtonSystem {
         self.direction.iter_mut().zip(&self.along).for_each(|(value, along)| *value += length * along);
         self.residual.iter_mut().zip(product).for_each(|(value, product)| *value -= length * product);
         let divided = self.preconditioned(preconditioner, penalty);
-        let size = dot(&self.residual, &divided);
+        let size = dot_f64(&self.residual, &divided);
         let keep = size / self.size;
         self.along.iter_mut().zip(&divided).for_each(|(along, divided)| *along = divided + keep * *along);
         self.size = size;

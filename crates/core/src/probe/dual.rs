@@ -8,7 +8,8 @@ use etalon_kernel::product::rows_by_rows;
 
 use super::design::Design;
 use super::logistic::Probe;
-use super::preconditioner::{Preconditioner, dot};
+use super::preconditioner::Preconditioner;
+use etalon_kernel::lanes::dot_f64;
 
 /// Rows in the coordinates of the space that they dual.
 pub struct DualForm<'a> {
@@ -70,7 +71,7 @@ impl<'a> DualForm<'a> {
         for row in 0..rows {
             let score: f64 = self.row(row).iter().zip(&probe.weights).map(|(&x, w)| f64::from(x) * w).sum();
             let factor = &self.factor[row * rows..][..rows];
-            let left = score - dot(&factor[..row], &weights);
+            let left = score - dot_f64(&factor[..row], &weights);
             weights.push(if factor[row] > 0.0 { left / factor[row] } else { 0.0 });
         }
         Probe { weights, ..*probe }
@@ -101,10 +102,10 @@ fn cholesky(matrix: &mut [f64], size: usize, monitor: &dyn Monitor) -> Result<()
         let diagonal = current[row];
         for column in 0..row {
             let other = &above[column * size..][..=column];
-            let left = current[column] - dot(&current[..column], &other[..column]);
+            let left = current[column] - dot_f64(&current[..column], &other[..column]);
             current[column] = if other[column] > 0.0 { left / other[column] } else { 0.0 };
         }
-        let square = diagonal - dot(&current[..row], &current[..row]);
+        let square = diagonal - dot_f64(&current[..row], &current[..row]);
         current[row] = if square > 1e-10 * diagonal { square.sqrt() } else { 0.0 };
         current[row + 1..].fill(0.0);
     }

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::conjugate_gradients::{NewtonSystem, solve};
 use super::design::{Design, TOGETHER};
-use super::preconditioner::{Preconditioner, dot};
+use super::preconditioner::Preconditioner;
+use etalon_kernel::lanes::dot_f64;
 
 /// Settings of a logistic regression.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -162,7 +163,7 @@ impl Logistic {
                 let mut gradient: Vec<f64> = gradients[index * width..][..width].to_vec();
                 gradient.iter_mut().zip(&state.weights).for_each(|(slope, weight)| *slope += penalty * weight);
                 gradient.push(derivatives.intercept_slope);
-                let size = dot(&gradient, &gradient).sqrt();
+                let size = dot_f64(&gradient, &gradient).sqrt();
                 let first = *state.first_gradient.get_or_insert(size);
                 if size <= self.tolerance * penalty {
                     state.outcome = Some(true);
@@ -243,11 +244,12 @@ impl State {
         let width = self.weights.len();
         let (step, shift) = (&direction[..width], direction[width]);
         let moves: Vec<f64> = moves.iter().map(|score| score + shift).collect();
-        let (own, cross, square) = (dot(&self.weights, &self.weights), dot(&self.weights, step), dot(step, step));
+        let (own, cross, square) =
+            (dot_f64(&self.weights, &self.weights), dot_f64(&self.weights, step), dot_f64(step, step));
         let objective = |distance: f64| {
             self.loss(&moves, distance) + penalty / 2.0 * (own + 2.0 * distance * cross + distance * distance * square)
         };
-        let (start, fall) = (objective(0.0), dot(gradient, direction));
+        let (start, fall) = (objective(0.0), dot_f64(gradient, direction));
         // Near the optimum the fall is below the resolution of the sum, and the full step is right.
         let slack = 1e-12 * (1.0 + start.abs());
         let mut distance = 1.0;

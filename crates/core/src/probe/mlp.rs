@@ -5,8 +5,9 @@
 
 use rayon::prelude::*;
 
-use super::adam::{Layer, product};
+use super::adam::Layer;
 use super::logistic::sigmoid;
+use etalon_kernel::lanes::dot_f32;
 use etalon_kernel::random::{permutation, stream, unit};
 
 /// Training settings. Initial weights are Glorot's, uniform in ±√(6 / (inputs + outputs)) of their layer; initial
@@ -76,7 +77,7 @@ impl Network {
         for row in values.chunks_exact(self.width.max(1)) {
             forward(row, &self.first, &self.hidden_intercepts, &mut hidden);
             for (output, intercept) in self.intercepts.iter().enumerate() {
-                scores.push(intercept + product(&self.second[output * hidden.len()..][..hidden.len()], &hidden));
+                scores.push(intercept + dot_f32(&self.second[output * hidden.len()..][..hidden.len()], &hidden));
             }
         }
         scores
@@ -128,7 +129,7 @@ impl Mlp {
                     forward(values, &layers[0].values, &layers[1].values, &mut units);
                     for (output, residual) in residual.iter_mut().enumerate() {
                         let weights = &layers[2].values[output * hidden..][..hidden];
-                        *residual = f64::from(layers[3].values[output] + product(weights, &units));
+                        *residual = f64::from(layers[3].values[output] + dot_f32(weights, &units));
                     }
                     residuals(&mut residual, data.truth[row] as usize);
                     back.fill(0.0);

@@ -4,6 +4,7 @@
 //! The Hessians of all logistic losses on the same rows are nearly proportional, so one approximation serves all
 //! concepts. It changes how fast the weights are found, not which.
 
+use etalon_kernel::lanes::dot_f64;
 use etalon_kernel::monitor::{Cancelled, Monitor, Silent};
 use etalon_kernel::random::{stream, unit};
 use serde::{Deserialize, Serialize};
@@ -76,8 +77,11 @@ impl Preconditioner {
             std::mem::swap(&mut directions, &mut products);
         }
         // After the swap `products` are the orthonormal directions of the last round, `directions` their images.
-        let sizes: Vec<f64> =
-            products.chunks(width).zip(directions.chunks(width)).map(|(v, product)| dot(v, product).max(0.0)).collect();
+        let sizes: Vec<f64> = products
+            .chunks(width)
+            .zip(directions.chunks(width))
+            .map(|(v, product)| dot_f64(v, product).max(0.0))
+            .collect();
         let rest = (design.sum_of_squares() - sizes.iter().sum::<f64>()).max(0.0) / (width - count) as f64;
         Ok(Preconditioner { width, directions: products, sizes, rest, columns: None })
     }
@@ -97,7 +101,7 @@ impl Preconditioner {
         let base = 1.0 / (curve * self.rest + penalty);
         let mut divided: Vec<f64> = vector.iter().map(|value| value * base).collect();
         for (direction, size) in self.directions.chunks(self.width.max(1)).zip(&self.sizes) {
-            let along = dot(direction, vector) * (1.0 / (curve * size + penalty) - base);
+            let along = dot_f64(direction, vector) * (1.0 / (curve * size + penalty) - base);
             divided.iter_mut().zip(direction).for_each(|(value, part)| *value += along * part);
         }
         divided
@@ -110,32 +114,19 @@ fn orthonormalise(vectors: &mut [f64], width: usize, monitor: &dyn Monitor) -> R
         monitor.check()?;
         let (before, rest) = vectors.split_at_mut(index * width);
         let vector = &mut rest[..width];
-        let length = dot(vector, vector).sqrt();
+        let length = dot_f64(vector, vector).sqrt();
         // Twice, against rounding errors where little of the vector is new.
         for _ in 0..2 {
             for other in before.chunks(width) {
-                let part = dot(other, vector);
+                let part = dot_f64(other, vector);
                 vector.iter_mut().zip(other).for_each(|(value, other)| *value -= part * other);
             }
         }
-        let left = dot(vector, vector).sqrt();
+        let left = dot_f64(vector, vector).sqrt();
         let factor = if left > 1e-10 * length { 1.0 / left } else { 0.0 };
         vector.iter_mut().for_each(|value| *value *= factor);
     }
     Ok(())
-}
-
-/// A dot product in eight lanes with a fixed order of summation.
-pub fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let (a, a_rest) = a.as_chunks::<8>();
-    let (b, b_rest) = b.as_chunks::<8>();
-    let mut lanes = [0.0; 8];
-    for (a, b) in a.iter().zip(b) {
-        for lane in 0..8 {
-            lanes[lane] += a[lane] * b[lane];
-        }
-    }
-    lanes.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::design::Design;
 use super::logistic::Probe;
-use super::preconditioner::dot;
+use etalon_kernel::lanes::dot_f64;
 
 /// Settings of a ridge regression.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,16 +40,17 @@ impl Ridge {
         // The column means drop out because the centred targets sum to zero.
         let right = design.weighted_sums(&centred, count);
         let limits: Vec<f64> =
-            right.chunks_exact(width.max(1)).map(|right| self.tolerance * dot(right, right).sqrt()).collect();
+            right.chunks_exact(width.max(1)).map(|right| self.tolerance * dot_f64(right, right).sqrt()).collect();
         let (mut weights, mut residual, mut along) = (vec![0.0; count * width], right.clone(), right);
-        let mut sizes: Vec<f64> = residual.chunks_exact(width.max(1)).map(|residual| dot(residual, residual)).collect();
+        let mut sizes: Vec<f64> =
+            residual.chunks_exact(width.max(1)).map(|residual| dot_f64(residual, residual)).collect();
         for _ in 0..self.steps {
             if sizes.iter().zip(&limits).all(|(size, limit)| size.sqrt() <= *limit) {
                 break;
             }
             let mut scores = design.scores(&along, count);
             for (scores, along) in scores.chunks_exact_mut(rows).zip(along.chunks_exact(width.max(1))) {
-                let centre = dot(&centres, along);
+                let centre = dot_f64(&centres, along);
                 scores.iter_mut().for_each(|score| *score -= centre);
             }
             let mut product = design.weighted_sums(&scores, count);
@@ -57,7 +58,7 @@ impl Ridge {
             for target in 0..count {
                 let range = target * width..(target + 1) * width;
                 let (product, along) = (&product[range.clone()], &mut along[range.clone()]);
-                let curve = dot(along, product);
+                let curve = dot_f64(along, product);
                 if sizes[target].sqrt() <= limits[target] || curve <= 0.0 {
                     continue;
                 }
@@ -65,7 +66,7 @@ impl Ridge {
                 let residual = &mut residual[range.clone()];
                 weights[range].iter_mut().zip(&*along).for_each(|(weight, along)| *weight += length * along);
                 residual.iter_mut().zip(product).for_each(|(residual, product)| *residual -= length * product);
-                let size = dot(residual, residual);
+                let size = dot_f64(residual, residual);
                 let keep = size / sizes[target];
                 along.iter_mut().zip(&*residual).for_each(|(along, residual)| *along = residual + keep * *along);
                 sizes[target] = size;
@@ -73,7 +74,7 @@ impl Ridge {
         }
         let probe = |target: usize| {
             let weights = weights[target * width..][..width].to_vec();
-            let intercept = means[target] - dot(&centres, &weights);
+            let intercept = means[target] - dot_f64(&centres, &weights);
             let converged = sizes.get(target).is_none_or(|size| size.sqrt() <= limits[target]);
             Probe { weights, intercept, converged }
         };

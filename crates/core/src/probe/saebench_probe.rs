@@ -3,11 +3,13 @@
 //! The result depends on the initial weights and on the order of the rows, so both are arguments. The accuracy on
 //! validation rows after every epoch decides which weights are kept.
 
-use super::adam::{EPSILON, Layer, product};
+use super::adam::{EPSILON, Layer};
 use super::confusion::ConfusionMatrix;
 use super::design::Design;
 use super::logistic::{Probe, sigmoid};
+use etalon_kernel::lanes::dot_f32;
 use etalon_kernel::monitor::{Cancelled, Monitor};
+use etalon_kernel::prefetch;
 use etalon_kernel::random::{ChaCha8Rng, permutation, unit};
 
 /// Training settings; everything else has PyTorch's default.
@@ -89,7 +91,11 @@ impl AdamW {
                     *slope = self.absolute as f32 * sign;
                 }
                 let mut intercept_gradient = 0.0;
-                for &row in batch {
+                for (index, &row) in batch.iter().enumerate() {
+                    // Rows are in random order, so nothing else asks for the next one in time.
+                    if let Some(&next) = batch.get(index + 1) {
+                        prefetch_row(&train.design, next);
+                    }
                     let score = f64::from(score(&train.design, row, &layer.values) + intercept.values[0]);
                     let truth = f64::from(u8::from(train.positive[row]));
                     let share = (sigmoid(score) - truth) / batch.len() as f64;
@@ -117,9 +123,16 @@ impl AdamW {
     }
 }
 
+fn prefetch_row(design: &Design<'_>, row: usize) {
+    if let Design::Dense { values, width } = design {
+        const LINE: usize = 64 / size_of::<f32>();
+        (row * width..(row + 1) * width).step_by(LINE).for_each(|index| prefetch::fetch(values, index));
+    }
+}
+
 fn score(design: &Design<'_>, row: usize, weights: &[f32]) -> f32 {
     match design {
-        Design::Dense { values, width } => product(&values[row * width..][..*width], weights),
+        Design::Dense { values, width } => dot_f32(&values[row * width..][..*width], weights),
         Design::Sparse { codes, .. } => {
             let (latents, values) = codes.row(row);
             latents.iter().zip(values).map(|(&latent, value)| value * weights[latent as usize]).sum()

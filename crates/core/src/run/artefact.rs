@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::codes::{Codes, CodesView, Pool};
 use crate::error::Result;
-use crate::labels::{Annotations, PairSet};
+use crate::labels::{Annotations, Factors, PairSet};
 use crate::network::TextRun;
 use crate::sae::Dictionary;
 use crate::sae::train::Record;
@@ -135,6 +135,20 @@ impl Artefact for Annotations {
     }
 
     fn keep_rows(&self, rows: &[usize]) -> Result<Option<Annotations>> {
+        Ok(Some(self.select(rows)))
+    }
+}
+
+impl Artefact for Factors {
+    fn sizes(&self) -> Vec<usize> {
+        vec![self.rows(), self.count()]
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(self.id())
+    }
+
+    fn keep_rows(&self, rows: &[usize]) -> Result<Option<Factors>> {
         Ok(Some(self.select(rows)))
     }
 }

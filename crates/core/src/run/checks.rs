@@ -13,6 +13,7 @@ impl Inputs {
     pub fn check(&self) -> Result<()> {
         self.check_axes()?;
         self.check_sources()?;
+        self.check_similarity()?;
         self.check_pairs()
     }
 

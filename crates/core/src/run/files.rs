@@ -4,9 +4,7 @@ use std::fs;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
+use super::erased::{AnyState, StateType};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::input::open_regular;
@@ -54,12 +52,11 @@ impl<W: Write> Write for HashingWriter<W> {
 }
 
 /// Writes a state; the file gets its name when it is complete. Returns the hash of its bytes.
-pub fn write<S: Serialize>(target: &Path, state: &S) -> Result<blake3::Hash> {
-    let bug = |error: postcard::Error| Error::Bug(format!("a state cannot be stored: {error}"));
+pub fn write(target: &Path, state: &AnyState) -> Result<blake3::Hash> {
     let io = Error::io("store a state", target);
     // The buffer is in front of the hasher, so that hashes are computed over large pieces.
     let mut out = BufWriter::with_capacity(BUFFER, HashingWriter::new(NewFile::create(target)?));
-    postcard::to_io(state, &mut out).map_err(bug)?;
+    state.store(&mut out)?;
     let mut writer = out.into_inner().map_err(|error| io(error.into_error()))?;
     let trailer = writer.trailer();
     writer.to.write_all(&trailer).map_err(Error::io("store a state", target))?;
@@ -80,29 +77,30 @@ pub fn verify(file: &Path) -> Option<blake3::Hash> {
 }
 
 /// Reads a state that [`verify`] accepted.
-pub fn read<S: DeserializeOwned>(file: &Path, context: &Context) -> Result<S> {
+pub fn read(file: &Path, kind: &StateType, context: &Context) -> Result<AnyState> {
     let length = file.metadata().map_err(Error::io("read a state", file))?.len();
     let _memory = context.budget().reserve(length, "the file of a state")?;
     let bytes = fs::read(file).map_err(Error::io("read a state", file))?;
-    match bytes.split_last_chunk::<TRAILER>().map(|(body, _)| postcard::take_from_bytes(body)) {
-        Some(Ok((state, []))) => Ok(state),
-        _ => Err(Error::Bug(format!("the layout of {} does not match its name", file.display()))),
-    }
+    let state = bytes.split_last_chunk::<TRAILER>().and_then(|(body, _)| (kind.read)(body));
+    state.ok_or_else(|| Error::Bug(format!("the layout of {} does not match its name", file.display())))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::state::List;
 
     #[test]
     fn states_round_trip_and_every_flipped_or_missing_byte_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("state");
         let context = Context::silent(1, 1 << 20).unwrap();
-        let state = (vec![1.5f64, -0.0], vec![Some(3u32), None], String::from("ä"));
-        let hash = write(&file, &state).unwrap();
+        let state = List(vec![(1.5f64, Some(3u32), String::from("ä")), (-0.0, None, String::new())]);
+        let hash = write(&file, &AnyState::new(state.clone())).unwrap();
         assert_eq!(verify(&file), Some(hash));
-        assert_eq!(read::<(Vec<f64>, Vec<Option<u32>>, String)>(&file, &context).unwrap(), state);
+        let kind = StateType::of::<List<(f64, Option<u32>, String)>>();
+        let stored = read(&file, &kind, &context).unwrap();
+        assert_eq!(stored.into_inner::<List<(f64, Option<u32>, String)>>().unwrap(), state);
         let bytes = fs::read(&file).unwrap();
         for index in 0..bytes.len() {
             let mut flipped = bytes.clone();
@@ -113,7 +111,7 @@ mod tests {
             assert_eq!(verify(&file), None, "cut at {index}");
         }
         // Trailing bytes are refused.
-        write(&file, &(1u8, 2u8)).unwrap();
-        assert!(read::<u8>(&file, &context).is_err());
+        write(&file, &AnyState::new(vec![(); 2])).unwrap();
+        assert!(read(&file, &StateType::of::<()>(), &context).is_err());
     }
 }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use super::artefact::Artefact;
 use super::role::{AnyRole, Axis, Item, Many, Role};
-use super::roles::{CODES, GENERATED, LABELS, PAIR_CODES, PAIR_LABELS, PAIRS, POOLING};
+use super::roles::{CODES, FACTORS, GENERATED, LABELS, PAIR_CODES, PAIR_LABELS, PAIRS, POOLING};
 use crate::codes::Pool;
 use crate::error::{Error, InputError, Key, Result};
+use crate::labels::Factors;
 
 /// The rows that a pass visits: an axis and, for [`Axis::SourceRows`], the name of the source.
 #[derive(Clone, Copy, Debug)]
@@ -190,10 +191,17 @@ impl Inputs {
         used.flat_map(|item| item.notes.iter().cloned()).collect()
     }
 
-    /// Fills the roles of pair rows: pairs without pair codes point into the rows under test.
+    /// Fills derived roles: activations of units, similarity of images, labels (factors without labels: one concept per class),
+    /// and the rows of pairs: pairs without pair codes point into the rows under test.
     #[must_use]
     pub fn completed(&self) -> Inputs {
         let mut inputs = self.clone();
+        inputs.complete_units();
+        if let Some(labels) = self.find(&FACTORS).filter(|_| !self.has(&LABELS)).map(Factors::to_annotations)
+            && let Ok(labels) = labels
+        {
+            inputs.0.push(Item::new(&LABELS, "", Arc::new(labels)).aliased());
+        }
         if !self.has(&PAIRS) || self.has(&PAIR_CODES) {
             return inputs;
         }

@@ -1,18 +1,20 @@
 //! One loader per role: reads the text that a user wrote, usually a path, into an input. An array may be an array file
 //! or a directory that Etalon wrote.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::artefact::{Checkpoint, Generated, Samples, Truth, WorldDirectory};
+use super::distances::DistanceMatrix;
+use super::responses::Responses;
 use super::role::{Axis, FromFile, Loading};
 use super::sizes::{AxisSize, check_sizes};
 use super::units::Units;
 use crate::codes::{Codes, CodesBuilder, Pool};
 use crate::context::{Budget, Reserved};
 use crate::error::{Command, InFile, InputError, Key, Result};
-use crate::input::{self, Finite, Source};
-use crate::labels::{Annotations, PairSet};
+use crate::input::{self, Finite, Source, hub};
+use crate::labels::{Annotations, Factors, PairSet};
 use crate::network::{TextRun, open_capture};
 use crate::sae::checkpoint::{self as checkpoints, Loaded};
 use crate::sae::encode_store;
@@ -71,7 +73,13 @@ fn count_codes(path: &Path, budget: &Budget) -> Result<(Codes, u64)> {
 
 fn read_codes(path: &Path, budget: &Budget) -> Result<(Codes, u64)> {
     if path.is_dir() {
-        return Ok((Codes::open(path)?, 0));
+        let opened = Codes::open(path);
+        return match (opened, ActivationStore::open(path)) {
+            (Ok(codes), _) => Ok((codes, 0)),
+            // Activations may be codes themselves: neurons, or the scores of a concept bottleneck.
+            (Err(_), Ok(store)) => Ok((codes_of_store(&store, budget)?, 0)),
+            (Err(error), Err(_)) => Err(error),
+        };
     }
     let source = source(path)?;
     if let Some(sparse) = input::read_sparse(&source, budget)? {
@@ -95,6 +103,19 @@ fn read_codes(path: &Path, budget: &Budget) -> Result<(Codes, u64)> {
     }
 }
 
+/// The rows of a store as codes.
+fn codes_of_store(store: &ActivationStore, budget: &Budget) -> Result<Codes> {
+    let mut builder = CodesBuilder::within(store.width(), budget);
+    let rows_at_once = (BLOCK_VALUES / store.width().max(1)).max(1);
+    for start in (0..store.rows()).step_by(rows_at_once) {
+        let tile = store.tile(start..(start + rows_at_once).min(store.rows()))?;
+        for row in 0..rows_at_once.min(store.rows() - start) {
+            builder.push_dense(tile.row(row))?;
+        }
+    }
+    Ok(builder.finish())
+}
+
 /// Labels from a table with a header of concept names, or from an array of 0, 1 and −1. Rows whose ids are the row
 /// numbers 0 to N − 1 are sorted by them.
 pub fn load_labels(path: &Path, budget: &Budget) -> Result<Annotations> {
@@ -107,6 +128,17 @@ pub fn load_labels(path: &Path, budget: &Budget) -> Result<Annotations> {
     let source = source(path)?;
     let rows = input::read_with_gaps(&source, budget)?;
     Annotations::from_array(&rows.values, rows.width, None).in_file(&source.path)
+}
+
+/// Factors from a table with a column per factor, or from an array of integers.
+pub fn load_factors(path: &Path, budget: &Budget) -> Result<Factors> {
+    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase()).unwrap_or_default();
+    if ["csv", "tsv", "jsonl", "ndjson", "parquet"].contains(&extension.as_str()) {
+        return Factors::from_table(&input::read_table(path, budget)?).in_file(path);
+    }
+    let source = source(path)?;
+    let rows = input::read_with_gaps(&source, budget)?;
+    Factors::from_array(&rows.values, rows.width).in_file(&source.path)
 }
 
 /// The directions of a dictionary, or an array of directions. Arrays and dictionaries have the same endings: a file that is
@@ -165,8 +197,15 @@ pub(super) fn nulls(text: &str, loading: &Loading<'_>) -> Result<Codes> {
     encode_store(&*loaded.dictionary, embeddings, loading.context).in_file(&path)
 }
 
+/// A path relative to the base, or a name of the Hugging Face hub that is in the user's cache.
+fn dictionary_path(text: &str, base: &Path) -> PathBuf {
+    let path = base.join(text);
+    let is_name = !checkpoints::split_settings(&path).0.exists() && hub::in_cache(text).is_some();
+    if is_name { PathBuf::from(text) } else { path }
+}
+
 pub(super) fn checkpoint(text: &str, loading: &Loading<'_>) -> Result<Checkpoint> {
-    let loaded = checkpoints::load(&loading.base.join(text), loading.context.budget())?;
+    let loaded = checkpoints::load(&dictionary_path(text, loading.base), loading.context.budget())?;
     Ok(Checkpoint {
         record: Record::of(&loaded.about),
         dictionary: Arc::from(loaded.dictionary),
@@ -192,6 +231,24 @@ pub(super) fn labels(text: &str, loading: &Loading<'_>) -> Result<Annotations> {
     load_labels(&loading.base.join(text), loading.context.budget())
 }
 
+pub(super) fn factors(text: &str, loading: &Loading<'_>) -> Result<Factors> {
+    load_factors(&loading.base.join(text), loading.context.budget())
+}
+
+pub(super) fn task_labels(text: &str, loading: &Loading<'_>) -> Result<Factors> {
+    let file = loading.base.join(text);
+    let factors = load_factors(&file, loading.context.budget())?;
+    if factors.count() != 1 {
+        return Err(InputError::new(format!("{} needs one column", Key("task-labels")))
+            .expected("the class of every row: one column besides an id")
+            .found(format!("{} columns: {}", factors.count(), factors.names().join(", ")))
+            .advice(format!("pass a file with the column of the task, or pass all columns as {}", Key("factors")))
+            .file(&file)
+            .into());
+    }
+    Ok(factors)
+}
+
 pub(super) fn pairs(text: &str, loading: &Loading<'_>) -> Result<PairSet> {
     let file = loading.base.join(text);
     let table = input::read_table(&file, loading.context.budget())?;
@@ -201,6 +258,21 @@ pub(super) fn pairs(text: &str, loading: &Loading<'_>) -> Result<PairSet> {
 pub(super) fn units(text: &str, loading: &Loading<'_>) -> Result<Units> {
     let file = loading.base.join(text);
     Units::from_table(&input::read_table(&file, loading.context.budget())?).in_file(&file)
+}
+
+/// A table, or JSON with lists of trials, which has no ending of a table.
+pub(super) fn responses(text: &str, loading: &Loading<'_>) -> Result<Responses> {
+    let (file, budget) = (loading.base.join(text), loading.context.budget());
+    let extension = file.extension().map(|extension| extension.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let table = match extension.as_str() {
+        "json" | "txt" => input::read_trials(&file, budget)?,
+        _ => input::read_table(&file, budget)?,
+    };
+    Responses::from_table(&table).in_file(&file)
+}
+
+pub(super) fn distances(text: &str, loading: &Loading<'_>) -> Result<DistanceMatrix> {
+    DistanceMatrix::in_file(activations(text, loading)?, &loading.base.join(text), || loading.context.check())
 }
 
 pub(super) fn truth(text: &str, loading: &Loading<'_>) -> Result<Truth> {

@@ -25,12 +25,16 @@
 mod artefact;
 mod batch;
 mod checks;
+mod derived_units;
+mod distances;
+mod erased;
 mod files;
 mod inputs;
 mod job;
 mod layout;
 pub mod leaves;
 mod loaders;
+mod responses;
 mod role;
 mod roles;
 mod scan;
@@ -40,22 +44,27 @@ mod state;
 mod tests;
 mod top_rows;
 mod tree;
+mod unit_activations;
 mod units;
 mod work;
 
 pub use artefact::{Artefact, ByRow, Checkpoint, Generated, Samples, Truth, WorldDirectory};
 pub use batch::RowBatch;
+pub use distances::DistanceMatrix;
 pub use inputs::{Inputs, Over};
 pub use job::Job;
-pub use loaders::{load_activations, load_codes, load_directions, load_labels};
+pub use loaders::{load_activations, load_codes, load_directions, load_factors, load_labels};
+pub use responses::{Response, Responses};
 pub use role::{AnyRole, Axis, FromFile, Item, Load, Loading, Many, Role, RoleCard};
 pub use roles::{
-    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, LABELS, NETWORK, NULLS, OTHERS, PAIR_CODES, PAIR_EMBEDDINGS,
-    PAIR_LABELS, PAIRS, POOLING, ROLES, SAE, SAMPLES, TRAINING, TRUTH, UNITS, WORLD, find_role,
+    CODES, DICTIONARY, DIRECTIONS, DISTANCES, EMBEDDINGS, FACTORS, GENERATED, IMAGE_SIMILARITY, LABELS, NETWORK, NULLS,
+    OTHERS, PAIR_CODES, PAIR_EMBEDDINGS, PAIR_LABELS, PAIRS, POOLING, RESPONSES, ROLES, SAE, SAMPLES, SIMILARITY,
+    TASK_LABELS, TRAINING, TRUTH, UNIT_ACTIVATIONS, UNITS, VISUALISATIONS, WORLD, find_role,
 };
 pub(crate) use scan::{Member, Scanner};
 pub use sizes::{AxisSize, check_sizes};
 pub use state::{Count, KeyCounts, List, Max, Min, State, Sum};
 pub use top_rows::TopRows;
+pub use unit_activations::{ImageSimilarity, UnitActivations, UnitBatch};
 pub use units::{Unit, Units};
 pub use work::{BlockResult, Kept, Lazy, Mode, Outcome, Work};

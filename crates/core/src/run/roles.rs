@@ -4,13 +4,16 @@
 use std::sync::Arc;
 
 use super::artefact::{Checkpoint, Generated, Samples, Truth, WorldDirectory};
+use super::distances::DistanceMatrix;
 use super::loaders;
+use super::responses::Responses;
 use super::role::Axis::{Concepts, Free, Latents, PairRows, Rows, SourceRows, Width};
 use super::role::Many::{Named, One, Several};
 use super::role::{AnyRole, Role};
+use super::unit_activations::{ImageSimilarity, UnitActivations};
 use super::units::Units;
 use crate::codes::{Codes, Pool};
-use crate::labels::{Annotations, PairSet};
+use crate::labels::{Annotations, Factors, PairSet};
 use crate::network::TextRun;
 use crate::sae::Dictionary;
 use crate::sae::train::Record;
@@ -18,7 +21,12 @@ use crate::store::ActivationStore;
 
 /// Codes under test.
 pub static CODES: Role<Codes> = Role::new(
-    ["codes", "codes", "FILE", "Codes of the rows: an array, a SciPy sparse matrix, or a directory of codes"],
+    [
+        "codes",
+        "codes",
+        "FILE",
+        "Codes of the rows: an array, a SciPy sparse matrix, or a directory of codes or activations",
+    ],
     One,
     &[Rows, Latents],
     loaders::codes,
@@ -49,6 +57,23 @@ pub static LABELS: Role<Annotations> = Role::new(
     One,
     &[Rows, Concepts],
     loaders::labels,
+);
+
+/// Concepts with any number of classes.
+pub static FACTORS: Role<Factors> = Role::new(
+    ["factors", "factors", "FILE", "Concepts with more than two classes: a table or array of class numbers from 0"],
+    One,
+    &[Rows, Free],
+    loaders::factors,
+)
+.serves(&[&LABELS]);
+
+/// The class of every row in a downstream task.
+pub static TASK_LABELS: Role<Factors> = Role::new(
+    ["task_labels", "task-labels", "FILE", "Class of every row in a downstream task: a table or array with one column"],
+    One,
+    &[Rows, Free],
+    loaders::task_labels,
 );
 
 /// Codes of the rows that pairs point into.
@@ -168,10 +193,53 @@ pub static GENERATED: Role<Generated> = Role::new(
 
 /// Model, layer, type, depth and width of every unit.
 pub static UNITS: Role<Units> = Role::new(
-    ["units", "units", "FILE", "What is known about each unit: a table with model, layer, type, depth, width"],
+    [
+        "units",
+        "units",
+        "FILE",
+        "What is known about each unit: a table with layer, model, type, depth, width, channel, epoch, accuracy",
+    ],
     One,
     &[Latents],
     loaders::units,
+);
+
+/// Answers of people to two-choice tasks.
+pub static RESPONSES: Role<Responses> = Role::new(
+    ["responses", "responses", "FILE", "Answers of people: a table of trials, or the JSON of jsPsych or JATOS"],
+    One,
+    &[Free],
+    loaders::responses,
+);
+
+/// Vectors that say which images look alike.
+pub static SIMILARITY: Role<ActivationStore> = Role::new(
+    ["similarity", "similarity", "FILE", "Vectors of the rows that say which of them look alike: an array or a store"],
+    One,
+    // One per image also where the rows are positions that will be pooled, so that they are compared later.
+    &[Free, Free],
+    loaders::activations,
+);
+
+/// Distances of all pairs of images.
+pub static DISTANCES: Role<DistanceMatrix> = Role::new(
+    ["distances", "distances", "FILE", "Distances of all pairs of rows: a square array, instead of vectors"],
+    One,
+    &[Free],
+    loaders::distances,
+);
+
+/// Vectors of images that were made to explain units.
+pub static VISUALISATIONS: Role<ActivationStore> = Role::new(
+    [
+        "visualisations",
+        "visualisations",
+        "FILE",
+        "Vectors of feature visualisations: of every unit those that minimise it, then those that maximise it",
+    ],
+    One,
+    &[Free, Free],
+    loaders::activations,
 );
 
 /// A language model with the sequences that it is run on.
@@ -194,6 +262,14 @@ pub static DICTIONARY: Role<Arc<dyn Dictionary>> =
 /// The training record of the dictionary.
 pub static TRAINING: Role<Record> = Role::derived("training", "sae", "Record of the dictionary's training", &[]);
 
+/// The activations of units.
+pub static UNIT_ACTIVATIONS: Role<UnitActivations> =
+    Role::derived("unit_activations", "codes", "Activations of the units: codes, or embeddings", &[Rows]);
+
+/// Which images look alike.
+pub static IMAGE_SIMILARITY: Role<ImageSimilarity> =
+    Role::derived("image_similarity", "similarity", "Which rows look alike: vectors or distances", &[Free]);
+
 /// All roles, in the order in which they are loaded: a loader can use those before it, see [`super::Loading`].
 pub static ROLES: &[&dyn AnyRole] = &[
     &WORLD,
@@ -201,6 +277,8 @@ pub static ROLES: &[&dyn AnyRole] = &[
     &SAE,
     &EMBEDDINGS,
     &LABELS,
+    &FACTORS,
+    &TASK_LABELS,
     &PAIR_CODES,
     &PAIR_EMBEDDINGS,
     &PAIR_LABELS,
@@ -210,12 +288,18 @@ pub static ROLES: &[&dyn AnyRole] = &[
     &OTHERS,
     &TRUTH,
     &UNITS,
+    &RESPONSES,
+    &SIMILARITY,
+    &DISTANCES,
+    &VISUALISATIONS,
     &SAMPLES,
     &POOLING,
     &GENERATED,
     &NETWORK,
     &DICTIONARY,
     &TRAINING,
+    &UNIT_ACTIVATIONS,
+    &IMAGE_SIMILARITY,
 ];
 
 /// The role that users fill under a key.

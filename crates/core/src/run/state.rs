@@ -14,6 +14,9 @@ pub trait State: Serialize + DeserializeOwned + Send + 'static {
     fn merge(&mut self, later: Self) -> Result<()>;
     /// Bytes on the heap, for the memory limit.
     fn bytes(&self) -> u64;
+    /// Moves what merges without rounding from the state of earlier rows into this one, which is still empty. Merging
+    /// both gives the same; lists of largest values that are already filled reject most offers.
+    fn inherit(&mut self, _earlier: &mut Self) {}
 }
 
 /// Implements [`State`](crate::run::State) for a struct whose fields are states: `state!(Sums { weighted, fired });`.
@@ -31,6 +34,10 @@ macro_rules! state {
             fn bytes(&self) -> u64 {
                 let $name { $($field),* } = self;
                 0 $(+ $crate::run::State::bytes($field))*
+            }
+
+            fn inherit(&mut self, earlier: &mut Self) {
+                $($crate::run::State::inherit(&mut self.$field, &mut earlier.$field);)*
             }
         }
     };
@@ -149,6 +156,10 @@ impl<S: State> State for Vec<S> {
     fn bytes(&self) -> u64 {
         size_of_val(&self[..]) as u64 + self.iter().map(State::bytes).sum::<u64>()
     }
+
+    fn inherit(&mut self, earlier: &mut Self) {
+        self.iter_mut().zip(earlier).for_each(|(mine, earlier)| mine.inherit(earlier));
+    }
 }
 
 /// A state that only some jobs need.
@@ -163,6 +174,12 @@ impl<S: State> State for Option<S> {
 
     fn bytes(&self) -> u64 {
         self.as_ref().map_or(0, State::bytes)
+    }
+
+    fn inherit(&mut self, earlier: &mut Self) {
+        if let (Some(mine), Some(earlier)) = (self, earlier) {
+            mine.inherit(earlier);
+        }
     }
 }
 

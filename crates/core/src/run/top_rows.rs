@@ -123,13 +123,17 @@ impl State for TopRows {
             if theirs.first() <= mine.last() || theirs.first() == Some(&NONE) {
                 continue;
             }
-            let (mut a, mut b) = (0, 0);
-            for best in &mut merged {
-                *best = mine[a].max(theirs[b]);
-                let is_mine = usize::from(mine[a] >= theirs[b]);
-                (a, b) = (a + is_mine, b + 1 - is_mine);
+            if mine.first() == Some(&NONE) {
+                mine.copy_from_slice(theirs);
+            } else {
+                let (mut a, mut b) = (0, 0);
+                for best in &mut merged {
+                    *best = mine[a].max(theirs[b]);
+                    let is_mine = usize::from(mine[a] >= theirs[b]);
+                    (a, b) = (a + is_mine, b + 1 - is_mine);
+                }
+                mine.copy_from_slice(&merged);
             }
-            mine.copy_from_slice(&merged);
             *lowest = floor(mine);
         }
         Ok(())
@@ -137,6 +141,10 @@ impl State for TopRows {
 
     fn bytes(&self) -> u64 {
         TopRows::bytes_of(self.items(), self.keep)
+    }
+
+    fn inherit(&mut self, earlier: &mut TopRows) {
+        std::mem::swap(self, earlier);
     }
 }
 
@@ -174,8 +182,14 @@ mod tests {
                 all.offer(item, value, row);
                 if index < 25 { &mut first } else { &mut second }.offer(item, value, row);
             }
+            let (mut before, mut after) = (first.clone(), TopRows::new(3, keep));
             first.merge(second).unwrap();
             assert_eq!(first, all);
+            // The same with lists that move to the state of the later rows.
+            after.inherit(&mut before);
+            entries_of_all[25..].iter().for_each(|&(item, value, row)| after.offer(item, value, row));
+            before.merge(after).unwrap();
+            assert_eq!(before, all);
             let mut expected: Vec<(f32, u32)> =
                 entries_of_all.iter().filter(|entry| entry.0 == 1).map(|entry| (entry.1, entry.2)).collect();
             truncate_to_largest(&mut expected, keep);

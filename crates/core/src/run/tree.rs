@@ -9,25 +9,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::state::State;
+use super::erased::AnyState;
 use crate::context::{Context, Reservation, Reserved};
 use crate::error::{Error, Result};
 
 /// Merges states along the same tree as [`reduce`], one after the other: for the leaves of a unit, and for streams of
 /// unknown length.
-pub struct Sequence<S> {
+#[derive(Default)]
+pub struct Sequence {
     /// Merged subtrees with their levels, which descend.
-    subtrees: Vec<(u32, S)>,
+    subtrees: Vec<(u32, AnyState)>,
 }
 
-impl<S: State> Sequence<S> {
-    /// No states yet.
-    pub fn new() -> Sequence<S> {
-        Sequence { subtrees: Vec::new() }
-    }
-
+impl Sequence {
     /// Adds the state of the next leaf.
-    pub fn push(&mut self, state: S) -> Result<()> {
+    pub fn push(&mut self, state: AnyState) -> Result<()> {
         let (mut level, mut state) = (0, state);
         while self.subtrees.last().is_some_and(|(other, _)| *other == level) {
             if let Some((_, mut earlier)) = self.subtrees.pop() {
@@ -40,8 +36,13 @@ impl<S: State> Sequence<S> {
         Ok(())
     }
 
+    /// The state of the leaves before the next one.
+    pub fn last(&mut self) -> Option<&mut AnyState> {
+        self.subtrees.last_mut().map(|(_, state)| state)
+    }
+
     /// The merged state; `None` without leaves.
-    pub fn finish(mut self) -> Result<Option<S>> {
+    pub fn finish(mut self) -> Result<Option<AnyState>> {
         let Some((_, mut state)) = self.subtrees.pop() else { return Ok(None) };
         while let Some((_, mut earlier)) = self.subtrees.pop() {
             earlier.merge(state)?;
@@ -52,17 +53,21 @@ impl<S: State> Sequence<S> {
 }
 
 /// Runs units `0..units` and merges their states; `None` without units. A unit reserves `bytes` while it runs.
-pub fn reduce<S: State>(
+pub fn reduce(
     context: &Context,
     what: &str,
     units: usize,
     bytes: u64,
-    run: &(dyn Fn(usize) -> Result<S> + Sync),
-) -> Result<Option<Reserved<S>>> {
+    run: &(dyn Fn(usize) -> Result<AnyState> + Sync),
+) -> Result<Option<Reserved<AnyState>>> {
     let todo = (0..units).collect();
     let queue = Mutex::new(Queue { todo, running: 0, waiting: BTreeMap::new(), root: None, failure: None });
     let tree = Tree { context, what, units, bytes, run, queue };
-    rayon::scope(|scope| (0..context.threads().min(units)).for_each(|_| scope.spawn(|scope| tree.run_next(scope))));
+    // In the pool of the context: a metric that runs in step with others calls this from a pool of one thread.
+    let run = || {
+        rayon::scope(|scope| (0..context.threads().min(units)).for_each(|_| scope.spawn(|scope| tree.run_next(scope))));
+    };
+    context.install(run);
     let queue = tree.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
     match queue.failure {
         Some((_, error)) => Err(error),
@@ -70,26 +75,26 @@ pub fn reduce<S: State>(
     }
 }
 
-struct Tree<'a, S> {
+struct Tree<'a> {
     context: &'a Context,
     what: &'a str,
     units: usize,
     bytes: u64,
-    run: &'a (dyn Fn(usize) -> Result<S> + Sync),
-    queue: Mutex<Queue<S>>,
+    run: &'a (dyn Fn(usize) -> Result<AnyState> + Sync),
+    queue: Mutex<Queue>,
 }
 
-struct Queue<S> {
+struct Queue {
     todo: BTreeSet<usize>,
     running: usize,
     /// States that wait for their sibling, by level and position in the tree.
-    waiting: BTreeMap<(u32, usize), Reserved<S>>,
-    root: Option<Reserved<S>>,
+    waiting: BTreeMap<(u32, usize), Reserved<AnyState>>,
+    root: Option<Reserved<AnyState>>,
     /// The error of the lowest failed unit, so that messages do not depend on timing.
     failure: Option<(usize, Error)>,
 }
 
-impl<S> Queue<S> {
+impl Queue {
     fn fail(&mut self, unit: usize, error: Error) {
         self.todo.clear();
         if self.failure.as_ref().is_none_or(|(lowest, _)| unit < *lowest) {
@@ -98,8 +103,8 @@ impl<S> Queue<S> {
     }
 }
 
-impl<S: State> Tree<'_, S> {
-    fn queue(&self) -> MutexGuard<'_, Queue<S>> {
+impl Tree<'_> {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,7 +147,7 @@ impl<S: State> Tree<'_, S> {
     }
 
     /// Merges the state of a unit with its siblings, level by level, until one is not finished.
-    fn merge_upwards(&self, unit: usize, state: Reserved<S>) -> Result<()> {
+    fn merge_upwards(&self, unit: usize, state: Reserved<AnyState>) -> Result<()> {
         let (mut level, mut position, mut state) = (0, unit, state);
         state.fit(self.what)?;
         while 1 << level < self.units {
@@ -168,10 +173,10 @@ impl<S: State> Tree<'_, S> {
     }
 }
 
-impl<S: State> Reserved<S> {
+impl Reserved<AnyState> {
     /// Resizes the reservation to the size of the state.
     pub(super) fn fit(&mut self, what: &str) -> Result<()> {
-        let bytes = State::bytes(&**self);
+        let bytes = self.bytes();
         self.memory().resize(bytes, what)
     }
 }
@@ -190,16 +195,19 @@ mod tests {
                 sum[0] = 1.0 / (unit * unit + 3) as f64;
                 Ok((sum, List(vec![unit])))
             };
-            let parallel = context.install(|| reduce(&context, "sums", units, 8, &|unit| value(unit).map(|v| v.0)));
-            let order = context.install(|| reduce(&context, "order", units, 8, &|unit| value(unit).map(|v| v.1)));
-            let (mut sequence, mut in_order) = (Sequence::new(), Sequence::new());
+            let (sum, list) =
+                (|unit| value(unit).map(|v| AnyState::new(v.0)), |unit| value(unit).map(|v| AnyState::new(v.1)));
+            let parallel = context.install(|| reduce(&context, "sums", units, 8, &sum)).unwrap();
+            let order = context.install(|| reduce(&context, "order", units, 8, &list)).unwrap();
+            let (mut sequence, mut in_order) = (Sequence::default(), Sequence::default());
             for unit in 0..units {
-                let (sum, list) = value(unit).unwrap();
-                sequence.push(sum).unwrap();
-                in_order.push(list).unwrap();
+                sequence.push(sum(unit).unwrap()).unwrap();
+                in_order.push(list(unit).unwrap()).unwrap();
             }
-            assert_eq!(parallel.unwrap().map(|sum| sum[0]), sequence.finish().unwrap().map(|sum| sum[0]));
-            assert_eq!(order.unwrap().map(|list| list.0.clone()), in_order.finish().unwrap().map(|list| list.0));
+            let total = |state: AnyState| state.into_inner::<Sum>().unwrap()[0];
+            let blocks = |state: AnyState| state.into_inner::<List<usize>>().unwrap().0;
+            assert_eq!(parallel.map(|state| total(state.into_parts().0)), sequence.finish().unwrap().map(total));
+            assert_eq!(order.map(|state| blocks(state.into_parts().0)), in_order.finish().unwrap().map(blocks));
         }
         assert_eq!(context.budget().left(), 1 << 20);
     }
@@ -207,11 +215,10 @@ mod tests {
     #[test]
     fn low_memory_reduces_threads_and_too_little_is_an_error() {
         let context = Context::silent(8, 700).unwrap();
-        let run = |_| Ok(Sum::new(10));
+        let run = |_| Ok(AnyState::new(Sum::new(10)));
         // 80 bytes per state: one unit and one state per level fit into 700 bytes, eight units do not.
         let merged = context.install(|| reduce(&context, "sums", 16, 80, &run)).unwrap().unwrap();
-        assert_eq!(merged.len(), 10);
-        drop(merged);
+        assert_eq!(merged.into_parts().0.into_inner::<Sum>().unwrap().len(), 10);
         let small = Context::silent(2, 100).unwrap();
         let error = small.install(|| reduce(&small, "sums", 16, 80, &run)).map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::Memory { .. }));
@@ -221,7 +228,10 @@ mod tests {
     #[test]
     fn the_failure_of_the_lowest_unit_is_reported() {
         let context = Context::silent(4, 1 << 20).unwrap();
-        let run = |unit: usize| if unit % 5 == 3 { Err(Error::Bug(format!("unit {unit}"))) } else { Ok(Sum::new(1)) };
+        let run = |unit: usize| match unit % 5 {
+            3 => Err(Error::Bug(format!("unit {unit}"))),
+            _ => Ok(AnyState::new(Sum::new(1))),
+        };
         let error = context.install(|| reduce(&context, "sums", 40, 8, &run)).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("unit 3"), "{error}");
     }

@@ -127,6 +127,14 @@ impl ActivationStore {
                 .advice("export embeddings and sample ids from the same split")
                 .into());
         }
+        if let Some(row) = samples.iter().position(|&sample| sample as usize >= count) {
+            return Err(InputError::new("a row belongs to a sample that does not exist")
+                .expected(format!("a sample below {count}"))
+                .found(samples[row])
+                .at(format!("row {row}"))
+                .advice("check the sample ids; they are counted from 0")
+                .into());
+        }
         let width = self.width();
         let (mut sums, mut rows) = (vec![0.0f64; count * width], vec![0usize; count]);
         for first in (0..self.rows()).step_by(4096) {
@@ -283,6 +291,19 @@ impl ActivationStore {
         Ok(Tile { first_row: rows.start, width: self.width, values })
     }
 
+    /// All rows, if they are one slice of memory or of a mapped file and need no copy.
+    pub fn contiguous(&self) -> Result<Option<&[f32]>> {
+        let [piece] = &self.pieces[..] else { return Ok(None) };
+        // The first row is borrowed if and only if all rows are: neither decoded nor copied because of its alignment.
+        if self.rows == 0 || !matches!(self.tile(0..1)?.values, Cow::Borrowed(_)) {
+            return Ok(None);
+        }
+        Ok(match self.backing.run(piece.rows.clone(), self.width)? {
+            Cow::Borrowed(values) if values.len() == self.rows * self.width => Some(values),
+            _ => None,
+        })
+    }
+
     /// The content address of rows, width and samples: equal for equal content, in memory or on disk as `f32`; a directory in
     /// half precision has an address of its own. Read from the manifest of a stored directory, otherwise computed on the
     /// first call.
@@ -352,5 +373,17 @@ mod tests {
         assert_eq!(store.select_split("none").unwrap().tile(0..0).unwrap().rows(), 0);
         let error = store.select_split("even").unwrap_err().to_string();
         assert!(error.contains("none, odd"), "{error}");
+    }
+
+    #[test]
+    fn rows_are_pooled_by_sample_and_other_samples_are_refused() {
+        let store = ActivationStore::from_rows(vec![1.0, 2.0, 3.0, 4.0, 5.0, 8.0], 2).unwrap();
+        // Rows 0 and 2 are of sample 2, row 1 is of sample 0: means (3, 5) and (3, 4); sample 1 has no rows.
+        let pooled = |first| store.pooled(&[2, 0, 2], 3, first).unwrap().tile(0..3).unwrap().values.to_vec();
+        assert_eq!(pooled(false), [3.0, 4.0, 0.0, 0.0, 3.0, 5.0]);
+        assert_eq!(pooled(true), [3.0, 4.0, 0.0, 0.0, 1.0, 2.0]);
+        let error = store.pooled(&[2, 0, 3], 3, false).unwrap_err().to_string();
+        assert!(error.contains("row 2") && error.contains("below 3"), "{error}");
+        assert!(store.pooled(&[0, 1], 3, false).is_err());
     }
 }

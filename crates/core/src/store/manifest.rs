@@ -129,11 +129,20 @@ pub fn read_as<T: DeserializeOwned>(directory: &Path, format: DirectoryFormat) -
     }
     let version = fields.get("version").and_then(Value::as_u64);
     if version != Some(format.version) {
-        let found = version.map_or("no version".into(), |version| format!("version {version}"));
-        return Err(InputError::new("the directory was written by a newer version of Etalon")
-            .expected(format!("{} up to version {}", format.name, format.version))
-            .found(found)
-            .advice("install the newest Etalon")
+        let (what, advice) = match version {
+            Some(version) if version > format.version => {
+                ("the directory was written by a newer version of Etalon", "install the newest Etalon")
+            }
+            Some(_) => (
+                "the directory was written by an older version of Etalon, whose format is no longer read",
+                "create it again from its source",
+            ),
+            None => ("the manifest has no version", "delete the directory and create it again from its source"),
+        };
+        return Err(InputError::new(what)
+            .expected(format!("{}, version {}", format.name, format.version))
+            .found(version.map_or("no version".into(), |version| format!("version {version}")))
+            .advice(advice)
             .file(directory)
             .into());
     }
@@ -169,13 +178,21 @@ mod tests {
     }
 
     #[test]
-    fn other_formats_and_newer_versions_are_refused() {
+    fn other_formats_and_versions_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let file = StoredFile { file: "a".into(), bytes: 3, blake3: "00".into() };
         let newer = DirectoryFormat { version: 2, ..FORMAT };
         fs::write(directory.path().join(NAME), text(newer, &file).unwrap()).unwrap();
         let error = read_as::<StoredFile>(directory.path(), FORMAT).unwrap_err().to_string();
         assert!(error.contains("newer version of Etalon") && error.contains("version 2"), "{error}");
+        let third = DirectoryFormat { version: 3, ..FORMAT };
+        let error = read_as::<StoredFile>(directory.path(), third).unwrap_err().to_string();
+        assert!(error.contains("older version of Etalon") && error.contains("create it again"), "{error}");
+        let unnumbered = format!("{{\n\"format\": \"{}\"", FORMAT.name);
+        fs::write(directory.path().join(NAME), unnumbered.clone() + &end(&unnumbered)).unwrap();
+        let error = read_as::<StoredFile>(directory.path(), FORMAT).unwrap_err().to_string();
+        assert!(error.contains("no version") && !error.contains("newer"), "{error}");
+        fs::write(directory.path().join(NAME), text(newer, &file).unwrap()).unwrap();
         let other = DirectoryFormat { name: "etalon-other", version: 1 };
         assert!(read_as::<StoredFile>(directory.path(), other).unwrap_err().to_string().contains("another format"));
     }

@@ -53,9 +53,10 @@ impl Study {
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for (set, name) in self.sets().enumerate() {
-            for (metric, (chosen, _)) in self.metrics.iter().enumerate() {
+            for metric in self.metrics_of(set) {
+                let metric_name = self.metrics.get(metric).map_or("", |(chosen, _)| chosen.card().name);
                 for &seed in &self.seeds {
-                    let metric_name = chosen.card().name.to_string();
+                    let metric_name = metric_name.to_string();
                     cells.push(Cell { set, name: name.to_string(), metric, metric_name, seed });
                 }
             }

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::metrics::{self, Metric, evaluate_together, recipe};
 use crate::results::{Archive, Profile, Recipe, ResultFile, Stored};
-use crate::run::{CODES, DICTIONARY, Inputs, Kept};
+use crate::run::{CODES, DICTIONARY, Inputs, Kept, NETWORK};
 
 /// A named set of inputs, such as "trained, 4096 latents, seed 1".
 pub struct Set {
@@ -23,7 +23,8 @@ pub struct Set {
 }
 
 impl Set {
-    /// A set whose metadata are the size and architecture of the dictionary and the mean number of active latents.
+    /// A set whose metadata are the size and architecture of the dictionary, the mean number of active latents, and the
+    /// network with its site.
     pub fn new(name: &str, inputs: Inputs) -> Set {
         let mut about = BTreeMap::new();
         if let Some(codes) = inputs.find(&CODES) {
@@ -36,6 +37,12 @@ impl Set {
             about.insert("architecture".into(), json!(dictionary.card().arch));
             about.insert("width".into(), json!(dictionary.card().width));
             about.extend(dictionary.card().k.map(|k| ("k".into(), json!(k))));
+        }
+        if let Some(run) = inputs.find(&NETWORK) {
+            let site = run.network.sites().get(run.site.0 as usize);
+            about.extend(site.map(|site| ("site".into(), json!(site.name))));
+            about.insert("model".into(), json!(run.network.card().family));
+            about.insert("context".into(), json!(run.length));
         }
         Set { name: name.into(), inputs, about }
     }

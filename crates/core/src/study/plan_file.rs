@@ -31,6 +31,8 @@ struct Written {
     seeds: Vec<u64>,
     metrics: Vec<String>,
     #[serde(default)]
+    steps: Vec<Step>,
+    #[serde(default)]
     params: BTreeMap<String, BTreeMap<String, toml::Value>>,
     #[serde(default)]
     inputs: Given,
@@ -38,9 +40,18 @@ struct Written {
     sets: Vec<toml::Table>,
 }
 
-/// A `[[set]]`: its name, metadata for reports, and values of roles as in `[inputs]`.
+/// A command that makes inputs of the study: words separated by spaces, or a list of words.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Step {
+    Text(String),
+    Words(Vec<String>),
+}
+
+/// A `[[set]]`: its name, metadata for reports, its metrics if not all of the study, and values of roles as in `[inputs]`.
 struct WrittenSet {
     name: String,
+    metrics: Option<Vec<String>>,
     about: BTreeMap<String, serde_json::Value>,
     given: Given,
 }
@@ -65,13 +76,16 @@ impl WrittenSet {
         };
         let about: BTreeMap<String, serde_json::Value> =
             table.remove("about").map(toml::Value::try_into).transpose().map_err(wrong)?.unwrap_or_default();
+        let metrics: Option<Vec<String>> =
+            table.remove("metrics").map(toml::Value::try_into).transpose().map_err(wrong)?;
         let given: Given = toml::Value::Table(table).try_into().map_err(wrong)?;
-        let Some(folder) = folder else { return Ok(vec![WrittenSet { name, about, given }]) };
+        let Some(folder) = folder else { return Ok(vec![WrittenSet { name, metrics, about, given }]) };
         let all = dictionaries(&base.join(&folder))?;
         let others = OTHERS.card().key;
         let pair_seeds = pair_seeds && !given.has(others);
         let one = |dictionary: &String| WrittenSet {
             name: format!("{name} {dictionary}").trim().into(),
+            metrics: metrics.clone(),
             about: about.clone(),
             given: {
                 let mut given = given.clone();
@@ -102,9 +116,18 @@ pub struct Study {
     pub seeds: Vec<u64>,
     /// Metrics, each with its given parameters.
     pub metrics: Vec<(&'static dyn Metric, BTreeMap<String, String>)>,
-    sets: Vec<(String, Given, BTreeMap<String, serde_json::Value>)>,
+    sets: Vec<StudySet>,
     base: PathBuf,
     capture: Option<CaptureFor>,
+}
+
+/// A set of a study.
+struct StudySet {
+    name: String,
+    given: Given,
+    about: BTreeMap<String, serde_json::Value>,
+    /// Indices of its metrics.
+    metrics: Vec<usize>,
 }
 
 /// Captures the activations of a set of a study. Gets the network, whose paths are relative to the directory, and what else
@@ -112,8 +135,17 @@ pub struct Study {
 pub type CaptureFor = Box<dyn Fn(&NetworkSource, &Path, &Given) -> Result<CapturedInputs> + Send + Sync>;
 
 impl Study {
-    /// Reads and checks a study file.
-    pub fn read(file: &Path) -> Result<Study> {
+    /// The commands that make the inputs of a study, each as its words.
+    pub fn steps(file: &Path) -> Result<Vec<Vec<String>>> {
+        let words = |step: Step| match step {
+            Step::Text(text) => text.split_whitespace().map(String::from).collect(),
+            Step::Words(words) => words,
+        };
+        Ok(Study::written(file)?.steps.into_iter().map(words).collect())
+    }
+
+    /// Parses a study file.
+    fn written(file: &Path) -> Result<Written> {
         let (mut opened, length) = input::open_regular(file)?;
         if length > MAX_BYTES {
             return Err(InputError::new("the file is too large for a study")
@@ -129,14 +161,19 @@ impl Study {
             }
             _ => Error::io("read the study", file)(error),
         })?;
-        let written: Written = toml::from_str(&text).map_err(|error| {
+        toml::from_str(&text).map_err(|error| {
             let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
             let invalid = InputError::new("the study is invalid").found(error.message().trim()).file(file);
             match line {
-                Some(line) => invalid.at(format!("line {line}")),
-                None => invalid,
+                Some(line) => invalid.at(format!("line {line}")).into(),
+                None => invalid.into(),
             }
-        })?;
+        })
+    }
+
+    /// Reads and checks a study file.
+    pub fn read(file: &Path) -> Result<Study> {
+        let written = Study::written(file)?;
         let base = file.parent().map(Path::to_path_buf).unwrap_or_default();
         let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let wrong = |what: String| InputError::new(what).file(file);
@@ -176,8 +213,17 @@ impl Study {
                 .expected("at least one metric, one seed and one [[set]]")
                 .into());
         }
-        let sets = sets.into_iter().map(|set| (set.name, set.given.or(&written.inputs), set.about)).collect::<Vec<_>>();
-        for (name, given, _) in &sets {
+        let mut checked = Vec::new();
+        for WrittenSet { name, metrics, about, given } in sets {
+            let metrics = match metrics {
+                None => (0..chosen.len()).collect(),
+                Some(names) => indices(&names, &written.metrics)
+                    .map_err(|error| error.at(format!("key `metrics` of the set `{name}`")).file(file))?,
+            };
+            checked.push(StudySet { name, given: given.or(&written.inputs), about, metrics });
+        }
+        let sets = checked;
+        for StudySet { name, given, .. } in &sets {
             let checked = given.network().map_err(|error| match error {
                 Error::Input(error) => error.at(format!("set `{name}`")).into(),
                 other => other,
@@ -205,12 +251,18 @@ impl Study {
 
     /// The names of the sets.
     pub fn sets(&self) -> impl Iterator<Item = &str> {
-        self.sets.iter().map(|(name, _, _)| name.as_str())
+        self.sets.iter().map(|set| set.name.as_str())
+    }
+
+    /// The metrics that are evaluated on a set, as indices of [`Study::metrics`].
+    pub fn metrics_of(&self, set: usize) -> impl Iterator<Item = usize> {
+        self.sets.get(set).into_iter().flat_map(|set| set.metrics.iter().copied())
     }
 
     /// Loads the inputs of a set. Also returns [`Opened::messages`](crate::load::Opened::messages).
     pub fn load(&self, index: usize, context: &Context) -> Result<(Set, Vec<String>)> {
-        let (name, given, about) = self.sets.get(index).ok_or_else(|| Error::Bug(format!("no set number {index}")))?;
+        let StudySet { name, given, about, .. } =
+            self.sets.get(index).ok_or_else(|| Error::Bug(format!("no set number {index}")))?;
         let given = match (given.network()?, &self.capture) {
             (None, _) => given.clone(),
             (Some(source), Some(capture)) => given.clone().captured(&capture(&source, &self.base, given)?),
@@ -226,6 +278,15 @@ impl Study {
         set.about.extend(about.clone());
         Ok((set, messages))
     }
+}
+
+/// The indices of the metrics of a set among those of the study, in the order of the study.
+fn indices(names: &[String], known: &[String]) -> std::result::Result<Vec<usize>, Box<InputError>> {
+    if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        return Err(InputError::new(format!("the study does not evaluate `{name}`")).one_of(name, &known).into());
+    }
+    Ok((0..known.len()).filter(|index| names.contains(&known[*index])).collect())
 }
 
 /// Parameters as strings, as on the command line.
@@ -268,9 +329,25 @@ mod tests {
         fs::write(&file, text).unwrap();
         let study = Study::read(&file).unwrap();
         assert_eq!(study.sets().collect::<Vec<_>>(), ["a", "b", "again a", "again b"]);
-        assert_eq!(study.sets[0].1.first("sae"), Some("saes/a"));
+        assert_eq!(study.sets[0].given.first("sae"), Some("saes/a"));
         fs::write(&file, text.replace("saes/*", "none/*")).unwrap();
         assert!(Study::read(&file).is_err());
+    }
+
+    #[test]
+    fn sets_choose_metrics_and_steps_are_words() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("study.toml");
+        let text = "metrics = [\"core\", \"mdl\"]\nsteps = [\"data words  --out a\", [\"train\", \"--out\", \"b c\"]]\n\
+            [[set]]\nname = \"a\"\ncodes = \"x.npy\"\n[[set]]\nname = \"b\"\ncodes = \"x.npy\"\nmetrics = [\"mdl\"]\n";
+        fs::write(&file, text).unwrap();
+        assert_eq!(Study::steps(&file).unwrap(), [vec!["data", "words", "--out", "a"], vec!["train", "--out", "b c"]]);
+        let study = Study::read(&file).unwrap();
+        let cells: Vec<String> = study.cells().iter().map(ToString::to_string).collect();
+        assert_eq!(cells, ["a:core:0", "a:mdl:0", "b:mdl:0"]);
+        fs::write(&file, text.replace("[\"mdl\"]", "[\"mld\"]")).unwrap();
+        let error = Study::read(&file).map(drop).unwrap_err().to_string();
+        assert!(error.contains("does not evaluate `mld`") && error.contains("set `b`"), "{error}");
     }
 
     #[test]
@@ -284,7 +361,7 @@ mod tests {
         let others = |text: &str| {
             fs::write(&file, text).unwrap();
             let study = Study::read(&file).unwrap();
-            study.sets.iter().map(|set| set.1.get("other").cloned().collect()).collect::<Vec<Vec<String>>>()
+            study.sets.iter().map(|set| set.given.get("other").cloned().collect()).collect::<Vec<Vec<String>>>()
         };
         let found = others(text);
         // other, pca-seed0, pca-seed1, pca-seed12

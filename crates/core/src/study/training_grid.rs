@@ -190,9 +190,15 @@ fn each(list: &[usize]) -> Vec<Option<usize>> {
 impl TrainingGrid<'_> {
     /// The jobs of the grid on the rows of a store.
     pub fn plan(&self, store: &ActivationStore) -> Result<TrainingPlan> {
+        self.plan_rows(store.rows(), store.width())
+    }
+
+    /// The jobs of the grid on `rows` rows of a width. Their number matters only if the number of steps is not set.
+    pub fn plan_rows(&self, rows: usize, width: usize) -> Result<TrainingPlan> {
         let (baselines, architectures): (Vec<&str>, Vec<&str>) =
             self.archs.iter().map(String::as_str).partition(|name| baseline::find(name).is_some());
-        let mut plan = TrainingPlan { jobs: self.jobs(&architectures, store)?, baselines: self.baselines(&baselines) };
+        let mut plan =
+            TrainingPlan { jobs: self.jobs(&architectures, rows, width)?, baselines: self.baselines(&baselines) };
         // A single dictionary is written to the output directory itself.
         match (plan.jobs.as_mut_slice(), plan.baselines.as_mut_slice()) {
             ([job], []) => job.out = self.out.into(),
@@ -202,7 +208,7 @@ impl TrainingGrid<'_> {
         Ok(plan)
     }
 
-    fn jobs(&self, names: &[&str], store: &ActivationStore) -> Result<Vec<TrainJob>> {
+    fn jobs(&self, names: &[&str], rows: usize, width: usize) -> Result<Vec<TrainJob>> {
         let mut jobs = Vec::new();
         for name in names {
             let arch = arch::find(name)?;
@@ -212,8 +218,8 @@ impl TrainingGrid<'_> {
             for &latents in self.latents {
                 for k in each(self.ks) {
                     for &seed in self.seeds {
-                        let mut settings = arch.settings(self.preset, store.width(), latents);
-                        self.changes.apply(&mut settings, store.rows())?;
+                        let mut settings = arch.settings(self.preset, width, latents);
+                        self.changes.apply(&mut settings, rows)?;
                         settings.seed = seed;
                         // Given weights are for rows as they are.
                         settings.centre &= self.initial.is_none();

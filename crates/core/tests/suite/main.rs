@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod battery;
+mod closures;
 mod contributing;
 mod gate;
 mod golden_checkpoints;

@@ -7,6 +7,7 @@
 
 mod columns;
 mod rows;
+mod square;
 
 use std::array::from_fn;
 
@@ -14,6 +15,7 @@ pub use columns::Columns;
 pub(super) use columns::{ColumnLine, PanelBounds};
 pub use rows::QuantisedRows;
 use rows::RowBoundsList;
+pub(super) use square::{PanelSums, QuantisedBlock, SQUARE};
 
 use super::amx::{self, BLOCK, Sums, Tiles};
 use super::avx512;
@@ -23,13 +25,13 @@ use super::packed::{PANEL, TILE_ROWS};
 pub(super) const PER_LANE: usize = 4;
 
 /// Rows and columns whose largest value is outside this range need exact products.
-const RANGE: std::ops::Range<f32> = 1e-12..1e12;
+pub(super) const RANGE: std::ops::Range<f32> = 1e-12..1e12;
 
 /// Relative margin for the rounding of a handful of operations.
 const SLACK: f32 = 1e-5;
 
 /// Added to a value below 2²², leaves the nearest integer in the lowest bits.
-const MAGIC: f32 = 12_582_912.0;
+pub(super) const MAGIC: f32 = 12_582_912.0;
 
 /// The instruction set that multiplies 8-bit integers. Integer sums are exact, so all give the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -63,6 +63,13 @@ impl Activation {
 
     /// The gradient of [`Activation::gated`]: replaces gates and other values by their gradients, given that of the result.
     pub fn gated_back(self, d: &[f32], width: usize, both: &mut [f32]) {
+        if self == Activation::Silu {
+            for (d, both) in d.chunks_exact(width).zip(both.chunks_exact_mut(2 * width)) {
+                let (gate, up) = both.split_at_mut(width);
+                silu_gated_back(d, gate, up);
+            }
+            return;
+        }
         let mut value = vec![0.0; width];
         let mut slope = vec![0.0; width];
         for (d, both) in d.chunks_exact(width).zip(both.chunks_exact_mut(2 * width)) {
@@ -157,6 +164,18 @@ vectorised! {
     fn silu_gated(gate: &[f32], up: &[f32], out: &mut [f32]) {
         for ((out, &gate), &up) in out.iter_mut().zip(gate).zip(up) {
             *out = gate / (1.0 + exp(-gate)) * up;
+        }
+    }
+}
+
+vectorised! {
+    fn silu_gated_back(d: &[f32], gate: &mut [f32], up: &mut [f32]) {
+        for ((&d, gate), up) in d.iter().zip(gate).zip(up) {
+            let s = sigmoid(*gate);
+            let value = *gate * s;
+            // f(x) = x · s and f′(x) = s · (1 + x · (1 − s)).
+            *gate = d * *up * (s * (1.0 + *gate * (1.0 - s)));
+            *up = d * value;
         }
     }
 }

@@ -7,7 +7,10 @@
 //! Every output is one chain of fused multiply-adds over taps and values, in order, on every processor. Results depend
 //! neither on the instruction set, nor on the other positions of a call, nor on threads.
 
+use std::ops::Range;
+
 use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
 
 use super::finish::Finish;
 use crate::aligned::Aligned;
@@ -39,37 +42,110 @@ pub struct Filters {
     values: Aligned,
 }
 
+/// Some columns of packed weights. The values of a panel start at its first column times the length of the inner index.
 #[derive(Clone, Copy, Debug)]
-struct Panel {
+pub(super) struct Panel {
     /// The first column.
-    column: usize,
+    pub column: usize,
     /// Columns, in multiples of [`COLUMNS`].
-    groups: usize,
-    /// Where its values start.
-    start: usize,
+    pub groups: usize,
+}
+
+impl Panel {
+    /// Columns, with those that are there only to fill a vector.
+    pub fn width(&self) -> usize {
+        self.groups * COLUMNS
+    }
+}
+
+/// Divides columns into panels of nearly equal width: 9 groups are 3 + 3 + 3.
+pub(super) fn panels(columns: usize) -> Vec<Panel> {
+    let groups = columns.div_ceil(COLUMNS);
+    let count = groups.div_ceil(WIDEST);
+    let borders = |panel: usize| panel * groups / count;
+    let panel = |panel: usize| Panel { column: borders(panel) * COLUMNS, groups: borders(panel + 1) - borders(panel) };
+    (0..count).map(panel).collect()
+}
+
+/// Transposes a matrix of `rows × columns`: row `r` starts at `from[r · pitch]`, and becomes a column of `to`.
+fn transpose((from, pitch): (&[f32], usize), (to, to_pitch): (&mut [f32], usize), [rows, columns]: [usize; 2]) {
+    for row in (0..rows).step_by(COLUMNS) {
+        let height = COLUMNS.min(rows - row);
+        for column in (0..columns).step_by(COLUMNS) {
+            // A square at a time, so that whole cache lines are read and written.
+            let mut square = [[0.0f32; COLUMNS]; COLUMNS];
+            let width = COLUMNS.min(columns - column);
+            for r in 0..height {
+                let line = &from[(row + r) * pitch + column..][..width];
+                line.iter().zip(&mut square).for_each(|(&value, square)| square[r] = value);
+            }
+            for (c, square) in square[..width].iter().enumerate() {
+                to[(column + c) * to_pitch + row..][..height].copy_from_slice(&square[..height]);
+            }
+        }
+    }
 }
 
 impl Filters {
     /// Packs weights; `weight(index, column)` is asked for every inner index `tap · run + value` and every column.
-    pub fn pack(taps: usize, run: usize, columns: usize, weight: impl Fn(usize, usize) -> f32) -> Filters {
-        let (inner, groups) = (taps * run, columns.div_ceil(COLUMNS));
-        let count = groups.div_ceil(WIDEST);
-        let mut panels: Vec<Panel> = Vec::with_capacity(count);
-        for panel in 0..count {
-            // Panels of nearly equal width: 9 groups are 3 + 3 + 3.
-            let (first, end) = (panel * groups / count, (panel + 1) * groups / count);
-            panels.push(Panel { column: first * COLUMNS, groups: end - first, start: first * COLUMNS * inner });
-        }
-        let mut values = Aligned::zeros(groups * COLUMNS * inner);
-        for panel in &panels {
-            let width = panel.groups * COLUMNS;
-            let lines = values[panel.start..][..width * inner].chunks_exact_mut(width.max(1));
-            for (index, line) in lines.enumerate() {
-                let used = width.min(columns - panel.column);
+    pub fn pack(taps: usize, run: usize, columns: usize, weight: impl Fn(usize, usize) -> f32 + Sync) -> Filters {
+        let mut filters = Filters::zeros(taps, run, columns);
+        filters.fill(|panel, values| {
+            let (width, used) = (panel.width(), panel.width().min(columns - panel.column));
+            for (index, line) in values.chunks_exact_mut(width.max(1)).enumerate() {
                 line[..used].iter_mut().enumerate().for_each(|(at, value)| *value = weight(index, panel.column + at));
             }
-        }
+        });
+        filters
+    }
+
+    fn zeros(taps: usize, run: usize, columns: usize) -> Filters {
+        let panels = panels(columns);
+        let values = Aligned::zeros(columns.div_ceil(COLUMNS) * COLUMNS * taps * run);
         Filters { taps, run, columns, panels, values }
+    }
+
+    /// Fills the values of every panel, on all threads.
+    fn fill(&mut self, fill: impl Fn(&Panel, &mut [f32]) + Sync) {
+        let inner = self.taps * self.run;
+        let mut left = &mut self.values[..];
+        let mut parts = Vec::with_capacity(self.panels.len());
+        for panel in &self.panels {
+            let (part, rest) = left.split_at_mut(panel.width() * inner);
+            parts.push((panel, part));
+            left = rest;
+        }
+        parts.into_par_iter().for_each(|(panel, values)| fill(panel, values));
+    }
+
+    /// The weights by inner index: `columns` values for each.
+    pub fn unpack(&self) -> Vec<f32> {
+        let (inner, columns) = (self.taps * self.run, self.columns);
+        let mut out = vec![0.0; inner * columns];
+        for panel in &self.panels {
+            let (width, used) = (panel.width(), panel.width().min(columns - panel.column));
+            let lines = self.values[panel.column * inner..][..width * inner].chunks_exact(width);
+            for (out, line) in out.chunks_exact_mut(columns).zip(lines) {
+                out[panel.column..][..used].copy_from_slice(&line[..used]);
+            }
+        }
+        out
+    }
+
+    /// The weights of the transposed product, with one tap: inner indices and columns are exchanged.
+    pub fn transposed(&self) -> Filters {
+        let (inner, columns) = (self.taps * self.run, self.columns);
+        let mut out = Filters::zeros(1, columns, inner);
+        out.fill(|panel, values| {
+            let (width, used) = (panel.width(), panel.width().min(inner - panel.column));
+            for source in &self.panels {
+                let lines = &self.values[source.column * inner + panel.column * source.width()..];
+                let count = source.width().min(columns - source.column);
+                let target = &mut values[source.column * width..][..count * width];
+                transpose((lines, source.width()), (target, width), [used, count]);
+            }
+        });
+        out
     }
 
     /// Values per output position.
@@ -87,39 +163,64 @@ impl Filters {
         self.run
     }
 
+    /// Number of panels.
+    pub fn panels(&self) -> usize {
+        self.panels.len()
+    }
+
+    /// The columns of some panels.
+    pub fn columns_of(&self, panels: Range<usize>) -> Range<usize> {
+        let column = |panel: usize| self.panels.get(panel).map_or(self.columns, |panel| panel.column);
+        column(panels.start)..column(panels.end)
+    }
+
     /// The outputs of some positions, on the calling thread. `starts` has the start of the runs in `x`, tap by tap, a
     /// value per position; `out` has a row per position.
     pub fn apply(&self, x: &[f32], starts: &[usize], finish: &Finish<'_>, out: &mut [f32]) {
-        let positions = out.len().checked_div(self.columns).unwrap_or(0);
-        assert!(out.len() == positions * self.columns && starts.len() == self.taps * positions, "shapes differ");
+        self.apply_panels(0..self.panels.len(), x, starts, finish, out);
+    }
+
+    /// Like [`Filters::apply`] for the columns of some panels: `finish` and the rows of `out` have these columns only.
+    pub fn apply_panels(
+        &self,
+        panels: Range<usize>,
+        x: &[f32],
+        starts: &[usize],
+        finish: &Finish<'_>,
+        out: &mut [f32],
+    ) {
+        let columns = self.columns_of(panels.clone());
+        let (first, pitch) = (columns.start, columns.len());
+        let positions = out.len().checked_div(pitch).unwrap_or(0);
+        assert!(out.len() == positions * pitch && starts.len() == self.taps * positions, "shapes differ");
         let inside = |start: &usize| *start == OUTSIDE || start.checked_add(self.run).is_some_and(|end| end <= x.len());
         assert!(starts.iter().all(inside), "a run ends outside of the map");
-        finish.check(self.columns, positions);
+        finish.check(pitch, positions);
         let work = Runs { x, starts, positions, run: self.run, inner: self.taps * self.run };
         if work.inner == 0 {
             out.fill(0.0);
-            return finish.apply(self.columns, out);
+            return finish.apply(pitch, out);
         }
         // Columns that fill no vector go through a buffer, and the rows are finished afterwards.
-        let whole = self.columns.is_multiple_of(COLUMNS);
-        for panel in &self.panels {
-            let width = panel.groups * COLUMNS;
-            let weights = &self.values[panel.start..][..width * work.inner];
+        let whole = pitch.is_multiple_of(COLUMNS);
+        for panel in &self.panels[panels] {
+            let (width, column) = (panel.width(), panel.column - first);
+            let weights = &self.values[panel.column * work.inner..][..width * work.inner];
             if whole {
-                let target = Target { out, pitch: self.columns, column: panel.column, finish: Some(finish) };
+                let target = Target { out, pitch, column, finish: Some(finish) };
                 Arch::new().dispatch(Products { runs: &work, weights, groups: panel.groups, target });
             } else {
                 let mut buffer = vec![0.0; positions * width];
                 let target = Target { out: &mut buffer, pitch: width, column: 0, finish: None };
                 Arch::new().dispatch(Products { runs: &work, weights, groups: panel.groups, target });
-                let used = width.min(self.columns - panel.column);
-                for (out, row) in out.chunks_exact_mut(self.columns).zip(buffer.chunks_exact(width)) {
-                    out[panel.column..][..used].copy_from_slice(&row[..used]);
+                let used = width.min(pitch - column);
+                for (out, row) in out.chunks_exact_mut(pitch).zip(buffer.chunks_exact(width)) {
+                    out[column..][..used].copy_from_slice(&row[..used]);
                 }
             }
         }
         if !whole {
-            finish.apply(self.columns, out);
+            finish.apply(pitch, out);
         }
     }
 }
@@ -335,6 +436,48 @@ mod tests {
             case.filters().apply(&case.x, &case.starts, &case.finish(), &mut out);
             assert_eq!(bits(&out), bits(&case.plain()), "{taps} {run} {columns} {positions}");
         }
+    }
+
+    #[test]
+    fn weights_are_unpacked_and_transposed() {
+        for (inner, columns) in [(1, 1), (7, 70), (40, 144), (33, 16), (100, 5), (64, 128)] {
+            let weights = draw(inner * columns, 5);
+            let filters = Filters::pack(1, inner, columns, |index, column| weights[index * columns + column]);
+            assert_eq!(filters.unpack(), weights);
+            let expected: Vec<f32> = (0..inner * columns).map(|i| weights[i % inner * columns + i / inner]).collect();
+            assert_eq!(filters.transposed().unpack(), expected, "{inner} {columns}");
+            // Padded columns are zero, so that they cannot make a sum undefined.
+            let padded = filters.transposed().values.iter().filter(|value| **value == 0.0).count();
+            assert_eq!(padded, (inner.next_multiple_of(COLUMNS) - inner) * columns);
+        }
+    }
+
+    #[test]
+    fn some_panels_have_the_bits_of_all() {
+        let case = Case::new(2, 20, 150, 6);
+        let (filters, all) = (case.filters(), case.plain());
+        let mut from = 0;
+        for panels in [0..1, 1..3] {
+            let columns = filters.columns_of(panels.clone());
+            assert_eq!(columns.start, from);
+            from = columns.end;
+            let part = |values: &[f32]| -> Vec<f32> {
+                values.chunks_exact(150).flat_map(|row| &row[columns.clone()]).copied().collect()
+            };
+            let whole = case.finish();
+            let (scale, shift) = whole.norm.unwrap();
+            let shortcut = part(whole.shortcut.unwrap());
+            let finish = Finish {
+                bias: whole.bias.map(|bias| &bias[columns.clone()]),
+                norm: Some((&scale[columns.clone()], &shift[columns.clone()])),
+                shortcut: Some(&shortcut),
+                clip: whole.clip,
+            };
+            let mut out = vec![7.0; columns.len() * 6];
+            filters.apply_panels(panels, &case.x, &case.starts, &finish, &mut out);
+            assert_eq!(bits(&out), bits(&part(&all)));
+        }
+        assert_eq!((from, filters.panels()), (150, 3));
     }
 
     #[test]

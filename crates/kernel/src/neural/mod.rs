@@ -4,24 +4,28 @@
 //! on the instruction set, except through fused multiply-adds of the matrix products elsewhere.
 
 mod activation;
+mod bf16_product;
 mod convolution;
 mod depthwise;
 mod elementwise;
 mod exp;
 mod finish;
+mod int8_product;
 mod norm;
 mod pool;
 mod softmax;
 
 pub use activation::Activation;
+pub use bf16_product::{Bf16Rows, Bf16Weights};
 pub use convolution::{Filters, OUTSIDE};
 pub use depthwise::{Window, depthwise};
-pub use elementwise::{add, add_rows, multiply_rows, soft_cap, soft_cap_back};
+pub use elementwise::{add, add_rows, multiply_rows, rotate_heads, soft_cap, soft_cap_back};
 pub use exp::{exp, tanh};
 pub use finish::{Clip, Finish};
+pub use int8_product::{Int8Rows, Int8Weights};
 pub use norm::{layer_norm, layer_norm_back, rms_norm, rms_norm_back};
 pub use pool::{max_pool, mean_rows, roots, squares};
-pub use softmax::{log_softmax, log_sum_exp, softmax, softmax_back};
+pub use softmax::{log_softmax, log_sum_exp, scaled_exp, softmax, softmax_back, sum_of_exp};
 
 /// A function whose loops are compiled for AVX-512, for AVX2 and plainly, and chosen at run time. A closure passed to
 /// `pulp::Arch::dispatch` is not always inlined and then loses the instruction set; a function cannot.
@@ -106,6 +110,15 @@ pub(crate) enum Instructions {
     Avx512,
     Avx2,
     Plain,
+}
+
+/// The vector instructions in use: results are the same bits on processors that have the same.
+pub fn instruction_set() -> &'static str {
+    match instructions() {
+        Instructions::Avx512 => "AVX-512",
+        Instructions::Avx2 => "AVX2",
+        Instructions::Plain => "no AVX2",
+    }
 }
 
 /// The widest of them that this processor has.

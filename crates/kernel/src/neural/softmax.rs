@@ -27,6 +27,23 @@ vectorised! {
 }
 
 vectorised! {
+    /// The largest value `m` of a row, and `Σ e^(x − m)`.
+    pub fn sum_of_exp(row: &[f32]) -> (f32, f32) {
+        let most = fold!(row, f32::MIN, |a, v| if a > v { a } else { v }, |a, b| if a > b { a } else { b });
+        (most, fold!(row, 0.0f32, |s, v| s + exp(v - most), |a, b| a + b))
+    }
+}
+
+vectorised! {
+    /// Replaces every `x` of a row by `scale · e^(x − shift)`.
+    pub fn scaled_exp(row: &mut [f32], shift: f32, scale: f32) {
+        for v in row.iter_mut() {
+            *v = scale * exp(*v - shift);
+        }
+    }
+}
+
+vectorised! {
     /// `x − ln Σ e^x` of a row.
     pub fn log_softmax(row: &mut [f32]) {
         let most = fold!(row, f32::MIN, |a, v| if a > v { a } else { v }, |a, b| if a > b { a } else { b });
@@ -58,6 +75,11 @@ mod tests {
         let mut logs = row;
         log_softmax(&mut logs);
         assert!((logs[2] - (5.0f32 / 8.0).ln()).abs() < 1e-6);
+        assert_eq!(sum_of_exp(&row).0, row[2]);
+        assert!((sum_of_exp(&row).1 - 8.0 / 5.0).abs() < 1e-6);
+        let mut scaled = row;
+        scaled_exp(&mut scaled, 2.0f32.ln(), 3.0);
+        assert!((scaled[2] - 7.5).abs() < 1e-5);
         softmax(&mut row);
         assert!((row[0] - 0.125).abs() < 1e-6 && (row[2] - 0.625).abs() < 1e-6);
         // Σ p d = 0.125 · 8 = 1.

@@ -1,10 +1,16 @@
 //! Gradient descent: connected points attract each other, random other points repel.
+//!
+//! Sixteen points move at once, each in one lane of vector instructions. All lanes do the same arithmetic in the same order as
+//! one point alone, so the bits do not depend on the instruction set.
 
+use pulp::{Arch, Simd, WithSimd};
 use rand::Rng;
 use rayon::prelude::*;
 
 use super::curve::Curve;
+use super::force::Force;
 use super::graph::Graph;
+use super::pulls::{BATCHES, Due, Pulls};
 use crate::monitor::{Cancelled, Monitor};
 use crate::random::stream;
 
@@ -14,11 +20,8 @@ const BLOCK: usize = 512;
 /// Negative samples per edge.
 const NEGATIVE_SAMPLES: usize = 5;
 
-/// Gradients are clipped to this in each direction.
-const CLIP: f32 = 4.0;
-
-/// Mini-batches of edges per epoch; points move after each.
-const BATCHES: usize = 4;
+/// Points that move at once.
+const LANES: usize = 16;
 
 /// Moves all points `epochs` times.
 ///
@@ -38,7 +41,7 @@ pub fn descend(
     let pulls = Pulls::new(graph);
     let (mut before, mut after) = (first.clone(), first);
     let blocks = before.len().div_ceil(BLOCK);
-    let force = Force { a: curve.a as f32, b: curve.b as f32 };
+    let force = Force::new(curve);
     monitor.start("layout", epochs as u64, "epochs");
     for epoch in 0..epochs {
         if monitor.is_cancelled() {
@@ -47,26 +50,13 @@ pub fn descend(
         let rate = 1.0 - epoch as f32 / epochs as f32;
         for batch in 0..BATCHES {
             let last = &before;
-            after.par_chunks_mut(BLOCK).enumerate().for_each(|(block, points)| {
+            after.par_chunks_mut(BLOCK).enumerate().for_each_init(Scratch::default, |scratch, (block, points)| {
+                let first = block * BLOCK;
+                pulls.due(batch, first..first + points.len(), epoch, &mut scratch.due);
                 let stream_block = (epoch * BATCHES + batch) * blocks + block;
-                let mut random = stream(seed, "umap/descent", stream_block as u64);
-                for (index, point) in (block * BLOCK..).zip(points) {
-                    let start = last[index];
-                    let mut here = start;
-                    for pull in pulls.of(index, batch).iter().filter(|pull| pull.is_due(epoch)) {
-                        let [x, y] = force.attraction(start, last[pull.other as usize]);
-                        here = [here[0] + rate * x, here[1] + rate * y];
-                        if pull.repels {
-                            let others = std::array::from_fn(|_| {
-                                // Unbiased enough: 2³² is far above the number of points.
-                                let drawn = (u64::from(random.next_u32()) * last.len() as u64) >> 32;
-                                if drawn as usize == index { here } else { last[drawn as usize] }
-                            });
-                            force.repel(&mut here, &others, rate);
-                        }
-                    }
-                    *point = here;
-                }
+                scratch.draw(last, first, &mut stream(seed, "umap/descent", stream_block as u64));
+                scratch.sort_points();
+                Arch::new().dispatch(Move { force, rate, last, first, scratch, points });
             });
             std::mem::swap(&mut before, &mut after);
         }
@@ -76,168 +66,222 @@ pub fn descend(
     monitor.check().map(|()| before)
 }
 
-/// One end of an edge that is sampled in a mini-batch.
-#[derive(Clone, Copy)]
-struct Pull {
-    other: u32,
-    /// The weight as a share of the heaviest.
-    share: f32,
-    /// Whether the edge is sampled from this end.
-    repels: bool,
+/// The edges of a block of points in a mini-batch. Reusable.
+#[derive(Default)]
+struct Scratch {
+    due: Due,
+    /// By edge, how far the other end is behind this end in each direction; then the step of this end.
+    x: Vec<f32>,
+    y: Vec<f32>,
+    /// By edge, whether it is sampled from this end.
+    repels: Vec<bool>,
+    /// By edge that is sampled from this end, the coordinates of the points that repel it.
+    repelling: Vec<[[f32; 2]; NEGATIVE_SAMPLES]>,
+    /// By point, its first edge, its last edge, and its first and last among those that repel.
+    spans: Vec<[usize; 4]>,
+    /// Points in the order in which they move.
+    order: Vec<usize>,
 }
 
-impl Pull {
-    fn is_due(&self, epoch: usize) -> bool {
-        let drawn = |epochs: usize| (epochs as f64 * f64::from(self.share)).floor();
-        drawn(epoch + 1) > drawn(epoch)
-    }
-}
+/// Marks the coordinates of a point that was drawn against itself and has no effect.
+const ITSELF: [f32; 2] = [f32::INFINITY; 2];
 
-/// The edges of every point by mini-batch. Each edge has four entries: sampled from either end, stored at either end.
-struct Pulls {
-    offsets: Vec<usize>,
-    pulls: Vec<Pull>,
-}
-
-impl Pulls {
-    fn new(graph: &Graph) -> Pulls {
-        let heaviest = graph.heaviest();
-        let of_point = |point: usize| {
-            let (ids, weights) = graph.of_point(point);
-            let mut batches: [Vec<Pull>; BATCHES] = Default::default();
-            for (&other, &weight) in ids.iter().zip(weights) {
-                let share = weight / heaviest;
-                batches[batch_of(point as u32, other)].push(Pull { other, share, repels: true });
-                batches[batch_of(other, point as u32)].push(Pull { other, share, repels: false });
+impl Scratch {
+    /// Collects the edges that are due, and draws the points that repel.
+    fn draw(&mut self, last: &[[f32; 2]], first: usize, random: &mut impl Rng) {
+        self.x.clear();
+        self.y.clear();
+        self.repels.clear();
+        self.repelling.clear();
+        self.spans.clear();
+        let mut edges = self.due.edges();
+        let mut start = [0; 2];
+        for (index, &end) in (first..).zip(&self.due.ends) {
+            let here = last[index];
+            for (other, repels) in edges.by_ref().take(end - start[0]) {
+                let there = last[other];
+                self.x.push(here[0] - there[0]);
+                self.y.push(here[1] - there[1]);
+                self.repels.push(repels);
+                if repels {
+                    self.repelling.push(std::array::from_fn(|_| {
+                        // Unbiased enough: 2³² is far above the number of points.
+                        let drawn = ((u64::from(random.next_u32()) * last.len() as u64) >> 32) as usize;
+                        if drawn == index { ITSELF } else { last[drawn] }
+                    }));
+                }
             }
-            batches
-        };
-        let lists: Vec<[Vec<Pull>; BATCHES]> =
-            (0..graph.points()).into_par_iter().with_min_len(256).map(of_point).collect();
-        let mut pulls = Pulls { offsets: vec![0], pulls: Vec::new() };
-        for list in lists.iter().flatten() {
-            pulls.pulls.extend_from_slice(list);
-            pulls.offsets.push(pulls.pulls.len());
+            let ends = [end, self.repelling.len()];
+            self.spans.push([start[0], ends[0], start[1], ends[1]]);
+            start = ends;
         }
-        pulls
     }
 
-    fn of(&self, point: usize, batch: usize) -> &[Pull] {
-        let list = point * BATCHES + batch;
-        &self.pulls[self.offsets[list]..self.offsets[list + 1]]
+    /// Orders points by their number of repelling edges (counting sort), so that lanes have about as many.
+    fn sort_points(&mut self) {
+        let count = |span: &[usize; 4]| span[3] - span[2];
+        let most = self.spans.iter().map(count).max().unwrap_or(0);
+        let mut starts = vec![0; most + 2];
+        self.spans.iter().for_each(|span| starts[count(span) + 1] += 1);
+        (0..=most).for_each(|index| starts[index + 1] += starts[index]);
+        self.order.resize(self.spans.len(), 0);
+        for (point, span) in self.spans.iter().enumerate() {
+            self.order[starts[count(span)]] = point;
+            starts[count(span)] += 1;
+        }
     }
 }
 
-/// The mini-batch in which an edge is sampled from one end: a hash of the edge, so both ends agree.
-fn batch_of(from: u32, to: u32) -> usize {
-    let mixed = ((u64::from(from) << 32) | u64::from(to)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    ((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 40) as usize % BATCHES
+/// Moves the points of a block.
+struct Move<'a> {
+    force: Force,
+    rate: f32,
+    /// The coordinates of all points before the mini-batch.
+    last: &'a [[f32; 2]],
+    /// Index of the first point of the block.
+    first: usize,
+    scratch: &'a mut Scratch,
+    points: &'a mut [[f32; 2]],
 }
 
-/// The gradient of the curve.
-struct Force {
-    a: f32,
-    b: f32,
-}
+impl WithSimd for Move<'_> {
+    type Output = ();
 
-impl Force {
-    /// The step of a point towards another; the other takes the opposite step.
     #[inline(always)]
-    fn attraction(&self, here: [f32; 2], there: [f32; 2]) -> [f32; 2] {
-        let apart = [here[0] - there[0], here[1] - there[1]];
-        let square = apart[0] * apart[0] + apart[1] * apart[1];
-        if square <= 0.0 {
-            return [0.0; 2];
+    fn with_simd<S: Simd>(self, _: S) {
+        let Move { force, rate, last, first, scratch, points } = self;
+        for (x, y) in scratch.x.iter_mut().zip(&mut scratch.y) {
+            [*x, *y] = force.attraction(*x, *y);
         }
-        let power = power(square, self.b);
-        let factor = -2.0 * self.a * self.b * power / (square * (1.0 + self.a * power));
-        apart.map(|part| (factor * part).clamp(-CLIP, CLIP))
-    }
-
-    /// Repels `here` from all `others` at once; a point with equal coordinates has no effect.
-    #[inline(always)]
-    fn repel(&self, here: &mut [f32; 2], others: &[[f32; 2]; NEGATIVE_SAMPLES], rate: f32) {
-        let (mut right, mut up) = (0.0, 0.0);
-        for other in others {
-            let (x, y) = (here[0] - other[0], here[1] - other[1]);
-            let square = x * x + y * y;
-            let factor = 2.0 * self.b / ((0.001 + square) * (1.0 + self.a * power(square, self.b)));
-            right += (factor * x).clamp(-CLIP, CLIP);
-            up += (factor * y).clamp(-CLIP, CLIP);
+        for lanes in scratch.order.chunks(LANES) {
+            let (mut right, mut up) = ([0.0f32; LANES], [0.0f32; LANES]);
+            // The next edge of every lane, and the next that repels.
+            let (mut edge, mut repelling) = ([0; LANES], [0; LANES]);
+            let mut rounds = 0;
+            for (lane, &point) in lanes.iter().enumerate() {
+                [right[lane], up[lane]] = last[first + point];
+                let [start, _, first_repelling, end] = scratch.spans[point];
+                (edge[lane], repelling[lane]) = (start, first_repelling);
+                rounds = rounds.max(end - first_repelling);
+            }
+            for _ in 0..rounds {
+                let mut others = [[[0.0f32; LANES]; 2]; NEGATIVE_SAMPLES];
+                let mut moves = [false; LANES];
+                for (lane, &point) in lanes.iter().enumerate() {
+                    moves[lane] = repelling[lane] < scratch.spans[point][3];
+                    if !moves[lane] {
+                        continue;
+                    }
+                    // Attractions up to and including the next edge that repels.
+                    loop {
+                        let next = edge[lane];
+                        right[lane] += rate * scratch.x[next];
+                        up[lane] += rate * scratch.y[next];
+                        edge[lane] += 1;
+                        if scratch.repels[next] {
+                            break;
+                        }
+                    }
+                    for (into, other) in others.iter_mut().zip(&scratch.repelling[repelling[lane]]) {
+                        (into[0][lane], into[1][lane]) = (other[0], other[1]);
+                    }
+                    repelling[lane] += 1;
+                }
+                let (mut right_sum, mut up_sum) = ([0.0f32; LANES], [0.0f32; LANES]);
+                for other in &others {
+                    for lane in 0..LANES {
+                        let is_other = other[0][lane] != ITSELF[0];
+                        let x = if is_other { right[lane] - other[0][lane] } else { 0.0 };
+                        let y = if is_other { up[lane] - other[1][lane] } else { 0.0 };
+                        let step = force.repulsion(x, y);
+                        right_sum[lane] += step[0];
+                        up_sum[lane] += step[1];
+                    }
+                }
+                for lane in 0..LANES {
+                    let (x, y) = (right[lane] + rate * right_sum[lane], up[lane] + rate * up_sum[lane]);
+                    right[lane] = if moves[lane] { x } else { right[lane] };
+                    up[lane] = if moves[lane] { y } else { up[lane] };
+                }
+            }
+            for (lane, &point) in lanes.iter().enumerate() {
+                for next in edge[lane]..scratch.spans[point][1] {
+                    right[lane] += rate * scratch.x[next];
+                    up[lane] += rate * scratch.y[next];
+                }
+                points[point] = [right[lane], up[lane]];
+            }
         }
-        here[0] += rate * right;
-        here[1] += rate * up;
     }
-}
-
-/// `x^exponent` for x ≥ 0 to about six digits, the same bits on every system.
-#[inline(always)]
-fn power(x: f32, exponent: f32) -> f32 {
-    // x = 2^whole · part with part between √½ and √2, whose logarithm is a short series in (part − 1) / (part + 1).
-    let bits = x.to_bits().max(1 << 23);
-    let whole = (bits as i32 - 0x3f35_04f3) >> 23;
-    let part = f32::from_bits((bits as i32 - (whole << 23)) as u32);
-    let t = (part - 1.0) / (part + 1.0);
-    let square = t * t;
-    let series = 2.885_39 + square * (0.961_796_7 + square * (0.577_078 + square * 0.412_198_6));
-    let exponent = (exponent * (whole as f32 + t * series)).clamp(-120.0, 120.0);
-    // 2^exponent: the nearest whole number by bits, the rest by the series of the exponential function.
-    let nearest = exponent.round_ties_even();
-    let rest = exponent - nearest;
-    let series = 1.0
-        + rest
-            * (std::f32::consts::LN_2
-                + rest * (0.240_226_5 + rest * (0.055_504_1 + rest * (0.009_618_13 + rest * 0.001_333_36))));
-    series * f32::from_bits(((nearest as i32 + 127) << 23) as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::monitor::Silent;
     use crate::neighbours::Neighbours;
+    use crate::random::{index, unit};
 
-    #[test]
-    fn powers_have_six_digits() {
-        for exponent in [0.2f32, 0.895, 1.0, 1.9] {
-            for step in -60..60 {
-                let x = libm::pow(1.7, f64::from(step)) as f32;
-                let exact = libm::pow(f64::from(x), f64::from(exponent));
-                let found = f64::from(power(x, exponent));
-                let inside = exact > 1e-30 && exact < 1e30;
-                assert!(!inside || (found / exact - 1.0).abs() < 5e-6, "{x}^{exponent}: {found} and {exact}");
+    /// The definition: one point after the other, one edge after the other.
+    fn plain(graph: &Graph, first: Vec<[f32; 2]>, curve: &Curve, epochs: usize, seed: u64) -> Vec<[f32; 2]> {
+        let (pulls, force) = (Pulls::new(graph), Force::new(curve));
+        let (mut before, mut after) = (first.clone(), first);
+        let blocks = before.len().div_ceil(BLOCK);
+        let mut due = Due::default();
+        for (epoch, batch) in (0..epochs).flat_map(|epoch| (0..BATCHES).map(move |batch| (epoch, batch))) {
+            let rate = 1.0 - epoch as f32 / epochs as f32;
+            for (block, points) in after.chunks_mut(BLOCK).enumerate() {
+                let stream_block = (epoch * BATCHES + batch) * blocks + block;
+                let mut random = stream(seed, "umap/descent", stream_block as u64);
+                for (index, point) in (block * BLOCK..).zip(points) {
+                    let start = before[index];
+                    let mut here = start;
+                    pulls.due(batch, index..index + 1, epoch, &mut due);
+                    for (other, repels) in due.edges() {
+                        let there = before[other];
+                        let step = force.attraction(start[0] - there[0], start[1] - there[1]);
+                        here = [here[0] + rate * step[0], here[1] + rate * step[1]];
+                        let mut sum = [0.0; 2];
+                        for _ in 0..if repels { NEGATIVE_SAMPLES } else { 0 } {
+                            let drawn = (u64::from(random.next_u32()) * before.len() as u64) >> 32;
+                            let there = if drawn as usize == index { here } else { before[drawn as usize] };
+                            let step = force.repulsion(here[0] - there[0], here[1] - there[1]);
+                            sum = [sum[0] + step[0], sum[1] + step[1]];
+                        }
+                        if repels {
+                            here = [here[0] + rate * sum[0], here[1] + rate * sum[1]];
+                        }
+                    }
+                    *point = here;
+                }
             }
-            assert!(power(0.0, exponent) < 1e-7);
+            std::mem::swap(&mut before, &mut after);
         }
+        before
     }
 
     #[test]
-    fn every_edge_is_sampled_from_both_ends_and_stored_at_both() {
-        let neighbours = Neighbours { each: 1, ids: vec![1, 0, 1], distances: vec![1.0, 1.0, 2.0] };
-        let pulls = Pulls::new(&Graph::new(&neighbours, 3, 2));
-        for (point, partners) in [(0, 1), (1, 2), (2, 1)] {
-            let all: Vec<Pull> = (0..BATCHES).flat_map(|batch| pulls.of(point, batch).to_vec()).collect();
-            assert_eq!((all.len(), all.iter().filter(|pull| pull.repels).count()), (2 * partners, partners));
-            assert!(all.iter().all(|pull| (0..9).all(|epoch| pull.is_due(epoch))));
+    fn lanes_have_the_bits_of_one_point_after_the_other() {
+        for count in [2, 20, 700] {
+            let mut random = stream(count as u64, "descent test", 0);
+            let each = 4.min(count - 1);
+            let ids: Vec<u32> = (0..count)
+                .flat_map(|point| {
+                    (1..=each).map(move |step| ((point + step * step) % count) as u32).collect::<Vec<_>>()
+                })
+                .map(|id| id.min(count as u32 - 1))
+                .collect();
+            let distances = (0..count * each).map(|_| 0.2 + index(20, &mut random) as f32).collect();
+            let graph = Graph::new(&Neighbours { each, ids, distances }, count, each + 1);
+            let mut first: Vec<[f32; 2]> =
+                (0..count).map(|_| [0; 2].map(|_| 10.0 * unit(&mut random) as f32)).collect();
+            // Equal points.
+            first[1] = first[0];
+            let curve = Curve::fit(0.1);
+            let moved = descend(&graph, first.clone(), &curve, 7, 3, &Silent).unwrap();
+            let expected = plain(&graph, first, &curve, 7, 3);
+            let bits = |points: &[[f32; 2]]| points.iter().flatten().map(|part| part.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&moved), bits(&expected), "{count}");
         }
-        for batch in 0..BATCHES {
-            let drawn = |point: usize, repels: bool| pulls.of(point, batch).iter().any(|pull| pull.repels == repels);
-            assert_eq!(drawn(0, true), pulls.of(1, batch).iter().any(|pull| !pull.repels && pull.other == 0));
-        }
-        let half = Pull { other: 0, share: 0.5, repels: true };
-        assert_eq!((0..6).filter(|&epoch| half.is_due(epoch)).collect::<Vec<_>>(), [1, 3, 5]);
-    }
-
-    #[test]
-    fn attraction_and_repulsion_of_two_points() {
-        let force = Force { a: 1.0, b: 1.0 };
-        // a = b = 1: −2 / (1 + d²) · (x − y) = −2 / 2 · 1 at distance 1, and 2 / (1.001 · 2) away.
-        let (one, other) = ([1.0, 0.0], [0.0, 0.0]);
-        assert!((force.attraction(one, other)[0] + 1.0).abs() < 1e-5);
-        assert_eq!(force.attraction(one, other)[0], -force.attraction(other, one)[0]);
-        assert_eq!(force.attraction(one, one), [0.0; 2]);
-        let mut here = [1.0, 0.0];
-        let same = [1.0, 0.0];
-        force.repel(&mut here, &[[0.0, 0.0], same, same, same, same], 1.0);
-        assert!((here[0] - 1.999).abs() < 1e-3 && here[1] == 0.0, "{here:?}");
     }
 }

@@ -6,7 +6,9 @@
 
 mod curve;
 mod descent;
+mod force;
 mod graph;
+mod pulls;
 mod start;
 mod trust;
 

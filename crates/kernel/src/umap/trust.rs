@@ -5,12 +5,13 @@ use rayon::prelude::*;
 use crate::neighbours::Points;
 use crate::random::{permutation, stream};
 use crate::top_k::largest;
+use crate::vectorised::vectorised;
 
 /// Maximum number of points whose neighbours are ranked.
 const SAMPLE: usize = 2048;
 
 /// Rows compared with all others per block.
-const ROWS: usize = 32;
+const ROWS: usize = 64;
 
 /// The trustworthiness of Venna and Kaski and its standard error from the sample; `None` with fewer than four points.
 ///
@@ -33,15 +34,23 @@ pub fn trustworthiness(points: &Points, embedded: &[[f32; 2]], neighbours: usize
             let (mut distances, mut top) = (vec![0f32; count], Vec::new());
             let mut penalty = |(&row, near): (&usize, &mut [f32])| {
                 let here = embedded[row];
-                for (distance, point) in distances.iter_mut().zip(embedded) {
-                    *distance = -((point[0] - here[0]).powi(2) + (point[1] - here[1]).powi(2));
-                }
+                vectorised(
+                    #[inline(always)]
+                    || {
+                        for (distance, point) in distances.iter_mut().zip(embedded) {
+                            *distance = -((point[0] - here[0]).powi(2) + (point[1] - here[1]).powi(2));
+                        }
+                    },
+                );
                 distances[row] = f32::NEG_INFINITY;
                 largest(&distances, k, &mut top);
                 near[row] = f32::NEG_INFINITY;
                 let rank = |&(_, other): &(f32, u32)| {
                     let (other, value) = (other as usize, near[other as usize]);
-                    let nearer: u32 = near.iter().map(|&near| u32::from(near > value)).sum();
+                    let nearer = vectorised(
+                        #[inline(always)]
+                        || near.iter().map(|&near| u32::from(near > value)).sum::<u32>(),
+                    );
                     nearer as usize + near[..other].iter().filter(|&&near| near == value).count() + 1
                 };
                 top.iter().map(|entry| rank(entry).saturating_sub(k) as f64).sum::<f64>()

@@ -17,7 +17,7 @@ use etalon::store::disk;
 use serde_json::{Value, json};
 
 use super::{ABOUT, CaptureRequest, Captured, Prepared, finished};
-use crate::data::cache_directory;
+use crate::data::{cache_directory, forget_inputs};
 
 /// Characters of the identity in a name.
 const NAME: usize = 16;
@@ -59,7 +59,7 @@ pub struct CachedCapture {
     pub input: String,
     /// The sites.
     pub sites: Vec<String>,
-    /// Milliseconds since 1970 at the last use; 0 if it was not used yet.
+    /// Milliseconds since 1970 at the last use, or at the last change of its directory if it was not used yet.
     pub used: u64,
 }
 
@@ -115,6 +115,9 @@ pub fn clear_cached(cache: Option<&Path>, name: Option<&str>) -> Result<(Vec<Str
         list.push(name);
     }
     remove_leftovers(&root)?;
+    if name.is_none() {
+        forget_inputs(cache)?;
+    }
     Ok((removed, used))
 }
 
@@ -132,6 +135,16 @@ fn record_use(directory: &Path, model: &Path) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let model = std::path::absolute(model).unwrap_or_else(|_| model.to_path_buf());
     disk::write(&directory.join(USE), format!("{}\n", json!({"used": now, "model": model})).as_bytes())
+}
+
+/// Milliseconds since 1970 at the last change of a directory or of one in it; 0 if it is unknown.
+fn changed(directory: &Path) -> u64 {
+    let of = |path: &Path| -> Option<u64> {
+        let since = fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(since.as_millis() as u64)
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| of(&entry.path())).chain(of(directory)).max().unwrap_or(0)
 }
 
 fn list(root: &Path) -> Result<Vec<CachedCapture>> {
@@ -152,7 +165,9 @@ fn list(root: &Path) -> Result<Vec<CachedCapture>> {
             model: text(&about["model"]["name"]),
             input: text(&about["input"]),
             sites: about["sites"].as_array().into_iter().flatten().map(text).collect(),
-            used: json(&directory.join(USE)).and_then(|value| value["used"].as_u64()).unwrap_or(0),
+            used: json(&directory.join(USE))
+                .and_then(|value| value["used"].as_u64())
+                .unwrap_or_else(|| changed(&directory)),
             name,
             directory,
         });
@@ -186,11 +201,11 @@ fn size(directory: &Path) -> u64 {
     entries.map(of).sum()
 }
 
-/// Removes finished captures, the least recently used first, until all captures fit. Captures in use stay.
+/// Removes captures, the least recently used first, until all of them fit. Those that a process reads or writes stay.
 fn make_room(root: &Path, most: u64) -> Result<()> {
     let captures = list(root)?;
     let mut total: u64 = captures.iter().map(|capture| capture.bytes).sum();
-    for capture in captures.iter().rev().filter(|capture| capture.finished) {
+    for capture in captures.iter().rev() {
         if total <= most {
             break;
         }
@@ -302,11 +317,24 @@ mod tests {
         assert_eq!(last_model(&root.join("a")).as_deref(), Some("/m"));
         make_room(&root, 4000).unwrap();
         assert_eq!(names_of(&root).len(), 4);
-        // b is the oldest, but it is used; an unfinished capture stays as well.
+        // b is the oldest, but it is used. An interrupted capture is as old as its last change, and is removed like others
+        // unless a process continues it.
         let lock = try_lock(&root, "b", Sharing::Read).unwrap().unwrap();
         assert!(try_lock(&root, "b", Sharing::Read).unwrap().is_some());
-        fs::remove_file(root.join("c").join(ABOUT)).unwrap();
-        make_room(&root, 3500).unwrap();
+        for name in ["e", "f"] {
+            make(&root, name, 1000, 0);
+        }
+        for (name, file) in [("e", ABOUT), ("e", USE), ("f", ABOUT), ("f", USE)] {
+            fs::remove_file(root.join(name).join(file)).unwrap();
+        }
+        assert!(list(&root).unwrap()[..2].iter().all(|capture| !capture.finished && capture.used > 1 << 40));
+        let written = try_lock(&root, "f", Sharing::Write).unwrap().unwrap();
+        make_room(&root, 2000).unwrap();
+        assert_eq!(names_of(&root), ["f", "b"]);
+        drop(written);
+        make(&root, "d", 1000, u64::MAX / 2);
+        make(&root, "c", 1000, u64::MAX / 2 - 1);
+        make_room(&root, 3000).unwrap();
         assert_eq!(names_of(&root), ["d", "c", "b"]);
         assert_eq!(clear_cached(Some(scratch.path()), None).unwrap(), (vec!["d".into(), "c".into()], vec!["b".into()]));
         drop(lock);

@@ -6,6 +6,7 @@ use etalon::context::Monitor;
 use etalon::error::{InputError, Result};
 use etalon::network::{Batch, Capture};
 
+use super::parts::Parts;
 use super::records::Records;
 use super::{Run, Summary, rows};
 use crate::data::{Content, Input, Sample};
@@ -18,20 +19,34 @@ const PART: usize = 64;
 /// Images that are run at a time.
 const BATCH: usize = 8;
 
-pub(super) fn run(run: &Run<'_>, model: &Path, input: &mut Input, records: &mut Records) -> Result<Summary> {
+pub(super) fn run(
+    run: &Run<'_>,
+    parts: &Parts,
+    model: &Path,
+    input: &mut Input,
+    records: &mut Records,
+) -> Result<Summary> {
     let preprocess = preprocessing(model, run.network.card())?;
     let (mut summary, mut part) = (Summary::default(), 0);
+    let mut _memory = run.reserve_part(0)?;
     loop {
         run.context.check()?;
         let (images, numbers) = next_images(run, &preprocess, input, records)?;
         if numbers.is_empty() {
             break;
         }
-        let (samples, sites) = activations(run, &preprocess, &images, &numbers, part)?;
-        summary.rows += samples as u64;
-        if let Some((samples, sites)) = sites {
-            run.parts.write(part, &samples, &sites)?;
-        }
+        summary.rows += match parts.rows(part) {
+            Some(rows) => rows as u64,
+            None => {
+                let (samples, sites) = activations(run, &preprocess, &images, &numbers)?;
+                // The number of rows per image is known after the first part only.
+                if part == 0 {
+                    _memory = run.reserve_part(samples.len())?;
+                }
+                parts.write(part, &samples, &sites)?;
+                samples.len() as u64
+            }
+        };
         part += 1;
         run.context.advance(numbers.len() as u64);
     }
@@ -69,7 +84,7 @@ fn next_images(
     Ok((values, numbers))
 }
 
-fn decoded(preprocess: &Preprocess, sample: &Sample) -> Result<Vec<f32>> {
+pub(super) fn decoded(preprocess: &Preprocess, sample: &Sample) -> Result<Vec<f32>> {
     match &sample.content {
         Content::Image(bytes) => preprocess.apply(&decode_with(bytes, &DecodeOptions::default())?),
         Content::Pixels(pixels) => preprocess.apply(pixels),
@@ -77,13 +92,11 @@ fn decoded(preprocess: &Preprocess, sample: &Sample) -> Result<Vec<f32>> {
     }
 }
 
-/// The number of stored rows, and the sample of every row with the rows of every site unless the part is finished.
-type Stored = (usize, Option<(Vec<u32>, Vec<Vec<f32>>)>);
+/// The sample of every stored row, and the rows of every site.
+type Stored = (Vec<u32>, Vec<Vec<f32>>);
 
-fn activations(run: &Run<'_>, preprocess: &Preprocess, images: &[f32], numbers: &[u32], part: usize) -> Result<Stored> {
-    if let Some(rows) = run.parts.rows(part) {
-        return Ok((rows, None));
-    }
+/// Runs the network on images.
+pub(super) fn activations(run: &Run<'_>, preprocess: &Preprocess, images: &[f32], numbers: &[u32]) -> Result<Stored> {
     let (width, height) = preprocess.fixed_size().ok_or_else(|| {
         InputError::new("images must have the same size")
             .expected("a crop, or a fixed size")
@@ -116,5 +129,5 @@ fn activations(run: &Run<'_>, preprocess: &Preprocess, images: &[f32], numbers: 
         let counts = per_site.first().cloned().unwrap_or_default();
         samples.extend(numbers.iter().zip(counts).flat_map(|(number, count)| std::iter::repeat_n(*number, count)));
     }
-    Ok((samples.len(), Some((samples, sites))))
+    Ok((samples, sites))
 }

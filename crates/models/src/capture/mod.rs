@@ -8,6 +8,7 @@
 //! | `rows.jsonl` | a line per sample: `sample`, `id`, and `text` with `words` (one per row), or `caption` |
 //! | `labels.csv` | concepts of the samples, if the input has labels |
 //! | `token_labels.csv` | concepts of the rows, if the words of the texts are annotated |
+//! | `pairs.csv` | pairs of samples that differ in one attribute, if the packaged input has them and all of it was captured |
 //! | `tokens.npy` | the token sequences that were run: uint32 [sequences, context] |
 //! | `skipped.csv` | items of the input that could not be read, with the reason |
 //! | `capture.json` | model, input and settings; written last |
@@ -18,9 +19,11 @@
 mod cache;
 mod images;
 mod parts;
+mod place;
 mod records;
 mod request;
 mod rows;
+mod stream;
 mod text_run;
 mod texts;
 mod word_labels;
@@ -28,7 +31,7 @@ mod word_labels;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use etalon::context::{Context, Monitor};
+use etalon::context::{Context, Monitor, Reservation};
 use etalon::error::{Error, InputError, Key, Result};
 use etalon::network::{Network, RowKind, SiteId, find_sites};
 use etalon::store::{ImportOptions, Lock, disk, import};
@@ -36,10 +39,12 @@ use serde_json::{Value, json};
 
 pub use cache::{Cached, CachedCapture, cached, capture_cached, clear_cached};
 pub use request::{CaptureRequest, CaptureSettings, RowChoice};
+pub use stream::NetworkStream;
 pub use text_run::open_text_run;
 
-use crate::data::{ContentKind, Input, input_id, resolve};
-use crate::open::{Tower, open, open_with};
+use crate::data::{ContentKind, Input, input_id, known_input_id, packaged_pairs, resolve};
+use crate::open::{Tower, open_with};
+use crate::weights::NetworkOptions;
 use parts::{Parts, PartsReader};
 use records::Records;
 
@@ -52,12 +57,17 @@ pub struct Captured {
     pub labels: Option<PathBuf>,
     /// Concept labels of the rows, one per token.
     pub token_labels: Option<PathBuf>,
+    /// Pairs of samples.
+    pub pairs: Option<PathBuf>,
     /// What to tell the user.
     pub notes: Vec<String>,
 }
 
 /// The file that makes a capture complete.
 const ABOUT: &str = "capture.json";
+
+/// The directory of finished parts.
+const PARTS: &str = "parts";
 
 /// Runs a network on an input and stores activations in a directory. A directory with the same finished capture is used as
 /// it is; one with another capture is refused.
@@ -77,21 +87,31 @@ struct Prepared {
     sites: Vec<SiteId>,
     /// The identity of the capture.
     id: String,
+    /// Items of the input.
+    items: u64,
 }
 
 impl Prepared {
-    /// Opens the network; refuses several sites if `one_site` is set, before the whole input is read.
-    fn new(request: &CaptureRequest, one_site: bool, context: &Context) -> Result<Prepared> {
+    /// Opens the network. For the cache, refuses several sites before the input is read, and reads an input that is known and has not
+    /// changed not at all.
+    fn new(request: &CaptureRequest, for_cache: bool, context: &Context) -> Result<Prepared> {
         let (model, tower) = Tower::split(&request.model);
         let path = resolve(model, request.options.cache.as_deref())?;
-        let network = context.install(|| open_with(&path, tower, request.settings.randomise, context.budget()))?;
+        let network = context.install(|| open_with(&path, tower, request.settings.network(), context.budget()))?;
         let sites = find_sites(network.sites(), &request.sites)?;
-        if one_site && sites.len() > 1 {
+        if for_cache && sites.len() > 1 {
             return Err(several_sites(&*network, &sites).into());
         }
         check_rows(&*network, &sites)?;
-        let id = identity(request, &*network, &sites, context)?;
-        Ok(Prepared { path, network, sites, id })
+        let address = if for_cache { known_input_id } else { input_id };
+        let input = address(&request.input, &request.options, context)?;
+        let id = identity(request, &*network, &sites, &input.id)?;
+        Ok(Prepared { path, network, sites, id, items: input.items })
+    }
+
+    /// How the network is run.
+    fn network_run<'a>(&'a self, request: &'a CaptureRequest, context: &'a Context) -> Run<'a> {
+        Run { network: &*self.network, sites: &self.sites, settings: &request.settings, context }
     }
 
     /// Runs the network and stores activations.
@@ -101,18 +121,32 @@ impl Prepared {
 }
 
 fn run(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &Context) -> Result<Captured> {
-    let Prepared { path, network, sites, id } = prepared;
+    let is_new = !out.exists();
+    let captured = run_in(prepared, request, out, context);
+    // A wrong input leaves nothing behind. What is finished stays, for the next run.
+    if is_new && captured.as_ref().is_err_and(Error::is_input) && !Parts::any(&out.join(PARTS)) {
+        let _ = disk::remove_directory(out);
+    }
+    captured
+}
+
+fn run_in(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &Context) -> Result<Captured> {
+    let Prepared { path, network, sites, id, items } = prepared;
     disk::make_directory(out)?;
     let _lock = Lock::take(out)?;
     let mut input = Input::open(&request.input, &request.options, context.budget())?;
-    let parts = Parts::open(&out.join("parts"), id, sites.len())?;
+    let parts = Parts::open(&out.join(PARTS), id, sites.len())?;
     let mut records = Records::create(out, &input, context)?;
-    let what = Run { network: &**network, sites, settings: &request.settings, parts: &parts, context };
+    let what = prepared.network_run(request, context);
     let widths: Vec<usize> = sites.iter().map(|site| network.sites()[site.0 as usize].width).collect();
-    context.start("capturing activations", input.count().unwrap_or(0), input.kind().plural());
+    match input.kind() {
+        // The number of tokens is not known before they are read.
+        ContentKind::Text => context.start("capturing activations", 0, "tokens"),
+        ContentKind::Image => context.start("capturing activations", *items, "images"),
+    }
     let ran = match input.kind() {
-        ContentKind::Text => texts::run(&what, path, &mut input, &mut records),
-        ContentKind::Image => images::run(&what, path, &mut input, &mut records),
+        ContentKind::Text => texts::run(&what, &parts, path, (&mut input, *items), &mut records),
+        ContentKind::Image => images::run(&what, &parts, path, &mut input, &mut records),
     };
     context.finish();
     let summary = ran?;
@@ -129,14 +163,19 @@ fn run(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &Cont
         import(&mut reader, &store, &options, context)?;
         stores.push((name.clone(), store));
     }
-    let labels = records.finish(&input)?;
+    let labels = records.finish(&input, request.settings.group_labels)?;
+    let pairs = pairs(request, &input, out)?;
+    let mut model = json!({"name": request.model, "family": network.card().family, "weights": network.card().weights, "id": network.card().id});
+    if let Some(relative) = place::relative_model(&request.model, out) {
+        model["path"] = json!(relative);
+    }
     let about = json!({
         "id": id,
-        "model": {"name": request.model, "family": network.card().family, "weights": network.card().weights, "id": network.card().id},
+        "model": model,
         "input": request.input,
         "settings": serde_json::to_value(&request.settings).map_err(|error| Error::Bug(error.to_string()))?,
         "sites": stores.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        "samples": summary.samples, "rows": summary.rows, "skipped": input.skipped().len(), "labels": labels.samples.is_some(), "token_labels": labels.tokens.is_some(),
+        "samples": summary.samples, "rows": summary.rows, "skipped": input.skipped().len(), "labels": labels.samples.is_some(), "token_labels": labels.tokens.is_some(), "pairs": pairs.is_some(),
     });
     disk::write(&out.join(ABOUT), format!("{about:#}\n").as_bytes())?;
     parts.remove()?;
@@ -144,7 +183,19 @@ fn run(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &Cont
     if !input.skipped().is_empty() {
         notes.push(format!("{} items of the input were skipped; skipped.csv lists them", input.skipped().len()));
     }
-    Ok(Captured { stores, labels: labels.samples, token_labels: labels.tokens, notes })
+    Ok(Captured { stores, labels: labels.samples, token_labels: labels.tokens, pairs, notes })
+}
+
+/// Copies the pairs of a packaged input. They count its samples, so all of them must have been captured.
+fn pairs(request: &CaptureRequest, input: &Input, out: &Path) -> Result<Option<PathBuf>> {
+    let options = &request.options;
+    let whole = input.skipped().is_empty() && options.limit.is_empty() && options.every.is_empty();
+    let source = packaged_pairs(&request.input, options.cache.as_deref()).filter(|_| whole);
+    let Some(source) = source else { return Ok(None) };
+    let bytes = disk::read(&source).map_err(Error::io("read the pairs of the input", &source))?;
+    let path = out.join("pairs.csv");
+    disk::write(&path, &bytes)?;
+    Ok(Some(path))
 }
 
 /// What the two kinds of input share.
@@ -152,7 +203,6 @@ struct Run<'a> {
     network: &'a dyn Network,
     sites: &'a [SiteId],
     settings: &'a CaptureSettings,
-    parts: &'a Parts,
     context: &'a Context,
 }
 
@@ -165,6 +215,12 @@ impl Run<'_> {
     /// Whether the sites have one row per sample.
     fn is_of_samples(&self) -> bool {
         self.sites.iter().any(|site| self.network.sites()[site.0 as usize].rows == RowKind::Sample)
+    }
+
+    /// Reserves the memory of a part with this many rows: the rows of all sites, in order, and as bytes of a file.
+    fn reserve_part(&self, rows: usize) -> Result<Reservation> {
+        let width: usize = self.sites.iter().map(|site| self.network.sites()[site.0 as usize].width).sum();
+        self.context.budget().reserve(3 * 4 * (rows as u64).saturating_mul(width as u64), "a part of the capture")
     }
 
     /// Whether every token is stored as a row.
@@ -207,12 +263,11 @@ struct Summary {
 }
 
 /// The hash of everything that the captured bytes depend on.
-fn identity(request: &CaptureRequest, network: &dyn Network, sites: &[SiteId], context: &Context) -> Result<String> {
+fn identity(request: &CaptureRequest, network: &dyn Network, sites: &[SiteId], input: &str) -> Result<String> {
     let settings = serde_json::to_string(&request.settings).map_err(|error| Error::Bug(error.to_string()))?;
-    let input = input_id(&request.input, &request.options, context)?;
     let mut hash = blake3::Hasher::new_derive_key("etalon capture v1");
     let names = sites.iter().map(|site| network.sites()[site.0 as usize].name.as_str());
-    for text in [network.card().id.as_str(), network.card().family, &settings, &input].into_iter().chain(names) {
+    for text in [network.card().id.as_str(), network.card().family, &settings, input].into_iter().chain(names) {
         hash.update(&(text.len() as u64).to_le_bytes());
         hash.update(text.as_bytes());
     }
@@ -239,12 +294,24 @@ fn finished(out: &Path, id: &str) -> Result<Option<Captured>> {
     let stores = names.map(|name| (name.to_string(), out.join("sites").join(name))).collect();
     let file = |key: &str, name: &str| value[key].as_bool().unwrap_or(false).then(|| out.join(name));
     let (labels, token_labels) = (file("labels", "labels.csv"), file("token_labels", "token_labels.csv"));
-    Ok(Some(Captured { stores, labels, token_labels, notes: vec!["the capture is complete; nothing was run".into()] }))
+    let pairs = file("pairs", "pairs.csv");
+    Ok(Some(Captured {
+        stores,
+        labels,
+        token_labels,
+        pairs,
+        notes: vec!["the capture is complete; nothing was run".into()],
+    }))
 }
 
 /// The network of a capture, for callers that go on to use it.
-pub fn open_network(model: &str, cache: Option<&Path>, context: &Context) -> Result<Arc<dyn Network>> {
+pub fn open_network(
+    model: &str,
+    options: NetworkOptions,
+    cache: Option<&Path>,
+    context: &Context,
+) -> Result<Arc<dyn Network>> {
     let (model, tower) = Tower::split(model);
     let path = resolve(model, cache)?;
-    context.install(|| open(&path, tower, context.budget()))
+    context.install(|| open_with(&path, tower, options, context.budget()))
 }

@@ -42,7 +42,12 @@ impl Parts {
     }
 
     fn path(&self, part: usize) -> PathBuf {
-        self.directory.join(format!("{part:06}"))
+        path(&self.directory, part)
+    }
+
+    /// Whether a directory has a part.
+    pub fn any(directory: &Path) -> bool {
+        path(directory, 0).exists()
     }
 
     /// The rows of a part, if it is finished and undamaged.
@@ -90,6 +95,10 @@ impl Parts {
     pub fn remove(self) -> Result<()> {
         std::fs::remove_dir_all(&self.directory).map_err(Error::io("remove the parts of a capture", &self.directory))
     }
+}
+
+fn path(directory: &Path, part: usize) -> PathBuf {
+    directory.join(format!("{part:06}"))
 }
 
 /// Reads the lists of a part in their order.

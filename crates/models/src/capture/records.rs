@@ -81,19 +81,21 @@ impl Records {
         disk::write(&self.out.join("tokens.npy"), &bytes)
     }
 
-    /// Writes labels and the list of skipped items; returns the paths of the labels.
-    pub fn finish(self, input: &Input) -> Result<LabelFiles> {
+    /// Writes labels and the list of skipped items; returns the paths of the labels. `grouped` puts the column in front of
+    /// its classes.
+    pub fn finish(self, input: &Input, grouped: bool) -> Result<LabelFiles> {
+        let options = ConceptOptions { grouped, ..ConceptOptions::default() };
         self.rows.finish()?;
         let header = ["position", "id", "reason"].map(String::from);
         let skipped =
             input.skipped().iter().map(|item| [item.position.to_string(), item.id.clone(), item.reason.clone()]);
         disk::write(&self.out.join("skipped.csv"), csv_text(std::iter::once(header).chain(skipped))?.as_bytes())?;
-        let tokens = self.token_labels.finish(&self.out)?;
+        let tokens = self.token_labels.finish(&self.out, &options)?;
         if self.labels.is_empty() {
             return Ok(LabelFiles { samples: None, tokens });
         }
         let path = self.out.join("labels.csv");
-        let table = self.labels.finish(&ConceptOptions::default())?;
+        let table = self.labels.finish(&options)?;
         disk::write(&path, table.to_csv()?.as_bytes())?;
         Ok(LabelFiles { samples: Some(path), tokens })
     }

@@ -1,9 +1,12 @@
 //! What is captured, and how.
 
+use etalon::network::Processing;
 use etalon::store::StoredNumber;
 use serde::Serialize;
 
 use crate::data::InputOptions;
+use crate::layer::WeightNumber;
+use crate::weights::NetworkOptions;
 
 /// Which rows of a sample are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -55,9 +58,25 @@ pub struct CaptureSettings {
     /// Draw the weights anew with this seed, as a baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub randomise: Option<u64>,
+    /// Changes of the weights of a language model.
+    #[serde(skip_serializing_if = "Processing::is_none")]
+    pub processing: Processing,
+    /// The number type of the weights of linear maps.
+    #[serde(skip_serializing_if = "WeightNumber::is_f32")]
+    pub weights: WeightNumber,
     /// The number type of the stores.
     #[serde(skip_serializing_if = "StoredNumber::is_f32")]
     pub dtype: StoredNumber,
+    /// Put the name of the column in front of a class or tag: `genre/news`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub group_labels: bool,
+}
+
+impl CaptureSettings {
+    /// How the network is used.
+    pub fn network(&self) -> NetworkOptions {
+        NetworkOptions { randomise: self.randomise, processing: self.processing, numbers: self.weights }
+    }
 }
 
 impl Default for CaptureSettings {
@@ -69,7 +88,10 @@ impl Default for CaptureSettings {
             keep_special: false,
             rows: RowChoice::All,
             randomise: None,
+            processing: Processing::NONE,
+            weights: WeightNumber::F32,
             dtype: StoredNumber::F32,
+            group_labels: false,
         }
     }
 }
@@ -79,7 +101,7 @@ impl Default for CaptureSettings {
 pub struct CaptureRequest {
     /// The network: a path, a packaged name, or a name of the hub; `:text` behind it means CLIP's network of texts.
     pub model: String,
-    /// The input: a path or a packaged name.
+    /// The input: a path or a packaged name, or several, separated by commas.
     pub input: String,
     /// Names or patterns of sites, separated by commas.
     pub sites: String,

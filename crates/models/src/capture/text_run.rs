@@ -4,15 +4,18 @@ use std::path::Path;
 
 use etalon::context::Context;
 use etalon::error::{Error, InFile, InputError, Result};
-use etalon::network::{TextRun, find_sites};
+use etalon::network::{Processing, TextRun, find_sites};
 use etalon::store::disk;
 use serde_json::Value;
 
 use super::ABOUT;
 use super::cache::last_model;
+use super::place;
 use crate::data::resolve;
+use crate::layer::WeightNumber;
 use crate::open::open_language_with;
 use crate::tokenizer_of::open_tokenizer;
+use crate::weights::NetworkOptions;
 
 /// The network of a capture with the sequences that it was run on. A capture with several sites needs the name of one.
 pub fn open_text_run(directory: &Path, site: Option<&str>, context: &Context) -> Result<TextRun> {
@@ -40,9 +43,12 @@ pub fn open_text_run(directory: &Path, site: Option<&str>, context: &Context) ->
     let (name, id) = (text(&value["model"]["name"]), text(&value["model"]["id"]));
     // A cached capture may have been made from another place than the one it is used from.
     let name = last_model(directory).unwrap_or(name);
-    let path = resolve(&name, None).in_file(&about)?;
-    let randomise = value["settings"]["randomise"].as_u64();
-    let network = context.install(|| open_language_with(&path, randomise, context.budget()))?;
+    let path = match place::of_model(&name, value["model"]["path"].as_str(), directory) {
+        Some(path) => path,
+        None => resolve(&name, None).in_file(&about)?,
+    };
+    let options = options(&value["settings"]).in_file(&about)?;
+    let network = context.install(|| open_language_with(&path, options, context.budget()))?;
     let card = etalon::network::Network::card(&*network);
     if card.id != id {
         return Err(InputError::new("the network is not the one of the capture")
@@ -60,6 +66,23 @@ pub fn open_text_run(directory: &Path, site: Option<&str>, context: &Context) ->
     let tokenizer = open_tokenizer(&path, context.budget())?;
     let special = (0..card.vocabulary as u32).filter(|token| tokenizer.is_special(*token)).collect();
     Ok(TextRun { network, site, tokens, length, special })
+}
+
+/// How the network of a capture was used.
+fn options(settings: &Value) -> Result<NetworkOptions> {
+    let unknown = |key: &str, found: &str| {
+        InputError::new(format!("unknown setting `{key}` of a capture"))
+            .found(found)
+            .advice("use the version of Etalon that made the capture, or capture again")
+    };
+    let (mut processing, mut numbers) = (Processing::NONE, WeightNumber::F32);
+    if let Some(text) = settings["processing"].as_str() {
+        processing = text.parse().map_err(|_| unknown("processing", text))?;
+    }
+    if let Some(text) = settings["weights"].as_str() {
+        numbers = text.parse().map_err(|()| unknown("weights", text))?;
+    }
+    Ok(NetworkOptions { randomise: settings["randomise"].as_u64(), processing, numbers })
 }
 
 /// The sequences of a capture.

@@ -8,6 +8,7 @@ use etalon::context::Monitor;
 use etalon::error::{InputError, Result};
 use etalon::network::{Batch, Capture};
 
+use super::parts::Parts;
 use super::records::Records;
 use super::{Run, Summary, rows};
 use crate::data::{Content, Input, Words};
@@ -18,7 +19,7 @@ use crate::tokenizer_of::open_tokenizer;
 const PART: usize = 64;
 
 /// Tokens that are run at a time.
-const BATCH: usize = 2048;
+pub(super) const BATCH: usize = 2048;
 
 /// A text whose tokens are not all captured yet.
 struct Open {
@@ -29,7 +30,13 @@ struct Open {
     tokens: Vec<u32>,
 }
 
-pub(super) fn run(run: &Run<'_>, model: &Path, input: &mut Input, records: &mut Records) -> Result<Summary> {
+pub(super) fn run(
+    run: &Run<'_>,
+    parts: &Parts,
+    model: &Path,
+    (input, items): (&mut Input, u64),
+    records: &mut Records,
+) -> Result<Summary> {
     let tokenizer = open_tokenizer(model, run.context.budget())?;
     tokenizer.check_vocabulary(run.network.card().vocabulary)?;
     let packing = packing(run, &tokenizer)?;
@@ -38,7 +45,8 @@ pub(super) fn run(run: &Run<'_>, model: &Path, input: &mut Input, records: &mut 
     let texts = std::iter::from_fn(|| next_text(&mut shared.borrow_mut()).transpose());
     let mut sequences = Pack::new(&tokenizer, packing, texts)?;
     let (mut summary, mut part) = (Summary::default(), 0);
-    let (mut all_tokens, mut same_length) = (Vec::new(), true);
+    let _memory = run.reserve_part(if run.by_token() { PART * context } else { PART })?;
+    let (mut all_tokens, mut same_length, mut done_tokens) = (Vec::new(), true, 0);
     loop {
         run.context.check()?;
         let batch = sequences.by_ref().take(PART).collect::<Result<Vec<Row>>>()?;
@@ -52,10 +60,17 @@ pub(super) fn run(run: &Run<'_>, model: &Path, input: &mut Input, records: &mut 
         if same_length {
             batch.iter().for_each(|row| all_tokens.extend_from_slice(&row.ids));
         }
-        if run.parts.rows(part) != Some(samples.len()) {
-            run.parts.write(part, &samples, &activations(run, &batch)?)?;
+        let tokens = batch.iter().map(|row| row.ids.len() as u64).sum::<u64>();
+        if parts.rows(part) != Some(samples.len()) {
+            parts.write(part, &samples, &activations(run, &batch, &|count| run.context.advance(count))?)?;
+        } else {
+            run.context.advance(tokens);
         }
         part += 1;
+        done_tokens += tokens;
+        // From the share of the texts that were read.
+        let read = shared.borrow().0.position().max(1);
+        run.context.estimate((done_tokens as f64 * items as f64 / read as f64) as u64);
         let done = batch.last().and_then(|row| row.texts.last()).copied().unwrap_or(0) as u32;
         write_lines(run, &tokenizer, &mut shared.borrow_mut(), Some(done))?;
     }
@@ -92,7 +107,7 @@ fn next_text(shared: &mut Shared<'_>) -> Result<Option<(u64, String)>> {
 }
 
 /// How texts become sequences.
-fn packing(run: &Run<'_>, tokenizer: &Tokenizer) -> Result<Packing> {
+pub(super) fn packing(run: &Run<'_>, tokenizer: &Tokenizer) -> Result<Packing> {
     let limit = run.network.card().context;
     let context = run.settings.context;
     if context > limit {
@@ -144,8 +159,8 @@ fn note_tokens(run: &Run<'_>, sequences: &[Row], shared: &mut Shared<'_>) -> Res
     Ok(samples)
 }
 
-/// Runs the network on sequences; returns the stored rows of every site.
-fn activations(run: &Run<'_>, sequences: &[Row]) -> Result<Vec<Vec<f32>>> {
+/// Runs the network on sequences and tells how many tokens are done; returns the stored rows of every site.
+pub(super) fn activations(run: &Run<'_>, sequences: &[Row], done: &dyn Fn(u64)) -> Result<Vec<Vec<f32>>> {
     // By sequence and site: sequences of the same length are run together, but stored in their order.
     let mut found: Vec<Vec<Vec<f32>>> = vec![Vec::new(); sequences.len()];
     let mut lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.ids.len()).collect();
@@ -171,7 +186,7 @@ fn activations(run: &Run<'_>, sequences: &[Row]) -> Result<Vec<Vec<f32>>> {
                     found[*index].push(stored);
                 }
             }
-            run.context.advance(group.len() as u64);
+            done(tokens.len() as u64);
         }
     }
     Ok((0..run.sites.len()).map(|site| found.iter().flat_map(|sites| &sites[site]).copied().collect()).collect())

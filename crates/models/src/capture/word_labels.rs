@@ -43,10 +43,10 @@ impl WordLabels {
     }
 
     /// Writes the labels; returns their path, if a word is annotated.
-    pub fn finish(self, out: &Path) -> Result<Option<PathBuf>> {
+    pub fn finish(self, out: &Path, options: &ConceptOptions<'_>) -> Result<Option<PathBuf>> {
         let Some((_, concepts)) = self.table.filter(|(_, concepts)| !concepts.is_empty()) else { return Ok(None) };
         let path = out.join("token_labels.csv");
-        disk::write(&path, concepts.finish(&ConceptOptions::default())?.to_csv()?.as_bytes())?;
+        disk::write(&path, concepts.finish(options)?.to_csv()?.as_bytes())?;
         Ok(Some(path))
     }
 }
@@ -78,11 +78,11 @@ mod tests {
         for (start, end) in tokens {
             labels.push(Some(&words), Span { start, end }, &budget).unwrap();
         }
-        let path = labels.finish(directory.path()).unwrap().unwrap();
+        let path = labels.finish(directory.path(), &ConceptOptions::default()).unwrap().unwrap();
         let expected = "sample,adverb,article,noun\n0,,,\n1,0,1,0\n2,0,0,1\n3,0,0,1\n4,,,\n5,1,0,0\n";
         assert_eq!(std::fs::read_to_string(path).unwrap(), expected);
         let mut labels = WordLabels::default();
         labels.push(None, Span { start: 0, end: 3 }, &budget).unwrap();
-        assert_eq!(labels.finish(directory.path()).unwrap(), None);
+        assert_eq!(labels.finish(directory.path(), &ConceptOptions::default()).unwrap(), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Images of an array, described by a table of the same name if there is one: `images.npy` by `images.csv`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use etalon::context::{Budget, Reservation};
 use etalon::error::{InFile, InputError, Key, Result};
@@ -26,6 +26,8 @@ pub(super) struct ArraySamples {
     reopen: Box<dyn Fn() -> Result<OpenTable> + Send>,
     next: usize,
     notes: Vec<String>,
+    /// The array, and the table that describes it.
+    files: Vec<PathBuf>,
     _memory: Reservation,
 }
 
@@ -42,6 +44,7 @@ impl ArraySamples {
         let described_by = TABLES.iter().map(|ending| path.with_extension(ending)).find(|table| table.is_file());
         let notes = described_by.iter().map(|table| format!("the images are described by {}", table.display()));
         let notes = notes.collect();
+        let files = std::iter::once(path.to_path_buf()).chain(described_by.clone()).collect();
         let (options, budget) = (options.clone(), budget.clone());
         let reopen = Box::new(move || {
             let Some(table) = &described_by else { return Ok(None) };
@@ -50,7 +53,7 @@ impl ArraySamples {
             reader.select(fields.selected());
             Ok(Some((reader, fields)))
         });
-        Ok(ArraySamples { array, table: reopen()?, reopen, next: 0, notes, _memory: memory })
+        Ok(ArraySamples { array, table: reopen()?, reopen, next: 0, notes, files, _memory: memory })
     }
 
     /// What the table says about the next image, or the reason why it says nothing.
@@ -81,6 +84,10 @@ impl Source for ArraySamples {
 
     fn count(&self) -> Option<u64> {
         Some(self.array.images as u64)
+    }
+
+    fn files(&self) -> Option<Vec<PathBuf>> {
+        Some(self.files.clone())
     }
 
     fn notes(&self) -> Vec<String> {

@@ -87,12 +87,13 @@ pub(super) fn describe(
     };
     let (word_tags, labels) = match &options.label_columns {
         Some(names) => {
-            let named = names.iter().map(|name| table.named(name, "label-columns", &labelled));
+            let wanted = names.iter().filter(|name| !options.any_labels || table.find(name).is_some());
+            let named = wanted.map(|name| table.named(name, "label-columns", &labelled));
             named.collect::<Result<Vec<usize>>>()?.into_iter().partition(|column| word_tags.contains(column))
         }
         None => (word_tags, free),
     };
-    for name in &options.tag_columns {
+    for name in options.tag_columns.iter().filter(|name| !options.any_labels || table.find(name).is_some()) {
         table.named(name, "tag-columns", &[CellKind::Text])?;
     }
     let kind = ContentKind::Image;

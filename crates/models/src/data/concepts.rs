@@ -18,11 +18,13 @@ pub struct ConceptOptions<'a> {
     pub most_classes: usize,
     /// A table whose first column names classes; its other columns are concepts that a class has (1) or has not (0).
     pub hierarchy: Option<&'a TextTable>,
+    /// Classes and tags have the name of their column in front, `genre/news`, so that metrics treat columns as groups.
+    pub grouped: bool,
 }
 
 impl Default for ConceptOptions<'_> {
     fn default() -> Self {
-        ConceptOptions { fewest: 1, most_classes: 1000, hierarchy: None }
+        ConceptOptions { fewest: 1, most_classes: 1000, hierarchy: None, grouped: false }
     }
 }
 
@@ -164,7 +166,8 @@ impl Concepts {
             } else if !values.has_tags && distinct > 2 && 10 * distinct > 9 * self.ids.len() {
                 notes.push(format!("`{name}` is left out: nearly every sample has another value"));
             } else {
-                let concept = |(text, number): (&str, u32)| (text.to_string(), Origin::Value(column, number));
+                let group = if options.grouped { format!("{name}/") } else { String::new() };
+                let concept = |(text, number): (&str, u32)| (format!("{group}{text}"), Origin::Value(column, number));
                 found.extend(values.sorted().into_iter().map(concept));
                 found.extend(options.hierarchy.into_iter().flat_map(|table| above(column, values, table)));
             }
@@ -274,6 +277,9 @@ mod tests {
         let csv = "sample,cat,dog,furry,small,indoors\ns0,1,0,1,1,1\ns1,0,1,0,0,\ns2,,,,,0\n";
         assert_eq!(made.to_csv().unwrap(), csv);
         assert_eq!(made.notes, ["`note` is left out: nearly every sample has another value"]);
+        let options = ConceptOptions { grouped: true, ..ConceptOptions::default() };
+        let made = table(&["class", "tags", "indoors", "note"], &rows, &options);
+        assert_eq!(made.labels.names(), ["class/cat", "class/dog", "tags/furry", "tags/small", "indoors"]);
     }
 
     #[test]

@@ -82,6 +82,10 @@ impl Source for FileSamples {
         Some(self.files.paths.len() as u64)
     }
 
+    fn files(&self) -> Option<Vec<PathBuf>> {
+        Some(self.files.paths.clone())
+    }
+
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }

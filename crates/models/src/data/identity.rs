@@ -4,14 +4,39 @@ use etalon::context::Context;
 use etalon::error::Result;
 
 use super::input::Input;
+use super::known::KnownAddress;
 use super::options::InputOptions;
 use super::sample::{Content, Label, Sample};
 
 /// Samples between two checks for cancellation.
 const BLOCK: u64 = 256;
 
+/// The content address of an input, and its number of items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputAddress {
+    /// A hash of all samples.
+    pub id: String,
+    /// Samples, and items that cannot be read.
+    pub items: u64,
+}
+
+/// The content address of an input as [`input_id`] computes it, recorded in the cache: an input whose files have not changed
+/// since is not read again.
+pub fn known_input_id(text: &str, options: &InputOptions, context: &Context) -> Result<InputAddress> {
+    let files = Input::open(text, options, context.budget())?.files();
+    let known = files.and_then(|files| KnownAddress::of(&files, options));
+    if let Some(address) = known.as_ref().and_then(KnownAddress::read) {
+        return Ok(address);
+    }
+    let address = input_id(text, options, context)?;
+    if let Some(known) = known {
+        known.write(&address);
+    }
+    Ok(address)
+}
+
 /// The content address of an input: a hash of all its samples, whatever file they come from. Reads the whole input.
-pub fn input_id(text: &str, options: &InputOptions, context: &Context) -> Result<String> {
+pub fn input_id(text: &str, options: &InputOptions, context: &Context) -> Result<InputAddress> {
     let mut input = Input::open(text, options, context.budget())?;
     let mut hash = blake3::Hasher::new();
     for column in input.label_columns() {
@@ -23,8 +48,9 @@ pub fn input_id(text: &str, options: &InputOptions, context: &Context) -> Result
         }
         add_sample(&mut hash, &sample);
     }
-    hash.update(&input.position().to_le_bytes());
-    Ok(format!("blake3:{}", hash.finalize().to_hex()))
+    let items = input.position();
+    hash.update(&items.to_le_bytes());
+    Ok(InputAddress { id: format!("blake3:{}", hash.finalize().to_hex()), items })
 }
 
 /// Adds bytes with their length, so that no two lists of parts have the same hash.

@@ -1,17 +1,19 @@
 //! An open input: samples in order, skipped items, and where to continue.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use etalon::context::Budget;
-use etalon::error::{Error, InputError, Result};
+use etalon::error::{Error, InputError, Key, Result};
 
 use super::array::ArraySamples;
 use super::files::FileSamples;
 use super::folder::{Folder, FolderFiles};
+use super::joined::Joined;
 use super::options::{ContentKind, InputOptions};
 use super::packaged::resolve;
 use super::sample::Sample;
+use super::sampled::Sampled;
 use super::table::TableSamples;
 use super::text_file::LineSamples;
 
@@ -29,10 +31,16 @@ pub(super) trait Source: Send {
     fn kind(&self) -> ContentKind;
     /// The names of the label columns.
     fn label_columns(&self) -> &[String];
+    /// The names of the columns with labels of words.
+    fn word_columns(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// The number of items, if it is known.
     fn count(&self) -> Option<u64>;
     /// What to tell the user about the input.
     fn notes(&self) -> Vec<String>;
+    /// The files that all items are in; `None` if there may be others.
+    fn files(&self) -> Option<Vec<PathBuf>>;
     /// The next item.
     fn read(&mut self) -> Result<Option<Item>>;
     /// Moves to an item by its position; the end if there are fewer.
@@ -76,24 +84,36 @@ pub struct Input {
     good: u64,
     sought: bool,
     skipped: Vec<Skipped>,
-    limit: u64,
     name: String,
 }
 
 impl Input {
-    /// Opens a path or a packaged name.
+    /// Opens a path or a packaged name, or several, separated by commas.
     pub fn open(text: &str, options: &InputOptions, budget: &Budget) -> Result<Input> {
-        let path = resolve(text, options.cache.as_deref())?;
-        let source = source(&path, options, budget)?;
-        let limit = options.limit.unwrap_or(u64::MAX);
-        Ok(Input { source, position: 0, good: 0, sought: false, skipped: Vec::new(), limit, name: text.to_string() })
+        let names = names(text);
+        let several = names.len() > 1;
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            let path = resolve(name, options.cache.as_deref())?;
+            let options = InputOptions { any_labels: several, ..options.clone() };
+            let every = of_input("every", &options.every, index, names.len())?.unwrap_or(1);
+            let limit = of_input("limit", &options.limit, index, names.len())?.unwrap_or(u64::MAX);
+            sources.push(Box::new(Sampled::new(source(&path, &options, budget)?, every, limit)));
+        }
+        let source = match sources.pop() {
+            Some(only) if sources.is_empty() => only,
+            last => Box::new(Joined::new(sources.into_iter().chain(last).collect())?),
+        };
+        if several {
+            check_label_columns(&*source, options)?;
+        }
+        Ok(Input { source, position: 0, good: 0, sought: false, skipped: Vec::new(), name: text.to_string() })
     }
 
     /// The next sample; `None` at the end. Items that cannot be read are skipped and listed.
     #[allow(clippy::should_implement_trait, reason = "an iterator of results would hide the list of skipped items")]
     pub fn next(&mut self) -> Result<Option<Sample>> {
-        while self.position < self.limit {
-            let Some(item) = self.source.read()? else { break };
+        while let Some(item) = self.source.read()? {
             let position = self.position;
             self.position += 1;
             match item {
@@ -122,8 +142,8 @@ impl Input {
 
     /// Moves to a position that [`Input::position`] returned in an earlier run.
     pub fn seek(&mut self, position: u64) -> Result<()> {
-        self.source.seek(position.min(self.limit))?;
-        (self.position, self.sought) = (position.min(self.limit), position > 0);
+        self.source.seek(position)?;
+        (self.position, self.sought) = (position, position > 0);
         Ok(())
     }
 
@@ -134,7 +154,7 @@ impl Input {
 
     /// The number of items, if it is known without reading them.
     pub fn count(&self) -> Option<u64> {
-        self.source.count().map(|count| count.min(self.limit))
+        self.source.count()
     }
 
     /// Items that were skipped since the input was opened, in order.
@@ -152,6 +172,11 @@ impl Input {
         self.source.label_columns()
     }
 
+    /// The files that all samples are in; `None` if there may be others, such as images that a table names.
+    pub(super) fn files(&self) -> Option<Vec<PathBuf>> {
+        self.source.files()
+    }
+
     /// What to tell the user: which columns were chosen, which files were left out.
     pub fn notes(&self) -> Vec<String> {
         self.source.notes()
@@ -167,6 +192,40 @@ impl Input {
             });
         error.advice("check that this is the right input").file(Path::new(&self.name)).into()
     }
+}
+
+/// The names of the inputs: a path that exists is one, whatever its name.
+pub(super) fn names(text: &str) -> Vec<&str> {
+    if Path::new(text).exists() { vec![text] } else { text.split(',').map(str::trim).collect() }
+}
+
+/// The number of an option for one of the inputs: one number is that of all.
+fn of_input(option: &str, numbers: &[u64], index: usize, inputs: usize) -> Result<Option<u64>> {
+    if numbers.len() > 1 && numbers.len() != inputs {
+        return Err(InputError::new(format!("{} does not fit the inputs", Key(option)))
+            .expected(if inputs == 1 {
+                "one number".into()
+            } else {
+                format!("one number, or one for each of {inputs} inputs")
+            })
+            .found(format!("{} numbers", numbers.len()))
+            .into());
+    }
+    Ok(numbers.get(index).or(numbers.last()).copied())
+}
+
+/// Refuses label columns that none of several inputs has.
+fn check_label_columns(source: &dyn Source, options: &InputOptions) -> Result<()> {
+    let known: Vec<&str> = source.label_columns().iter().map(String::as_str).collect();
+    for name in options.label_columns.iter().flatten() {
+        if !known.contains(&name.as_str()) && !source.word_columns().contains(name) {
+            return Err(InputError::new(format!("none of the inputs has a column `{name}`"))
+                .advice(format!("{} takes names of columns", Key("label-columns")))
+                .one_of(name, &known)
+                .into());
+        }
+    }
+    Ok(())
 }
 
 /// Opens what a path is.

@@ -9,6 +9,7 @@
 //! | `.txt` | one, or one per line |
 //! | `.npy` | one per image: uint8 [images, height, width] or [images, height, width, 3]; a table of the same name describes them |
 //! | a folder | one per text or image file, at any depth, by name; or the records of all its tables |
+//! | `A,B` | those of A, then those of B |
 //!
 //! An item that cannot be read is skipped, and [`Input::skipped`] lists it with the reason. [`Concepts`] turns the other columns
 //! into concept labels.
@@ -21,17 +22,21 @@ mod files;
 mod folder;
 mod identity;
 mod input;
+mod joined;
+mod known;
 mod options;
 mod packaged;
 mod sample;
+mod sampled;
 mod table;
 mod text_file;
 mod words;
 
 pub use cache::cache_directory;
 pub use concepts::{ConceptOptions, ConceptTable, Concepts};
-pub use identity::input_id;
+pub use identity::{InputAddress, input_id, known_input_id};
 pub use input::{Input, Skipped};
+pub use known::forget_inputs;
 pub use options::{ContentKind, InputOptions};
-pub use packaged::{DATA_SETS, Entry, FORMAT, MODELS, Part, packaged, packages, resolve};
+pub use packaged::{DATA_SETS, Entry, FORMAT, MODELS, Part, packaged, packaged_pairs, packages, resolve};
 pub use sample::{Content, Label, Sample, Words};

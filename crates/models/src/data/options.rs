@@ -60,8 +60,12 @@ pub struct InputOptions {
     pub lines: bool,
     /// The folder of a file is its class.
     pub folder_classes: bool,
-    /// Maximum number of samples.
-    pub limit: Option<u64>,
+    /// Maximum number of samples: one number, or one per input; empty for all.
+    pub limit: Vec<u64>,
+    /// Read every n-th sample: one number, or one per input; empty for every sample.
+    pub every: Vec<u64>,
+    /// Ignore label columns that the input does not have, because another one may.
+    pub any_labels: bool,
     /// The directory of packaged data [default: see [`super::cache_directory`]].
     pub cache: Option<PathBuf>,
 }

@@ -100,6 +100,15 @@ pub fn packaged(name: &str, cache: &Path) -> Option<PathBuf> {
     find(name, cache).ok().flatten()
 }
 
+/// The pairs of samples of a packaged name, if it has some and no file has that name.
+pub fn packaged_pairs(name: &str, cache: Option<&Path>) -> Option<PathBuf> {
+    let cache = cache_directory(cache).ok().filter(|_| !Path::new(name).exists())?;
+    let (entry_name, part_name) = name.split_once('/').unwrap_or((name, ""));
+    let entry = Entry::read(entry_name, &cache).ok().flatten()?;
+    let pairs = entry.parts.iter().find(|part| part.name == part_name)?.pairs.clone()?;
+    Some(packages(&cache).join(entry_name).join(pairs))
+}
+
 fn find(name: &str, cache: &Path) -> Result<Option<PathBuf>> {
     let (entry_name, part_name) = name.split_once('/').unwrap_or((name, ""));
     let Some(entry) = Entry::read(entry_name, cache)? else { return Ok(None) };
@@ -182,6 +191,12 @@ mod tests {
         let error = resolve("emoji/al", Some(cache)).unwrap_err().to_string();
         assert!(error.contains("did you mean `emoji/all`"), "{error}");
         assert_eq!(packaged("../emoji", cache), None);
+        assert_eq!(packaged_pairs("emoji/all", Some(cache)), None);
+        let mut with_pairs = entry(&[("", "a.parquet"), ("all", "all/b.parquet")]);
+        with_pairs.parts[1].pairs = Some("all/pairs.csv".into());
+        std::fs::write(Entry::file(&directory), serde_json::to_string(&with_pairs).unwrap()).unwrap();
+        assert_eq!(packaged_pairs("emoji/all", Some(cache)), Some(directory.join("all/pairs.csv")));
+        assert_eq!(packaged_pairs("emoji", Some(cache)), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use etalon::context::{Budget, Reservation};
 use etalon::error::{InFile, InputError, Result};
-use etalon::input::{Cell, Column, Record, RecordReader, open_records};
+use etalon::input::{Cell, CellKind, Column, Record, RecordReader, open_records};
 
 use super::columns::{Chosen, choose, describe};
 use super::files::{image, read_file, text};
@@ -222,8 +222,20 @@ impl Source for TableSamples {
         &self.fields.label_columns
     }
 
+    fn word_columns(&self) -> Vec<String> {
+        self.fields.word_tags.clone()
+    }
+
     fn count(&self) -> Option<u64> {
         self.count
+    }
+
+    fn files(&self) -> Option<Vec<PathBuf>> {
+        // Images may be elsewhere, and change there.
+        let chosen = &self.fields.chosen;
+        let is_inside = |column: usize| self.columns[column].kind == CellKind::Bytes;
+        let inside = chosen.kind == ContentKind::Text || chosen.content.is_some_and(is_inside);
+        inside.then(|| self.files.clone())
     }
 
     fn notes(&self) -> Vec<String> {
@@ -373,7 +385,7 @@ mod tests {
             let sample = if position == 0 { input.next().unwrap() } else { input.next().unwrap_or(None) };
             assert_eq!(sample.as_ref().map(text_of), expected, "{position}");
         }
-        let limited = InputOptions { limit: Some(3), ..InputOptions::default() };
+        let limited = InputOptions { limit: vec![3], ..InputOptions::default() };
         assert_eq!(samples(&mut open(folder.path(), &limited).unwrap()).len(), 2);
         std::fs::write(folder.path().join("c.jsonl"), "{\"other\": \"4\"}\n").unwrap();
         let mut input = open(folder.path(), &InputOptions::default()).unwrap();

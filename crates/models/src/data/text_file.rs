@@ -75,6 +75,10 @@ impl Source for LineSamples {
         None
     }
 
+    fn files(&self) -> Option<Vec<PathBuf>> {
+        Some(vec![self.path.clone()])
+    }
+
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

@@ -10,11 +10,11 @@ use etalon_kernel::neural;
 use rayon::prelude::*;
 
 use super::head::Head;
-use super::{check_tokens, gemma, gpt_neox, gpt2, llama, qwen};
+use super::{check_tokens, gemma, gpt_neox, gpt2, llama, processing, qwen};
 use crate::config::Config;
 use crate::layer::{CHUNK, Norm};
 use crate::transformer::{Block, Blocks, Cache, Points, SiteNames, Transformer, TransformerConfig};
-use crate::weights::{Model, Weights};
+use crate::weights::{Model, NetworkOptions, Weights};
 
 /// What a family says about its network.
 pub(super) struct Family {
@@ -98,7 +98,9 @@ impl Decoder {
     fn build(family: Family, model: Model, id: String, budget: &Budget) -> Result<Decoder> {
         let (width, layers, vocabulary) = (family.config.width, family.config.layers, family.vocabulary);
         let table = 4 * (vocabulary * width) as u64;
-        let tables = 1 + u64::from(family.head.is_some());
+        let NetworkOptions { processing, numbers, .. } = model.options;
+        let has_head = family.head.is_some() || !processing.is_none();
+        let tables = 1 + u64::from(has_head);
         let mut memory = budget.reserve(tables * table, "the embeddings of the network")?;
         // A second copy, in the order that products prefer, only if there is plenty of memory.
         let copy = table < budget.left() / 4;
@@ -106,15 +108,41 @@ impl Decoder {
             memory.resize((tables + 1) * table, "the head of the network")?;
         }
         let weights = Arc::new(model.weights);
-        let embedding = weights.tensor(&family.embedding, &[vocabulary, width])?;
-        let positions = family.positions.map(|name| weights.tensor(&name, &[family.context, width])).transpose()?;
-        let head_weight = family.head.map(|name| weights.tensor(&name, &[vocabulary, width])).transpose()?;
-        let bias = family.head_bias.map(|name| weights.tensor(&name, &[vocabulary])).transpose()?;
+        let mut embedding = weights.tensor(&family.embedding, &[vocabulary, width])?;
+        let mut positions = family.positions.map(|name| weights.tensor(&name, &[family.context, width])).transpose()?;
+        let mut head_weight = family.head.map(|name| weights.tensor(&name, &[vocabulary, width])).transpose()?;
+        let mut bias = family.head_bias.map(|name| weights.tensor(&name, &[vocabulary])).transpose()?;
+        let mut last_norm = family.last_norm;
+        if !processing.is_none() {
+            // Twice as wide while they are changed.
+            let _memory = budget.reserve(2 * table, "the head of the network in double precision")?;
+            let centres = processing.center_writing_weights && matches!(last_norm, Norm::Layer { .. });
+            let (norm, weight, sums) = processing::head(
+                processing,
+                last_norm,
+                head_weight.as_deref().unwrap_or(&embedding),
+                bias,
+                family.soft_cap.is_some(),
+            );
+            (last_norm, head_weight, bias) = (norm, Some(weight), sums);
+            if centres {
+                processing::centre_embeddings(&mut embedding, width);
+                positions.iter_mut().for_each(|positions| processing::centre_embeddings(positions, width));
+            }
+        }
         let head = Head::new(head_weight.as_deref().unwrap_or(&embedding), width, copy, bias, family.soft_cap);
         let points = Points::new(&family.config, family.names, RowKind::Token);
         let source = weights.clone();
         let read = family.read;
-        let blocks = Blocks::open(&family.config, Box::new(move |layer| read(&source, layer)), budget)?;
+        let attention = family.config.attention.clone();
+        let read = move |layer: usize| -> Result<Block> {
+            let block = read(&source, layer)?;
+            Ok(match attention.get(layer) {
+                Some(attention) if !processing.is_none() => block.processed(processing, attention),
+                _ => block,
+            })
+        };
+        let blocks = Blocks::open(&family.config, numbers, Box::new(read), budget)?;
         if blocks.are_resident() {
             weights.refuse_unread(family.ignored)?;
         }
@@ -128,7 +156,7 @@ impl Decoder {
             vocabulary,
             ..NetworkCard::new(family.name)
         };
-        let transformer = Transformer { config: family.config, blocks, norm: Some(family.last_norm), points };
+        let transformer = Transformer { config: family.config, blocks, norm: Some(last_norm), points };
         let embedding_scale = family.embedding_scale;
         Ok(Decoder { card, transformer, embedding, embedding_scale, positions, head_weight, head, _memory: memory })
     }
@@ -154,6 +182,18 @@ impl Decoder {
             }
         });
         values
+    }
+
+    /// The cross-entropy of every row of a finished state that has a target, in order. Logits are not kept.
+    pub fn losses(&self, state: &State, targets: &[Option<u32>], context: &Context) -> Result<Vec<f32>> {
+        let chunks = state.values.par_chunks(CHUNK * self.card.width).zip(targets.par_chunks(CHUNK));
+        let losses: Result<Vec<Vec<f32>>> = chunks
+            .map(|(x, targets)| {
+                context.check()?;
+                Ok(self.head.losses(self.head_weight(), x, targets))
+            })
+            .collect();
+        Ok(losses?.concat())
     }
 
     /// An empty cache for generation.
@@ -223,28 +263,16 @@ impl LanguageModel for Decoder {
 
     fn loss_gradient(&self, state: &State, targets: &[Option<u32>], context: &Context) -> Result<(Vec<f32>, Vec<f32>)> {
         let (width, vocabulary) = (self.card.width, self.card.vocabulary);
-        let counted = targets.iter().flatten().count().max(1) as f32;
+        let scale = 1.0 / targets.iter().flatten().count().max(1) as f32;
+        let threads = rayon::current_num_threads().max(1) as u64;
+        let _memory = context.budget().reserve(4 * (CHUNK * vocabulary) as u64 * threads, "logits")?;
         let mut gradient = vec![0.0; state.values.len()];
         let chunks = gradient.par_chunks_mut(CHUNK * width).zip(state.values.par_chunks(CHUNK * width));
         let losses: Result<Vec<Vec<f32>>> = chunks
             .zip(targets.par_chunks(CHUNK))
-            .map(|((gradient, x), targets)| {
+            .map_init(Vec::new, |buffer, ((gradient, x), targets)| {
                 context.check()?;
-                let mut logits = vec![0.0; targets.len() * vocabulary];
-                self.head.logits(self.head_weight(), x, &mut logits);
-                let mut d = vec![0.0; logits.len()];
-                let rows = logits.chunks_exact(vocabulary).zip(d.chunks_exact_mut(vocabulary)).zip(targets);
-                let mut losses = Vec::new();
-                for ((logits, d), target) in rows {
-                    let Some(target) = target.map(|target| target as usize) else { continue };
-                    losses.push(neural::log_sum_exp(logits) - logits[target]);
-                    d.copy_from_slice(logits);
-                    neural::softmax(d);
-                    d[target] -= 1.0;
-                    d.iter_mut().for_each(|d| *d /= counted);
-                }
-                self.head.back(self.head_weight(), &logits, &mut d, gradient);
-                Ok(losses)
+                Ok(self.head.gradient(self.head_weight(), x, targets, scale, gradient, buffer))
             })
             .collect();
         Ok((gradient, losses?.concat()))

@@ -96,10 +96,12 @@ impl Variant {
                 qkv_bias.extend(tensor(&format!("self_attn.{name}.bias"), &[heads * dim])?);
             }
         }
-        let qkv: Vec<&[f32]> = qkv.iter().map(Vec::as_slice).collect();
+        let slices: Vec<&[f32]> = qkv.iter().map(Vec::as_slice).collect();
+        let stacked = Linear::stacked(width, &slices, self.qkv_bias.then_some(qkv_bias));
+        // The tensors of one map are in memory at a time, besides the maps.
+        drop(qkv);
+        let qkv = stacked;
         let bias = |wanted: bool, name: &str, width: usize| wanted.then(|| tensor(name, &[width])).transpose();
-        let (gate, up) =
-            (tensor("mlp.gate_proj.weight", &[hidden, width])?, tensor("mlp.up_proj.weight", &[hidden, width])?);
         let up_bias = match (
             bias(self.mlp_bias, "mlp.gate_proj.bias", hidden)?,
             bias(self.mlp_bias, "mlp.up_proj.bias", hidden)?,
@@ -107,6 +109,9 @@ impl Variant {
             (Some(gate), Some(up)) => Some([gate, up].concat()),
             _ => None,
         };
+        let gate = tensor("mlp.gate_proj.weight", &[hidden, width])?;
+        let up = Linear::stacked(width, &[&gate, &tensor("mlp.up_proj.weight", &[hidden, width])?], up_bias);
+        drop(gate);
         let output = |name: &str| self.gemma.then(|| norm(name, width)).transpose();
         let (second, after) = if self.gemma {
             ("pre_feedforward_layernorm", "post_feedforward_layernorm")
@@ -115,7 +120,7 @@ impl Variant {
         };
         Ok(Block {
             norm1: norm("input_layernorm", width)?,
-            qkv: Linear::stacked(width, &qkv, self.qkv_bias.then_some(qkv_bias)),
+            qkv,
             q_norm: self.head_norms.then(|| norm("self_attn.q_norm", dim)).transpose()?,
             k_norm: self.head_norms.then(|| norm("self_attn.k_norm", dim)).transpose()?,
             out: Linear::stacked(
@@ -126,7 +131,7 @@ impl Variant {
             attention_norm: output("post_attention_layernorm")?,
             attention_scale: None,
             norm2: norm(second, width)?,
-            up: Linear::stacked(width, &[&gate, &up], up_bias),
+            up,
             down: Linear::stacked(
                 hidden,
                 &[&tensor("mlp.down_proj.weight", &[width, hidden])?],

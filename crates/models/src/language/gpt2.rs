@@ -95,7 +95,7 @@ fn block(weights: &Weights, prefix: &str, sizes: Sizes) -> Result<Block> {
     let linear = |name: &str, from: usize, to: usize| -> Result<Linear> {
         let weight = weights.tensor(&format!("{prefix}.{name}.weight"), &[from, to])?;
         let bias = weights.tensor(&format!("{prefix}.{name}.bias"), &[to])?;
-        Ok(Linear::new(from, to, weight, Some(bias)))
+        Ok(Linear::new(from, to, &weight, Some(bias)))
     };
     Ok(Block {
         norm1: norm(weights, &format!("{prefix}.ln_1"), sizes)?,

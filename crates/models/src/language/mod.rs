@@ -7,6 +7,7 @@ mod gpt2;
 mod gpt_neox;
 mod head;
 mod llama;
+mod processing;
 mod qwen;
 mod text_encoder;
 
@@ -25,6 +26,7 @@ fn check_tokens(card: &NetworkCard, tokens: &[u32], length: usize, first: usize)
         return Err(InputError::new("a sequence is longer than the context of the network")
             .expected(format!("at most {} tokens", card.context))
             .found(format!("{} tokens", first + length))
+            .advice("shorten the text")
             .into());
     }
     match tokens.iter().position(|token| *token as usize >= card.vocabulary) {

@@ -98,7 +98,7 @@ impl TextEncoder {
         let shape = sizes.config(config.activation(&["hidden_act"], "gelu")?, Order::PostNorm, false);
         let source = weights.clone();
         let read = move |layer: usize| sizes.block(&source, &format!("{prefix}encoder.layer.{layer}"), &BERT);
-        let blocks = Blocks::open(&shape, Box::new(read), budget)?;
+        let blocks = Blocks::open(&shape, model.options.numbers, Box::new(read), budget)?;
         let points = Points::new(&shape, BERT_SITES, RowKind::Token);
         let mut sites = points.sites().to_vec();
         let stage = sizes.layers + 1;
@@ -148,7 +148,7 @@ impl TextEncoder {
         let shape = sizes.config(config.activation(&["hidden_act"], "quick_gelu")?, Order::PreNorm, true);
         let source = weights.clone();
         let read = move |layer: usize| sizes.block(&source, &format!("text_model.encoder.layers.{layer}"), &CLIP_NAMES);
-        let blocks = Blocks::open(&shape, Box::new(read), budget)?;
+        let blocks = Blocks::open(&shape, model.options.numbers, Box::new(read), budget)?;
         let to = whole.optional_size(&["projection_dim"])?.map_or_else(|| config.size(&["projection_dim"]), Ok)?;
         let projection = weights.tensor("text_projection.weight", &[to, width])?;
         // Files of the first release give 2 as the number of the end, which is not what their tokenizer writes.

@@ -11,7 +11,7 @@ mod rows;
 
 pub use conv::{Conv, MapShape, Slide, WeightOrder};
 pub use depthwise::Depthwise;
-pub use linear::Linear;
+pub use linear::{Linear, WeightNumber};
 pub use norm::Norm;
 pub use pool::{Pool, mean_positions};
 pub use rope::{Rope, RopeScaling};

@@ -1,5 +1,6 @@
 //! Rotary position embeddings.
 
+use etalon_kernel::neural;
 use rayon::prelude::*;
 
 use super::CHUNK;
@@ -44,9 +45,9 @@ impl Rope {
     }
 
     /// Cosines and sines of all pairs at `length` positions from `first` on; `turn` −1 rotates back.
-    fn table(&self, first: usize, length: usize, turn: f64) -> Vec<(f32, f32)> {
+    fn table(&self, first: usize, length: usize, turn: f64) -> (Vec<f32>, Vec<f32>) {
         let angles = (first..first + length).flat_map(|at| self.frequencies.iter().map(move |f| at as f64 * f));
-        angles.map(|angle| (angle.cos() as f32, (turn * angle.sin()) as f32)).collect()
+        angles.map(|angle| (angle.cos() as f32, (turn * angle.sin()) as f32)).unzip()
     }
 
     /// Rotates the first `heads` heads of `dim` values of every row. Rows have `pitch` values; every sequence has `length`
@@ -70,16 +71,11 @@ impl Rope {
         turn: f64,
     ) {
         let half = self.frequencies.len();
-        let table = self.table(first, length, turn);
+        let (cos, sin) = self.table(first, length, turn);
         rows.par_chunks_mut(CHUNK * pitch).enumerate().for_each(|(chunk, rows)| {
             for (index, row) in rows.chunks_exact_mut(pitch).enumerate() {
-                let table = &table[(chunk * CHUNK + index) % length * half..][..half];
-                for head in row[..heads * dim].chunks_exact_mut(dim) {
-                    let (a, b) = head[..2 * half].split_at_mut(half);
-                    for ((a, b), &(cos, sin)) in a.iter_mut().zip(b).zip(table) {
-                        (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
-                    }
-                }
+                let at = (chunk * CHUNK + index) % length * half;
+                neural::rotate_heads(&mut row[..heads * dim], dim, &cos[at..][..half], &sin[at..][..half]);
             }
         });
     }

@@ -10,10 +10,10 @@ use etalon_kernel::product::dot;
 
 use super::request::{MeasureKind, SimilarityRequest};
 use crate::data::resolve;
-use crate::image::{Preprocess, Resize};
+use crate::image::{Filter, Preprocess, Resize};
 use crate::open::{Tower, open};
 use crate::preprocessing::preprocessing;
-use crate::vision::{Dists, Lpips};
+use crate::vision::{Dists, DreamSim, Lpips};
 use crate::weights::Model;
 
 /// A distance of images.
@@ -21,6 +21,7 @@ pub(super) enum Measure {
     Lpips(Lpips),
     Dists(Dists),
     Cosine(Arc<dyn Network>, SiteId),
+    DreamSim(DreamSim),
 }
 
 impl Measure {
@@ -30,6 +31,9 @@ impl Measure {
         let path = resolve(&request.model, request.options.cache.as_deref())?;
         if request.measure == MeasureKind::Cosine {
             return cosine(request, &path, context);
+        }
+        if request.measure == MeasureKind::DreamSim {
+            return dreamsim(&path, context);
         }
         let budget = context.budget();
         let model = Model::open(&path, budget)?;
@@ -55,6 +59,7 @@ impl Measure {
             Measure::Lpips(lpips) => lpips.width(height, width),
             Measure::Dists(dists) => dists.width(height, width),
             Measure::Cosine(network, site) => network.sites().get(site.0 as usize).map(|site| site.width),
+            Measure::DreamSim(ensemble) => Some(ensemble.width()),
         }
     }
 
@@ -64,6 +69,7 @@ impl Measure {
             Measure::Lpips(lpips) => lpips.embed(images, height, width, context),
             Measure::Dists(dists) => dists.features(images, height, width, context),
             Measure::Cosine(network, site) => unit_rows(&**network, *site, images, [height, width], context),
+            Measure::DreamSim(ensemble) => ensemble.embed(images, context),
         }
     }
 
@@ -75,7 +81,7 @@ impl Measure {
     /// A distance from the squared lengths of two vectors and their product.
     pub fn of_products(&self, [a, b]: [f64; 2], product: f64) -> f64 {
         match self {
-            Measure::Cosine(..) => (1.0 - product).clamp(0.0, 2.0),
+            Measure::Cosine(..) | Measure::DreamSim(_) => (1.0 - product).clamp(0.0, 2.0),
             Measure::Lpips(_) | Measure::Dists(_) => (a + b - 2.0 * product).max(0.0),
         }
     }
@@ -85,8 +91,8 @@ impl Measure {
         match self {
             Measure::Dists(dists) => dists.distance(a, b, height, width),
             // Equal images have the distance 0, not its rounding error.
-            Measure::Cosine(..) if a == b => 0.0,
-            Measure::Cosine(..) => (1.0 - dot(a, b)).clamp(0.0, 2.0),
+            Measure::Cosine(..) | Measure::DreamSim(_) if a == b => 0.0,
+            Measure::Cosine(..) | Measure::DreamSim(_) => (1.0 - dot(a, b)).clamp(0.0, 2.0),
             Measure::Lpips(_) => a.iter().zip(b).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2)).sum(),
         }
     }
@@ -97,12 +103,13 @@ fn check_options(request: &SimilarityRequest) -> Result<()> {
     let cosine = request.measure == MeasureKind::Cosine;
     let refuse = |what: String| Err(InputError::new(what).advice("leave it out, or choose another measure").into());
     match request.measure {
-        MeasureKind::Cosine if request.heads.is_some() => {
+        MeasureKind::Cosine | MeasureKind::DreamSim if request.heads.is_some() => {
             refuse(format!("{} belongs to LPIPS and DISTS", Key("heads")))
         }
-        MeasureKind::Cosine if request.size.is_some() => {
-            refuse(format!("{} belongs to LPIPS and DISTS: a cosine has the image size of its network", Key("size")))
-        }
+        MeasureKind::Cosine | MeasureKind::DreamSim if request.size.is_some() => refuse(format!(
+            "{} belongs to LPIPS and DISTS: the other measures have the image size of their network",
+            Key("size")
+        )),
         _ if !cosine && request.site.is_some() => {
             refuse(format!("{} belongs to {}", Key("site"), Key("measure cosine")))
         }
@@ -113,6 +120,14 @@ fn check_options(request: &SimilarityRequest) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// DreamSim's ensemble in a directory; images are resized as Pillow does, whatever their shape.
+fn dreamsim(path: &Path, context: &Context) -> Result<(Measure, Preprocess)> {
+    let ensemble = context.install(|| DreamSim::open(path, context.budget()))?;
+    let resize = Resize::Exact { width: ensemble.side(), height: ensemble.side() };
+    let preprocess = Preprocess { filter: Filter::Bicubic, ..Preprocess::unit(resize) };
+    Ok((Measure::DreamSim(ensemble), preprocess))
 }
 
 fn cosine(request: &SimilarityRequest, path: &Path, context: &Context) -> Result<(Measure, Preprocess)> {

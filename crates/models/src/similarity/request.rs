@@ -14,11 +14,13 @@ pub enum MeasureKind {
     Dists,
     /// 1 minus the cosine of activations at a site.
     Cosine,
+    /// DreamSim's ensemble.
+    DreamSim,
 }
 
 impl MeasureKind {
     /// The names, for options.
-    pub const NAMES: [&'static str; 3] = ["lpips", "dists", "cosine"];
+    pub const NAMES: [&'static str; 4] = ["lpips", "dists", "cosine", "dreamsim"];
 
     /// The measure of a name.
     pub fn parse(name: &str) -> Option<MeasureKind> {
@@ -26,6 +28,7 @@ impl MeasureKind {
             "lpips" => MeasureKind::Lpips,
             "dists" => MeasureKind::Dists,
             "cosine" => MeasureKind::Cosine,
+            "dreamsim" => MeasureKind::DreamSim,
             _ => return None,
         })
     }

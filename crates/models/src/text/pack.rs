@@ -3,15 +3,18 @@
 //! Every token keeps its text, its bytes and whether it is special, so that labels of words can be joined with rows of
 //! activations. Memory is proportional to one text and one row.
 
+use std::ops::Deref;
+
 use etalon::error::{Error, InputError, Key, Result};
 
 use super::Span;
 use super::packing::{Packing, Remainder, Row, RowLayout, TooLong};
 use super::tokenizer::{Encoded, Special, Tokenizer};
 
-/// Rows of a stream of texts, each with its number. After an error the iterator continues with the next text.
-pub struct Pack<'a, I> {
-    tokenizer: &'a Tokenizer,
+/// Rows of a stream of texts, each with its number; `K` points to a tokenizer. After an error the iterator continues with
+/// the next text.
+pub struct Pack<K, I> {
+    tokenizer: K,
     packing: Packing,
     texts: I,
     row: Row,
@@ -30,13 +33,14 @@ struct Current {
     started: bool,
 }
 
-impl<'a, I, T> Pack<'a, I>
+impl<K, I, T> Pack<K, I>
 where
+    K: Deref<Target = Tokenizer>,
     I: Iterator<Item = Result<(u64, T)>>,
     T: AsRef<str>,
 {
     /// Rows of texts. Refuses inserted tokens outside the vocabulary and rows without space for text.
-    pub fn new(tokenizer: &'a Tokenizer, packing: Packing, texts: I) -> Result<Pack<'a, I>> {
+    pub fn new(tokenizer: K, packing: Packing, texts: I) -> Result<Pack<K, I>> {
         let size = tokenizer.vocabulary_size();
         if let Some(id) = packing.inserted().into_iter().flatten().find(|id| *id as usize >= size) {
             return Err(InputError::new("an inserted token is not in the vocabulary")
@@ -56,6 +60,27 @@ where
                 .into());
         }
         Ok(Pack { tokenizer, packing, texts, row: Row::default(), current: None, ended: false })
+    }
+
+    /// The texts that are not read yet.
+    pub fn texts(&self) -> &I {
+        &self.texts
+    }
+
+    /// The number of the text in which the next row begins and the index of its next token, if it does not begin with a new
+    /// text. Valid between two rows.
+    pub fn inside(&self) -> Option<(u64, usize)> {
+        self.current.as_ref().map(|current| (current.number, current.at))
+    }
+
+    /// Continues inside of the next text, at an index that [`Pack::inside`] returned for it.
+    pub fn continue_at(&mut self, token: usize) -> Result<()> {
+        if self.load()?
+            && let Some(current) = &mut self.current
+        {
+            (current.at, current.started) = (token.min(current.encoded.ids.len()), true);
+        }
+        Ok(())
     }
 
     /// Encodes the next text; `false` at the end of the stream.
@@ -179,8 +204,9 @@ where
     }
 }
 
-impl<I, T> Iterator for Pack<'_, I>
+impl<K, I, T> Iterator for Pack<K, I>
 where
+    K: Deref<Target = Tokenizer>,
     I: Iterator<Item = Result<(u64, T)>>,
     T: AsRef<str>,
 {

@@ -1,6 +1,7 @@
-//! The gradient of a loss with respect to the residual stream, through frozen blocks. A block keeps its input; everything
-//! else is computed again.
+//! The gradient of a loss with respect to the residual stream, through frozen blocks. A block keeps its input, and what is
+//! expensive to compute again if there is memory for it; the bits are the same either way.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use etalon::context::Context;
@@ -8,9 +9,18 @@ use etalon::error::{Error, Result};
 use etalon::network::{Kept, State, Tap};
 use rayon::prelude::*;
 
-use super::forward::Buffers;
+use super::forward::{Between, Buffers, Inside};
 use super::{Attention, Block, Order, Transformer};
 use crate::layer::{self, CHUNK, Norm};
+
+/// What was kept of the inside of a block. Either the stream between attention and perceptron or the outputs of the heads is empty.
+#[derive(Clone, Copy)]
+struct KeptInside<'a> {
+    qkv: &'a [f32],
+    up: &'a [f32],
+    mid: &'a [f32],
+    z: &'a [f32],
+}
 
 impl Transformer {
     /// Runs stages and keeps the stream before each of them.
@@ -21,12 +31,33 @@ impl Transformer {
         tap: &mut dyn Tap,
         context: &Context,
     ) -> Result<Kept> {
-        let mut values = Vec::with_capacity(stages.len());
+        let (mut values, mut memory) = (Vec::with_capacity(stages.len()), Vec::new());
+        let rows = state.layout.samples * state.layout.rows;
+        let between = self.config.z().max(self.config.width);
+        let kept = 4 * (rows * (self.config.qkv() + between + self.config.up())) as u64;
         for stage in stages.clone() {
-            values.push(vec![state.values.clone()]);
+            memory.push(context.budget().reserve(4 * state.values.len() as u64, "the input of a block")?);
+            let mut of_stage = vec![state.values.clone()];
+            // A tap may change what is inside: then the block as it is has to be computed again. Half of the memory that is left must
+            // remain for others.
+            let wanted = stage < self.config.layers && !self.points.is_watched(stage, &*tap);
+            let fits = wanted && kept < context.budget().left() / 2;
+            let reserved = fits.then(|| context.budget().reserve(kept, "the inside of a block").ok()).flatten();
+            Buffers::keep_mid(&mut state.scratch, reserved.is_some());
             self.run(stage..stage + 1, state, tap, context)?;
+            if let Some(reserved) = reserved {
+                memory.push(reserved);
+                let Inside { qkv, up, between } = Buffers::take(&mut state.scratch);
+                let (mid, z) = match between {
+                    Between::Stream(mid) => (mid, Vec::new()),
+                    Between::Heads(z) => (Vec::new(), z),
+                };
+                of_stage.extend([qkv, up, mid, z]);
+            }
+            values.push(of_stage);
         }
-        Ok(Kept { stages, layout: state.layout, values })
+        Buffers::keep_mid(&mut state.scratch, false);
+        Ok(Kept { stages, layout: state.layout, values, memory })
     }
 
     /// Turns the gradient after the kept stages into the gradient before them.
@@ -46,8 +77,12 @@ impl Transformer {
                 }
                 continue;
             }
+            let inside = match &values[1..] {
+                [qkv, up, mid, z] => Some(KeptInside { qkv, up, mid, z }),
+                _ => None,
+            };
             self.blocks.with(stage, |block| {
-                self.block_back(stage, block, x, kept.layout.rows, gradient, &mut buffers, &mut dqkv)
+                self.block_back(stage, block, (x, inside), kept.layout.rows, gradient, &mut buffers, &mut dqkv)
             })?;
         }
         Ok(())
@@ -58,49 +93,74 @@ impl Transformer {
         &self,
         layer: usize,
         block: &Block,
-        x: &[f32],
+        (x, inside): (&[f32], Option<KeptInside<'_>>),
         length: usize,
         gradient: &mut [f32],
         buffers: &mut Buffers<'_>,
         dqkv: &mut [f32],
     ) -> Result<()> {
         let attention = &self.config.attention[layer];
-        // Forward again, as far as the gradient needs it.
-        block.norm1.apply(x, buffers.normed);
-        block.qkv.apply(buffers.normed, buffers.qkv);
-        let raw = self.raw_heads(block, buffers.qkv);
-        self.position(layer, block, buffers.qkv, length, 0);
-        attention.batch(buffers.qkv, length, buffers.z);
-        let mut attention_out = vec![0.0; x.len()];
-        block.out.apply(buffers.z, &mut attention_out);
-        let mid = match self.config.order {
-            Order::PreNorm => {
+        // Forward again, as far as the gradient needs it and it was not kept.
+        let has_head_norms = block.q_norm.is_some() || block.k_norm.is_some();
+        let mut raw = None;
+        if inside.is_none() || has_head_norms {
+            block.norm1.apply(x, buffers.normed);
+            block.qkv.apply(buffers.normed, buffers.qkv);
+            raw = has_head_norms.then(|| buffers.qkv.to_vec());
+        }
+        let (qkv, z): (&[f32], &[f32]) = match inside {
+            Some(inside) => (inside.qkv, inside.z),
+            None => {
+                self.position(layer, block, buffers.qkv, length, 0);
+                attention.batch(buffers.qkv, length, buffers.z);
+                (&*buffers.qkv, &*buffers.z)
+            }
+        };
+        let kept_mid = inside.map(|inside| inside.mid).filter(|mid| !mid.is_empty());
+        let needs_out = block.changes_attention() || (self.config.order == Order::PreNorm && kept_mid.is_none());
+        let mut attention_out = vec![0.0; if needs_out { x.len() } else { 0 }];
+        if needs_out {
+            block.out.apply(z, &mut attention_out);
+        }
+        let mid = match (self.config.order, kept_mid) {
+            (Order::PostNorm, _) => return Err(Error::Bug("no gradient through post-norm blocks".into())),
+            (Order::Parallel, _) => Cow::Borrowed(x),
+            (Order::PreNorm, Some(mid)) => Cow::Borrowed(mid),
+            (Order::PreNorm, None) => {
                 let mut mid = x.to_vec();
                 add_part(&attention_out, block.attention_norm.as_ref(), block.attention_scale.as_deref(), &mut mid);
-                mid
+                Cow::Owned(mid)
             }
-            Order::Parallel => x.to_vec(),
-            Order::PostNorm => return Err(Error::Bug("no gradient through post-norm blocks".into())),
         };
-        // The perceptron. `gradient` stays the gradient at the stream; its part for the perceptron is added to `more`.
-        block.norm2.apply(&mid, buffers.normed);
-        block.up.apply(buffers.normed, buffers.up);
-        self.activate(buffers.up, buffers.post);
+        // The perceptron. `gradient` stays the gradient at the stream.
+        match inside {
+            Some(inside) => buffers.up.copy_from_slice(inside.up),
+            None => {
+                block.norm2.apply(&mid, buffers.normed);
+                block.up.apply(buffers.normed, buffers.up);
+            }
+        }
         let mut at_input = if self.config.order == Order::Parallel { vec![0.0; x.len()] } else { Vec::new() };
-        let mut part = gradient.to_vec();
+        let mut part = Cow::Borrowed(&*gradient);
         if block.mlp_norm.is_some() || block.mlp_scale.is_some() {
             let mut out = vec![0.0; x.len()];
+            self.activate(buffers.up, buffers.post);
             block.down.apply(buffers.post, &mut out);
-            part_back(&out, block.mlp_norm.as_ref(), block.mlp_scale.as_deref(), &mut part);
+            part_back(&out, block.mlp_norm.as_ref(), block.mlp_scale.as_deref(), part.to_mut());
         }
-        self.mlp_back(block, &part, buffers);
+        self.mlp_back(block, &part, (&mut *buffers.up, &mut *buffers.post, &mut *buffers.part));
+        drop(part);
         let into: &mut [f32] = if self.config.order == Order::Parallel { &mut at_input } else { gradient };
         block.norm2.back(&mid, buffers.part, into);
         // Attention.
-        part.copy_from_slice(gradient);
-        part_back(&attention_out, block.attention_norm.as_ref(), block.attention_scale.as_deref(), &mut part);
-        block.out.back(&part, buffers.z);
-        attention.back(buffers.qkv, buffers.z, length, dqkv);
+        let mut part = Cow::Borrowed(&*gradient);
+        if block.changes_attention() {
+            part_back(&attention_out, block.attention_norm.as_ref(), block.attention_scale.as_deref(), part.to_mut());
+        }
+        let dz = &mut *buffers.z;
+        block.out.back(&part, dz);
+        drop(part);
+        attention.back(qkv, dz, length, dqkv);
         if let Some(rope) = attention.rope.and_then(|index| self.config.ropes.get(index)) {
             rope.back(dqkv, self.config.qkv(), attention.heads + attention.kv_heads, attention.dim, length);
         }
@@ -115,17 +175,12 @@ impl Transformer {
         Ok(())
     }
 
-    /// Queries and keys before their norms, if they have norms.
-    fn raw_heads(&self, block: &Block, qkv: &[f32]) -> Option<Vec<f32>> {
-        (block.q_norm.is_some() || block.k_norm.is_some()).then(|| qkv.to_vec())
-    }
-
-    /// From the gradient at the perceptron's output to that at its normalised input, in `buffers.part`.
-    fn mlp_back(&self, block: &Block, d: &[f32], buffers: &mut Buffers<'_>) {
+    /// From the gradient at the perceptron's output to that at its normalised input, in `out`. `up` has what the first linear
+    /// map of the perceptron gave; `post` is a buffer.
+    fn mlp_back(&self, block: &Block, d: &[f32], (up, post, out): (&mut [f32], &mut [f32], &mut [f32])) {
         let (hidden, width, activation, gated) =
             (self.config.hidden, self.config.up(), self.config.activation, self.config.gated);
-        block.down.back(d, buffers.post);
-        let (post, up) = (&mut *buffers.post, &mut *buffers.up);
+        block.down.back(d, post);
         up.par_chunks_mut(CHUNK * width).zip(post.par_chunks_mut(CHUNK * hidden)).for_each(|(up, d)| {
             if gated {
                 activation.gated_back(d, hidden, up);
@@ -134,7 +189,7 @@ impl Transformer {
                 up.copy_from_slice(d);
             }
         });
-        block.up.back(buffers.up, buffers.part);
+        block.up.back(up, out);
     }
 }
 

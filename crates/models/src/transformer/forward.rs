@@ -21,22 +21,58 @@ pub(super) struct Buffers<'a> {
     pub z: &'a mut [f32],
     pub up: &'a mut [f32],
     pub post: &'a mut [f32],
+    /// Gets the stream between attention and perceptron, if there is such a buffer and the gradient can use it.
+    pub mid: Option<&'a mut Vec<f32>>,
 }
+
+/// Buffers that every block needs.
+const BUFFERS: usize = 6;
 
 impl<'a> Buffers<'a> {
     /// Buffers for some rows. They are allocated once per state.
     pub fn of(scratch: &'a mut Vec<Vec<f32>>, rows: usize, transformer: &Transformer) -> Buffers<'a> {
         let config = &transformer.config;
-        let widths = [config.width, config.width, config.qkv(), config.z(), config.up(), config.hidden];
-        scratch.resize_with(widths.len().max(scratch.len()), Vec::new);
-        let mut buffers = scratch.iter_mut().zip(widths).map(|(buffer, width)| {
+        let widths: [usize; BUFFERS] =
+            [config.width, config.width, config.qkv(), config.z(), config.up(), config.hidden];
+        scratch.resize_with(BUFFERS.max(scratch.len()), Vec::new);
+        let (always, more) = scratch.split_at_mut(BUFFERS);
+        let mut buffers = always.iter_mut().zip(widths).map(|(buffer, width)| {
             buffer.resize(rows * width, 0.0);
             buffer.as_mut_slice()
         });
         let mut next = || buffers.next().unwrap_or_default();
         let (normed, part, qkv) = (next(), next(), next());
-        Buffers { normed, part, qkv, z: next(), up: next(), post: next() }
+        Buffers { normed, part, qkv, z: next(), up: next(), post: next(), mid: more.first_mut() }
     }
+
+    /// Adds the buffer for the stream between attention and perceptron, or removes it.
+    pub fn keep_mid(scratch: &mut Vec<Vec<f32>>, keep: bool) {
+        scratch.resize_with(BUFFERS + usize::from(keep), Vec::new);
+    }
+
+    /// Takes what the gradient of the last block needs out of the buffers: queries, keys and values; inputs of the activation
+    /// function; and the stream between attention and perceptron, or if there is none, the outputs of the heads.
+    pub fn take(scratch: &mut [Vec<f32>]) -> Inside {
+        let mut take = |index: usize| scratch.get_mut(index).map(std::mem::take).unwrap_or_default();
+        let (qkv, up, mid) = (take(2), take(4), take(BUFFERS));
+        let between = if mid.is_empty() { Between::Heads(take(3)) } else { Between::Stream(mid) };
+        Inside { qkv, up, between }
+    }
+}
+
+/// What is kept of the inside of a block.
+pub(super) struct Inside {
+    pub qkv: Vec<f32>,
+    pub up: Vec<f32>,
+    pub between: Between,
+}
+
+/// What is kept between attention and perceptron.
+pub(super) enum Between {
+    /// The residual stream.
+    Stream(Vec<f32>),
+    /// The outputs of the heads.
+    Heads(Vec<f32>),
 }
 
 impl Transformer {
@@ -111,6 +147,10 @@ impl Transformer {
                 self.attend(layer, block, layout, buffers, visits, cache)?;
                 add_output(Part::Attention, block, x, buffers, visits)?;
                 visits.see(Point::ResidualMid, x)?;
+                if let Some(mid) = buffers.mid.as_mut().filter(|_| !block.changes_attention()) {
+                    mid.clear();
+                    mid.extend_from_slice(x);
+                }
                 block.norm2.apply(x, buffers.normed);
                 self.perceive(block, buffers, visits)?;
                 add_output(Part::Mlp, block, x, buffers, visits)?;

@@ -162,6 +162,11 @@ impl Points {
         self.last_norm
     }
 
+    /// Whether a tap wants to see a point of a block.
+    pub(super) fn is_watched(&self, layer: usize, tap: &dyn Tap) -> bool {
+        self.ids[layer].iter().flatten().any(|id| tap.wants(*id))
+    }
+
     /// A view of one block's points.
     pub(super) fn of<'a>(&'a self, layer: usize, layout: Layout, tap: &'a mut dyn Tap) -> Visits<'a> {
         Visits { ids: &self.ids[layer], layout, tap }

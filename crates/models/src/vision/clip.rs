@@ -76,7 +76,7 @@ pub(super) fn open(model: Model, budget: &Budget) -> Result<VisionTransformer> {
     let shape = sizes.config(config.activation(&["hidden_act"], "quick_gelu")?, Order::PreNorm, false);
     let source = weights.clone();
     let read = move |layer: usize| sizes.block(&source, &format!("vision_model.encoder.layers.{layer}"), &NAMES);
-    let blocks = Blocks::open(&shape, Box::new(read), budget)?;
+    let blocks = Blocks::open(&shape, model.options.numbers, Box::new(read), budget)?;
     let family = Family {
         config: shape,
         names: SITES,

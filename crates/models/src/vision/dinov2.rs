@@ -72,7 +72,7 @@ pub(super) fn open(model: Model, budget: &Budget) -> Result<VisionTransformer> {
     let shape = sizes.config(config.activation(&["hidden_act"], "gelu")?, Order::PreNorm, false);
     let source = weights.clone();
     let read = move |layer: usize| sizes.block(&source, &format!("encoder.layer.{layer}"), &NAMES);
-    let blocks = Blocks::open(&shape, Box::new(read), budget)?;
+    let blocks = Blocks::open(&shape, model.options.numbers, Box::new(read), budget)?;
     let family = Family {
         config: shape,
         names: SITES,

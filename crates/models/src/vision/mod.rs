@@ -1,10 +1,12 @@
 //! Networks of images.
 
+mod adapter;
 mod builder;
 mod clip;
 mod convnet;
 mod dinov2;
 mod dists;
+mod dreamsim;
 mod efficientnet;
 mod features;
 mod lpips;
@@ -17,16 +19,18 @@ mod vit;
 use std::sync::Arc;
 
 use etalon::context::Budget;
-use etalon::error::Result;
+use etalon::error::{InputError, Result};
 use etalon::network::Network;
 
 use crate::config::Config;
+use crate::layer::WeightNumber;
 use crate::weights::Model;
 use features::Pooling;
 
 pub(crate) use clip::{MODULES as CLIP_MODULES, NAMES as CLIP_NAMES, sizes as clip_sizes};
 pub use convnet::ConvNet;
 pub use dists::Dists;
+pub use dreamsim::DreamSim;
 pub use features::Stack;
 pub use lpips::Lpips;
 pub use vit::VisionTransformer;
@@ -43,11 +47,22 @@ pub(crate) fn open(model: Model, budget: &Budget) -> Result<Option<Arc<dyn Netwo
         "clip" | "clip_vision_model" => Arc::new(clip::open(model, budget)?),
         "dinov2" | "dinov2_with_registers" => Arc::new(dinov2::open(model, budget)?),
         _ if model.weights.has("patch_embed.proj.weight") => Arc::new(timm::open(model, budget)?),
-        _ if resnet::knows(&model.weights) => Arc::new(resnet::open(&model, budget)?),
-        _ if efficientnet::knows(&model.weights) => Arc::new(efficientnet::open(&model, budget)?),
+        _ if resnet::knows(&model.weights) => Arc::new(resnet::open(convolutions(&model)?, budget)?),
+        _ if efficientnet::knows(&model.weights) => Arc::new(efficientnet::open(convolutions(&model)?, budget)?),
         _ => match Stack::of(&model.weights) {
-            Some(stack) => Arc::new(stack.open(&model, Pooling::Max, budget)?),
+            Some(stack) => Arc::new(stack.open(convolutions(&model)?, Pooling::Max, budget)?),
             None => return Ok(None),
         },
     }))
+}
+
+/// Refuses weights of fewer bits: they exist for linear maps only.
+fn convolutions(model: &Model) -> Result<&Model> {
+    match model.options.numbers {
+        WeightNumber::F32 => Ok(model),
+        other => Err(InputError::new("a network of convolutions cannot use weights of fewer bits")
+            .expected("f32")
+            .found(other.name())
+            .into()),
+    }
 }

@@ -44,7 +44,9 @@ pub(super) fn open(model: &Model, budget: &Budget) -> Result<ConvNet> {
         layers += blocks;
     }
     builder.head(["avgpool", "global_pool"], "fc", width)?;
-    let card = NetworkCard { layers, width, context: image, ..card("resnet", model)? };
+    // The family says how images are prepared: blue first and unscaled, for weights of Keras.
+    let family = if config.text(&["preprocessing"]) == Some("caffe") { "resnet-keras" } else { "resnet" };
+    let card = NetworkCard { layers, width, context: image, ..card(family, model)? };
     builder.finish(card, |name| name.ends_with(".num_batches_tracked"))
 }
 

@@ -31,5 +31,5 @@ mod source;
 mod tensors;
 mod tfjs;
 
-pub use model::Model;
+pub use model::{Model, NetworkOptions};
 pub use tensors::Weights;

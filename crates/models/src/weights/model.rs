@@ -8,15 +8,28 @@ use std::sync::{Arc, OnceLock};
 use etalon::context::Budget;
 use etalon::error::{Error, InputError, Result};
 use etalon::input::{Map, Tensors};
+use etalon::network::Processing;
 use serde_json::{Map as Object, Value};
 
 use super::file::open_file;
 use super::opened::Opened;
 use super::tensors::Weights;
 use super::{directory, gguf};
+use crate::layer::WeightNumber;
 
 /// Bytes that are hashed before their memory is released.
 const HASHED: usize = 1 << 26;
+
+/// How the network of a model is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkOptions {
+    /// Draw the weights anew with this seed: [`Model::randomised`].
+    pub randomise: Option<u64>,
+    /// Changes of the weights of a language model.
+    pub processing: Processing,
+    /// The number type of the weights of linear maps.
+    pub numbers: WeightNumber,
+}
 
 /// A model in a file or a directory.
 #[derive(Debug)]
@@ -31,8 +44,9 @@ pub struct Model {
     pub recognised: String,
     /// The metadata of a GGUF file.
     pub gguf: Option<gguf::Metadata>,
+    /// How its network is used.
+    pub options: NetworkOptions,
     files: Vec<Arc<Map>>,
-    randomised: Option<u64>,
     id: OnceLock<String>,
 }
 
@@ -54,7 +68,7 @@ impl Model {
         let Opened { config, tensors, recognised, gguf, files } = opened;
         let weights = Weights::new(tensors, budget);
         let (directory, id) = (Some(directory.to_path_buf()), OnceLock::new());
-        Ok(Model { config, weights, directory, recognised, gguf, files, randomised: None, id })
+        Ok(Model { config, weights, directory, recognised, gguf, options: NetworkOptions::default(), files, id })
     }
 
     /// A model in memory.
@@ -65,8 +79,8 @@ impl Model {
             directory: None,
             recognised: "in memory".to_string(),
             gguf: None,
+            options: NetworkOptions::default(),
             files: Vec::new(),
-            randomised: None,
             id: OnceLock::new(),
         }
     }
@@ -76,13 +90,24 @@ impl Model {
     /// parameters of norms are kept.
     #[must_use]
     pub fn randomised(self, seed: u64) -> Model {
-        Model {
-            weights: self.weights.randomised(seed),
-            recognised: format!("{}, weights drawn anew with seed {seed}", self.recognised),
-            randomised: Some(seed),
-            id: OnceLock::new(),
-            ..self
+        self.with_options(NetworkOptions { randomise: Some(seed), ..NetworkOptions::default() })
+    }
+
+    /// The same model, used in another way.
+    #[must_use]
+    pub fn with_options(self, options: NetworkOptions) -> Model {
+        let (mut weights, mut recognised) = (self.weights, self.recognised);
+        if let Some(seed) = options.randomise {
+            weights = weights.randomised(seed);
+            recognised += &format!(", weights drawn anew with seed {seed}");
         }
+        if !options.processing.is_none() {
+            recognised += &format!(", processed ({})", options.processing);
+        }
+        if !options.numbers.is_f32() {
+            recognised += &format!(", used as {}", options.numbers.name());
+        }
+        Model { weights, recognised, options, id: OnceLock::new(), ..self }
     }
 
     /// The content hash: of the configuration, of names, shapes and number types, and of the bytes of all files. It is
@@ -113,8 +138,18 @@ impl Model {
                 map.release();
             }
         }
-        if let Some(seed) = self.randomised {
+        if let Some(seed) = self.options.randomise {
             hash.update(b"weights drawn anew").update(&seed.to_le_bytes());
+        }
+        if !self.options.processing.is_none() {
+            hash.update(b"processed").update(self.options.processing.to_string().as_bytes());
+        }
+        if !self.options.numbers.is_f32() {
+            hash.update(b"used as").update(self.options.numbers.name().as_bytes());
+            // The arithmetic of version 2 keeps outliers of rows.
+            if self.options.numbers == WeightNumber::Int8 {
+                hash.update(b"version 2");
+            }
         }
         Ok(self.id.get_or_init(|| format!("blake3:{}", hash.finalize().to_hex())).clone())
     }

@@ -15,12 +15,16 @@ use serde_json::Value;
 
 use crate::{context, golden, integers};
 
+/// The first eight sequences are those of the reconstruction phase.
 fn inputs(directory: &Path) -> Inputs {
+    inputs_of(directory, 8)
+}
+
+fn inputs_of(directory: &Path, sequences: usize) -> Inputs {
     let network = open_language(&directory.join("model"), &Budget::new(1 << 30)).unwrap();
     let site = find_sites(network.sites(), "blocks.1.hook_resid_post").unwrap()[0];
     let (tokens, shape) = integers(&directory.join("core/tokens.npy"));
-    // The first eight sequences are those of the reconstruction phase.
-    let tokens = tokens[..8 * shape[1]].to_vec();
+    let tokens = tokens[..sequences * shape[1]].to_vec();
     let run = TextRun { network, site, tokens, length: shape[1], special: vec![0, 1, 2] };
     let dictionary: Arc<dyn Dictionary> =
         Arc::from(checkpoint::load(&directory.join("sae"), &Budget::new(1 << 30)).unwrap().dictionary);
@@ -62,6 +66,30 @@ fn losses_and_divergences_of_saebench() {
     ] {
         let (found, expected) = (scores.value(name).unwrap(), own[key].as_f64().unwrap());
         assert!((found - expected).abs() < 2e-5, "{name}: {found} {expected}");
+    }
+}
+
+#[test]
+fn positions_of_one_sequence() {
+    let directory = golden("interventions");
+    let text = std::fs::read_to_string(directory.join("core/expected.json")).unwrap();
+    let expected: Value = serde_json::from_str(&text).unwrap();
+    let own = &expected["own_additions"]["per_token_first_row"];
+    let values = |key: &str| -> Vec<f64> { own[key].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect() };
+    let kept = values("kept");
+    let scores = scores(&inputs_of(&directory, 1), "keep", 1);
+    for (name, key) in [
+        ("ce_loss_without_sae", "ce_without_sae"),
+        ("ce_loss_with_sae", "ce_with_sae"),
+        ("ce_loss_with_ablation", "ce_with_zero"),
+        ("kl_div_with_sae", "kl_with_sae"),
+        ("kl_div_with_ablation", "kl_with_zero"),
+    ] {
+        let counted: Vec<f64> =
+            values(key).into_iter().zip(&kept).filter(|(_, kept)| **kept > 0.0).map(|(v, _)| v).collect();
+        let mean = counted.iter().sum::<f64>() / counted.len() as f64;
+        let found = scores.value(name).unwrap();
+        assert!((found - mean).abs() < 1e-5 * mean.max(1.0), "{name}: {found} {mean}");
     }
 }
 

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use etalon::context::Budget;
-use etalon::network::{Batch, LanguageModel, Network};
+use etalon::network::{Batch, Network};
 use etalon_models::{Tower, open};
 
-use crate::{assert_close, at_site, channels_last, context, floats, golden, integers, tensors};
-
-const LANGUAGE: [&str; 8] = ["llama", "llama3_rope", "gpt2", "gpt_neox", "gemma2", "gemma3", "qwen2", "qwen3"];
+use crate::{LANGUAGE, assert_close, at_site, channels_last, context, floats, golden, integers, logits, tensors};
 
 fn network(name: &str) -> Arc<dyn Network> {
     open(&golden("networks").join(name), Tower::Main, &Budget::new(1 << 30)).unwrap()
@@ -61,18 +59,6 @@ fn language_models() {
         let language = network.clone().language().unwrap();
         assert_close(&format!("{name} logits"), &logits(&*language, batch, 2), &expected["logits"].values);
     }
-}
-
-fn logits(network: &dyn LanguageModel, batch: Batch<'_>, threads: usize) -> Vec<f32> {
-    let context = context(threads);
-    context.install(|| {
-        let mut state = network.begin(&batch, &context).unwrap();
-        network.run(0..network.stages(), &mut state, &mut etalon::network::Untouched, &context).unwrap();
-        let rows = state.layout.samples * state.layout.rows;
-        let mut out = vec![0.0; rows * network.card().vocabulary];
-        network.logits(&state, 0..rows, &mut out).unwrap();
-        out
-    })
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use etalon::context::Budget;
 use etalon::input::Tensors;
 use etalon::network::{Batch, Capture, Edit, Network, Patch, SiteId, Tap, Untouched, find_sites};
+use etalon_models::image::Preprocess;
 use etalon_models::vision::{Dists, Lpips};
 use etalon_models::weights::Model;
 use etalon_models::{Tower, open};
@@ -225,6 +226,28 @@ fn lpips() {
     }
     let all = lpips.distances(&images, &images, height, width, &context(7)).unwrap();
     assert_eq!(all, [0.0; 3]);
+    // By layer: vectors are those of five sites, after a convolution with stride 4 and two poolings with stride 2.
+    let sides = |side: usize| [(side - 7) / 4 + 1, (side - 7) / 8, ((side - 7) / 8 - 1) / 2];
+    let positions = std::iter::zip(sides(height), sides(width)).map(|(high, wide)| high * wide);
+    let positions: Vec<usize> = positions.zip([1, 1, 3]).flat_map(|(count, sites)| vec![count; sites]).collect();
+    let channels = expected["channels"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap() as usize);
+    let widths: Vec<usize> = channels.zip(&positions).map(|(channels, positions)| channels * positions).collect();
+    assert_eq!(widths.iter().sum::<usize>(), values);
+    for (layer, distances) in expected["per_layer"].as_array().unwrap().iter().enumerate() {
+        let range = widths[..layer].iter().sum::<usize>()..widths[..=layer].iter().sum();
+        for (pair, distance) in expected["pairs"].as_array().unwrap().iter().zip(distances.as_array().unwrap()) {
+            let [a, b] = [0, 1].map(|index| pair[index].as_u64().unwrap() as usize);
+            let square = |index: usize| f64::from(embedded[a * values + index] - embedded[b * values + index]).powi(2);
+            let (found, distance) = (range.clone().map(square).sum::<f64>(), distance.as_f64().unwrap());
+            assert!((found - distance).abs() < 1e-5 * distance, "layer {layer}: {found} {distance}");
+        }
+    }
+    // Version 0.0 does not scale its input: undo the scaling before.
+    let (shift, scale) = ([-0.030f32, -0.088, -0.188], [0.458f32, 0.448, 0.450]);
+    let undone: Vec<f32> = images.iter().enumerate().map(|(i, value)| value * scale[i % 3] + shift[i % 3]).collect();
+    let found = lpips.distances(&undone[..size], &undone[size..2 * size], height, width, &context(2)).unwrap()[0];
+    let distance = expected["version_0.0_pair_0_1"].as_f64().unwrap();
+    assert!((found - distance).abs() < 1e-5 * distance, "{found} {distance}");
 }
 
 #[test]
@@ -274,4 +297,27 @@ fn images_that_are_too_small_are_refused() {
     assert!(error.contains("too small") && error.contains("2 × 2"), "{error}");
     let error = golden.network.begin(&Batch::Tokens { tokens: &[1], length: 1 }, &context(1)).map(drop).unwrap_err();
     assert!(error.to_string().contains("expected: images"));
+}
+
+/// Weights of Keras say how images are prepared; those of torchvision look the same otherwise.
+#[test]
+fn resnets_of_keras_get_blue_first() {
+    let directory = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(golden("networks/resnet")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            std::fs::copy(&path, directory.path().join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let open = || etalon_models::open(directory.path(), Tower::Main, &Budget::new(1 << 30)).unwrap();
+    let prepared = |network: &dyn Network| etalon_models::preprocessing(directory.path(), network.card()).unwrap();
+    let plain = open();
+    assert_eq!(prepared(&*plain), Preprocess::torchvision(256, 224));
+    let config = directory.path().join("config.json");
+    let text = std::fs::read_to_string(&config).unwrap_or("{}".into());
+    let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).unwrap();
+    object.insert("preprocessing".into(), "caffe".into());
+    std::fs::write(&config, serde_json::to_string(&object).unwrap()).unwrap();
+    let keras = open();
+    assert_eq!((keras.card().family, prepared(&*keras)), ("resnet-keras", Preprocess::caffe(256, 224)));
 }

@@ -3,10 +3,14 @@
 
 mod capture;
 mod golden_core;
+mod golden_core_rows;
+mod golden_dreamsim;
 mod golden_gradients;
 mod golden_networks;
 mod golden_patches;
 mod golden_vision;
+mod numbers;
+mod processing;
 mod randomised;
 mod similarity;
 
@@ -14,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use etalon::context::{Budget, Context};
 use etalon::input::{Tensors, read_tensors};
-use etalon::network::{Batch, Capture, Network, SiteId, find_sites};
+use etalon::network::{Batch, Capture, LanguageModel, Network, SiteId, Untouched, find_sites};
 
 /// A file of the golden values.
 pub fn golden(name: &str) -> PathBuf {
@@ -78,6 +82,22 @@ pub fn at_site(network: &dyn Network, batch: Batch<'_>, site: &str, threads: usi
         capture.of(ids[0]).unwrap().1.to_vec()
     })
 }
+
+/// The logits of all rows.
+pub fn logits(network: &dyn LanguageModel, batch: Batch<'_>, threads: usize) -> Vec<f32> {
+    let context = context(threads);
+    context.install(|| {
+        let mut state = network.begin(&batch, &context).unwrap();
+        network.run(0..network.stages(), &mut state, &mut Untouched, &context).unwrap();
+        let rows = state.layout.samples * state.layout.rows;
+        let mut out = vec![0.0; rows * network.card().vocabulary];
+        network.logits(&state, 0..rows, &mut out).unwrap();
+        out
+    })
+}
+
+/// The language models among the golden networks.
+pub const LANGUAGE: [&str; 8] = ["llama", "llama3_rope", "gpt2", "gpt_neox", "gemma2", "gemma3", "qwen2", "qwen3"];
 
 /// Values agree to 5e-5 absolute or 1e-4 relative.
 pub fn assert_close(what: &str, found: &[f32], expected: &[f32]) {

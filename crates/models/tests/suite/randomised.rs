@@ -3,14 +3,15 @@
 use etalon::context::Budget;
 use etalon::network::Batch;
 use etalon::store::ActivationStore;
-use etalon_models::weights::Model;
+use etalon_models::weights::{Model, NetworkOptions};
 use etalon_models::{CaptureRequest, CaptureSettings, RowChoice, Tower, capture, open, open_with};
 
 use crate::{at_site, context, golden};
 
 /// Activations of a network at a site, for a small image.
 fn activations(name: &str, site: &str, seed: Option<u64>, threads: usize) -> (Vec<f32>, String) {
-    let network = open_with(&golden(name), Tower::Main, seed, &Budget::new(1 << 30)).unwrap();
+    let options = NetworkOptions { randomise: seed, ..NetworkOptions::default() };
+    let network = open_with(&golden(name), Tower::Main, options, &Budget::new(1 << 30)).unwrap();
     let side = network.card().context;
     let values: Vec<f32> = (0..side * side * 3).map(|i| ((i * 31) % 17) as f32 / 17.0).collect();
     let batch = Batch::Images { values: &values, height: side, width: side };
@@ -30,7 +31,8 @@ fn the_seed_decides_the_activations_and_the_identity() {
         assert!(first.0.iter().all(|value| value.is_finite()), "{name}");
     }
     let budget = Budget::new(1 << 30);
-    let card = open_with(&golden("networks/llama"), Tower::Main, Some(4), &budget).unwrap().card().clone();
+    let options = NetworkOptions { randomise: Some(4), ..NetworkOptions::default() };
+    let card = open_with(&golden("networks/llama"), Tower::Main, options, &budget).unwrap().card().clone();
     assert!(card.weights.ends_with("weights drawn anew with seed 4"), "{}", card.weights);
     assert_ne!(card.id, open(&golden("networks/llama"), Tower::Main, &budget).unwrap().card().id);
 }

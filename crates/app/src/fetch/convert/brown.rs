@@ -11,6 +11,9 @@ use super::super::output::{Output, OutputFile};
 use super::brown_tags::part_of_speech;
 use super::unexpected;
 
+/// The genres that the corpus itself calls imaginative prose; the others are informative.
+const IMAGINATIVE: [&str; 6] = ["adventure", "fiction", "humor", "mystery", "romance", "science_fiction"];
+
 /// Words of a text, each with the space before it, and their tags.
 #[derive(Default)]
 struct Tagged {
@@ -48,12 +51,27 @@ impl Tagged {
         Ok(())
     }
 
+    fn parts(&self) -> Vec<&'static str> {
+        self.tags.iter().map(|tag| part_of_speech(tag)).collect()
+    }
+
     fn write(&self, id: &str, genre: &str, file: &mut OutputFile) -> Result<()> {
-        let parts: Vec<&str> = self.tags.iter().map(|tag| part_of_speech(tag)).collect();
         let text = self.words.concat();
         file.json(&json!({
-            "id": id, "text": text, "genre": genre, "words": self.words, "tag": self.tags, "pos": parts,
+            "id": id, "text": text, "genre": genre, "words": self.words, "tag": self.tags, "pos": self.parts(),
         }))
+    }
+
+    /// Writes a sentence with two properties that occur in all combinations: the kind of prose, and whether it has a
+    /// pronoun. Returns them.
+    fn write_sentence(&self, id: &str, genre: &str, file: &mut OutputFile) -> Result<[bool; 2]> {
+        let (text, parts) = (self.words.concat(), self.parts());
+        let [imaginative, pronoun] = [IMAGINATIVE.contains(&genre), parts.contains(&"pronoun")];
+        file.json(&json!({
+            "id": id, "text": text, "genre": genre, "imaginative": u8::from(imaginative),
+            "has_pronoun": u8::from(pronoun), "words": self.words, "tag": self.tags, "pos": parts,
+        }))?;
+        Ok([imaginative, pronoun])
     }
 }
 
@@ -73,8 +91,9 @@ pub fn brown(archives: &Archives, output: &mut Output<'_>) -> Result<()> {
         Ok(Unpacked::More)
     })?;
     let columns = ["genre".to_string()];
+    let sentence_columns = ["genre", "imaginative", "has_pronoun"].map(String::from);
     let (mut labels, mut sentence_labels) =
-        (Concepts::new(&columns, output.budget())?, Concepts::new(&columns, output.budget())?);
+        (Concepts::new(&columns, output.budget())?, Concepts::new(&sentence_columns, output.budget())?);
     let (mut file, mut sentence_file) = (output.create("samples.jsonl")?, output.create("sentences.jsonl")?);
     let (mut words, mut sentences) = (0, 0);
     for (id, text) in &documents {
@@ -87,8 +106,9 @@ pub fn brown(archives: &Archives, output: &mut Output<'_>) -> Result<()> {
             let mut sentence = Tagged::default();
             sentence.push_sentence(line)?;
             let sentence_id = format!("{id}/{number}");
-            sentence.write(&sentence_id, genre, &mut sentence_file)?;
-            sentence_labels.push(&sentence_id, &label)?;
+            let properties = sentence.write_sentence(&sentence_id, genre, &mut sentence_file)?;
+            let [imaginative, pronoun] = properties.map(|has| Label::Value(u8::from(has).to_string()));
+            sentence_labels.push(&sentence_id, &[label[0].clone(), imaginative, pronoun])?;
             sentences += 1;
         }
         words += document.words.len() as u64;
@@ -149,6 +169,9 @@ mod tests {
         assert_eq!(converted.text("labels.csv"), "sample,editorial,news\nca01,0,1\ncb01,1,0\n");
         let second = converted.text("sentences.jsonl");
         assert!(second.lines().nth(1).is_some_and(|line| line.contains("\"text\":\"I (too).\"")), "{second}");
+        let sentences = "sample,editorial,news,has_pronoun\nca01/0,0,1,1\nca01/1,0,1,1\ncb01/0,1,0,0\n";
+        // No sentence of the two genres is imaginative, and a concept without a sample is left out.
+        assert_eq!(converted.text("sentences-labels.csv"), sentences);
     }
 
     #[test]

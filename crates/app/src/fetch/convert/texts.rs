@@ -9,13 +9,32 @@ use super::super::archive::{Archives, Unpacked};
 use super::super::output::Output;
 use super::unexpected;
 
+/// The median number of words of the film reviews.
+const MEDIAN_WORDS: usize = 173;
+
+/// A property of texts besides their class: its column, and which texts have it.
+type Property = (&'static str, fn(&str) -> bool);
+
 /// Writes texts with one class each, and their labels.
-fn write(output: &mut Output<'_>, column: &str, texts: &[(String, String, String)]) -> Result<()> {
+fn write(
+    output: &mut Output<'_>,
+    column: &str,
+    property: Option<Property>,
+    texts: &[(String, String, String)],
+) -> Result<()> {
     let mut file = output.create("samples.jsonl")?;
-    let mut labels = Concepts::new(&[column.to_string()], output.budget())?;
+    let columns = [column].into_iter().chain(property.map(|(name, _)| name)).map(String::from);
+    let mut labels = Concepts::new(&columns.collect::<Vec<_>>(), output.budget())?;
     for (id, text, class) in texts {
-        file.json(&json!({"id": id, "text": text, column: class}))?;
-        labels.push(id, &[Label::Value(class.clone())])?;
+        let mut line = json!({"id": id, "text": text, column: class});
+        let mut values = vec![Label::Value(class.clone())];
+        if let Some((name, has)) = property {
+            let has = u8::from(has(text));
+            line[name] = json!(has);
+            values.push(Label::Value(has.to_string()));
+        }
+        file.json(&line)?;
+        labels.push(id, &values)?;
     }
     file.finish()?;
     let concepts = output.labels("labels.csv", labels, &ConceptOptions::default())?;
@@ -31,7 +50,7 @@ struct Review {
     s: u8,
 }
 
-/// IMDB: reviews with their sentiment, in the order of the package.
+/// IMDB: reviews with their sentiment, and whether they are longer than most, in the order of the package.
 pub fn imdb(archives: &Archives, output: &mut Output<'_>) -> Result<()> {
     let [json] = archives.read(0, ["package/reviews.json"])?;
     // The text, its parsed copy, and the copy with an id.
@@ -46,7 +65,7 @@ pub fn imdb(archives: &Archives, output: &mut Output<'_>) -> Result<()> {
         };
         texts.push((index.to_string(), t, sentiment.to_string()));
     }
-    write(output, "sentiment", &texts)
+    write(output, "sentiment", Some(("long", |text| text.split_whitespace().count() > MEDIAN_WORDS)), &texts)
 }
 
 /// BBC News: articles with their topic, in the order of their names.
@@ -61,7 +80,7 @@ pub fn bbc(archives: &Archives, output: &mut Output<'_>) -> Result<()> {
         Ok(Unpacked::More)
     })?;
     texts.sort();
-    write(output, "topic", &texts)
+    write(output, "topic", None, &texts)
 }
 
 /// A text in UTF-8 or, if it is not, in Latin-1, whose bytes are the first 256 characters. One article is.
@@ -79,12 +98,16 @@ mod tests {
 
     #[test]
     fn reviews_have_a_sentiment() {
-        let json = br#"[{"t": "good \"film\"", "s": 1}, {"t": "bad", "s": 0}, {"t": "fine", "s": 1}]"#;
-        let converted = convert(imdb, &[("x.tgz", tgz(&[("package/reviews.json", json)]))]).unwrap();
+        let long = "bad ".repeat(MEDIAN_WORDS + 1);
+        let json = format!(r#"[{{"t": "good \"film\"", "s": 1}}, {{"t": "{long}", "s": 0}}, {{"t": "fine", "s": 1}}]"#);
+        let converted = convert(imdb, &[("x.tgz", tgz(&[("package/reviews.json", json.as_bytes())]))]).unwrap();
         let samples = converted.text("samples.jsonl");
-        assert_eq!(samples.lines().next(), Some(r#"{"id":"0","text":"good \"film\"","sentiment":"positive"}"#));
-        assert_eq!(converted.text("labels.csv"), "sample,negative,positive\n0,0,1\n1,1,0\n2,0,1\n");
-        assert_eq!(converted.counts, [("texts".into(), 3), ("concepts".into(), 2)]);
+        assert_eq!(
+            samples.lines().next(),
+            Some(r#"{"id":"0","text":"good \"film\"","sentiment":"positive","long":0}"#)
+        );
+        assert_eq!(converted.text("labels.csv"), "sample,negative,positive,long\n0,0,1,0\n1,1,0,1\n2,0,1,0\n");
+        assert_eq!(converted.counts, [("texts".into(), 3), ("concepts".into(), 3)]);
         let wrong = tgz(&[("package/reviews.json", br#"[{"t": "x", "s": 2}]"#)]);
         assert!(convert(imdb, &[("x.tgz", wrong)]).is_err());
     }

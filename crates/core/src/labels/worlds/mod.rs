@@ -6,11 +6,14 @@
 
 mod blindspots;
 mod draw;
+mod dsprites;
+mod factor_grid;
 mod features;
 mod impure_codes;
 mod scene;
 mod settings;
 mod shapes;
+mod shapes3d;
 mod superposition;
 mod tabular_toy;
 
@@ -18,7 +21,7 @@ use std::collections::BTreeMap;
 
 pub use settings::{Allowed, Setting, WorldSettings};
 
-use super::{Annotations, PairSet};
+use super::{Annotations, Factors, PairSet};
 use crate::codes::Codes;
 use crate::context::Budget;
 use crate::error::{Command, InputError, Result};
@@ -43,6 +46,10 @@ pub struct World {
     pub parents: Option<Vec<Option<u32>>>,
     /// The class of every row, if the world has a task.
     pub classes: Option<Vec<u32>>,
+    /// The factors that describe every row, if they have more classes than the concepts.
+    pub factors: Option<Factors>,
+    /// Pairs of rows that share at least one but not all concepts.
+    pub weak_pairs: Vec<[u32; 2]>,
     /// Pairs of rows of `pair_activations` that differ only in the concepts of the pair.
     pub pairs: Option<PairSet>,
     /// The rows of the pairs.
@@ -70,6 +77,8 @@ impl World {
             labels,
             parents: None,
             classes: None,
+            factors: None,
+            weak_pairs: Vec::new(),
             pairs: None,
             pair_activations: None,
             pair_codes: None,
@@ -161,6 +170,8 @@ pub static WORLDS: &[&dyn WorldMaker] = &[
     &shapes::Shapes,
     &impure_codes::ImpureCodes,
     &tabular_toy::TabularToy,
+    &dsprites::Dsprites,
+    &shapes3d::Shapes3d,
     &blindspots::Blindspots,
 ];
 

@@ -1,12 +1,14 @@
 //! `tabular-toy`: three hidden numbers, seven functions of them.
 
 use super::draw::correlated;
+use super::factor_grid::weak_pairs;
 use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve};
 use crate::codes::CodesBuilder;
 use crate::context::Budget;
 use crate::error::Result;
+use crate::labels::{Concept, Pair, PairSet};
 use crate::store::ActivationStore;
-use etalon_kernel::random::stream;
+use etalon_kernel::random::{index, stream};
 
 pub(super) struct TabularToy;
 
@@ -15,7 +17,8 @@ static CARD: WorldCard = WorldCard {
     summary: "Three correlated numbers seen through seven functions; a concept is the sign of a number.",
     definition: "z is normal with unit variance and covariance `delta` between any two. A row is (sin z1 + z1, cos \
         z1 + z1, sin z2 + z2, cos z2 + z2, sin z3 + z3, cos z3 + z3, z1² + z2² + z3²). Concept i is present where z_i \
-        > 0, and the class is 1 where at least two concepts are present. The true feature values are z itself.",
+        > 0, and the class is 1 where at least two concepts are present. The true feature values are z itself. A pair is \
+        a row and the same with the sign of one number changed.",
     settings: &[
         Setting { name: "rows", doc: "Number of rows.", default: "3000", allowed: Allowed::Whole(0, u64::MAX) },
         Setting {
@@ -23,6 +26,18 @@ static CARD: WorldCard = WorldCard {
             doc: "Covariance between any two of the hidden numbers.",
             default: "0",
             allowed: Allowed::Number(0.0, 0.99),
+        },
+        Setting {
+            name: "pairs",
+            doc: "Number of pairs that differ in one attribute.",
+            default: "0",
+            allowed: Allowed::Whole(0, 100_000_000),
+        },
+        Setting {
+            name: "weak_pairs",
+            doc: "Number of pairs of rows that share some but not all concepts.",
+            default: "0",
+            allowed: Allowed::Whole(0, 100_000_000),
         },
     ],
 };
@@ -34,7 +49,8 @@ impl WorldMaker for TabularToy {
 
     fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
         let (rows, delta) = (settings.whole("rows")?, settings.number("delta")?);
-        let _memory = reserve(rows, 7, 3, budget)?;
+        let (pairs, weak) = (settings.whole("pairs")?, settings.whole("weak_pairs")?);
+        let _memory = reserve(rows.saturating_add(pairs.saturating_mul(2)), 7, 3, budget)?;
         let mut activations = Vec::with_capacity(rows * 7);
         let mut builder = CodesBuilder::new(3);
         let mut classes = Vec::with_capacity(rows);
@@ -48,9 +64,34 @@ impl WorldMaker for TabularToy {
             }
         }
         let codes = builder.finish();
-        let labels = labels_of(&codes, (1..=3).map(|number| format!("z{number}_positive")).collect())?;
+        let names = || (1..=3).map(|number| format!("z{number}_positive")).collect();
+        let labels = labels_of(&codes, names())?;
         let mut world = World::new(CARD.name, ActivationStore::from_rows(activations, 7)?, codes, labels);
         world.classes = Some(classes);
+        world.weak_pairs = weak_pairs(&world, weak, seed);
+        if pairs > 0 {
+            let mut random = stream(seed, "tabular-toy/pairs", 0);
+            let (mut activations, mut builder, mut made) =
+                (Vec::with_capacity(pairs * 14), CodesBuilder::new(3), Vec::new());
+            for number in 0..pairs {
+                let before = correlated(3, delta, &mut random);
+                let changed = index(3, &mut random);
+                let mut after = before.clone();
+                after[changed] = -after[changed];
+                for hidden in [&before, &after] {
+                    activations.extend(seen(hidden).map(|value| value as f32));
+                    builder.push_dense(&hidden.iter().map(|&z| z as f32).collect::<Vec<_>>())?;
+                }
+                let concept = Some(Concept(changed as u32));
+                let (added, removed) = if before[changed] > 0.0 { (None, concept) } else { (concept, None) };
+                made.push(Pair { before: 2 * number, after: 2 * number + 1, added, removed });
+            }
+            let codes = builder.finish();
+            world.pair_labels = Some(labels_of(&codes, names())?);
+            world.pair_codes = Some(codes);
+            world.pair_activations = Some(ActivationStore::from_rows(activations, 7)?);
+            world.pairs = Some(PairSet { pairs: made });
+        }
         Ok(world)
     }
 }

@@ -52,7 +52,8 @@ static CARD: Card = Card {
     source: "Bohacek, Fel, Agrawala and Lubana, Section 5.4, Appendix A.4, Figures 11 and 12. The paper sorts by distance and \
         inspects images; ratios, neighbours and the count of similar rows are not in it.",
     interval: "Percentile bootstrap over rows, 1000 resamples, the same rows for all models. `divergence_shuffled`: every row is in \
-        two of its pairs, so pairs are drawn in chains of ten, in which each pair shares a row with the next. None for the share of \
+        two of its pairs, so pairs are drawn in chains of ten, in which each pair shares a row with the next; in simulations with \
+        600 and 2,000 rows its interval contains the expected value in 90 % of data sets. None for the share of \
         candidates. Differences between dictionaries on the same rows are paired by draw.",
     needs: &[&CODES, &GENERATED],
     uses: &[&EMBEDDINGS],

@@ -2,12 +2,14 @@
 
 mod alignment;
 mod nearest;
+mod parts;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use etalon_kernel::largest_products::Products;
 use etalon_kernel::random::{permutation, stream};
 use etalon_kernel::statistics::mean;
-use serde::{Deserialize, Serialize};
 
 use super::{Better, Card, Kind, Metric, Output, Param};
 use crate::codes::{Codes, CodesBuilder};
@@ -15,8 +17,9 @@ use crate::context::Reservation;
 use crate::error::{InputError, Key, Result};
 use crate::results::{Interval, Scores, student_quantile};
 use crate::run::{CODES, EMBEDDINGS, Job, Lazy, Work};
-use alignment::cknna;
-use nearest::{Embeddings, Neighbours, is_dense, of_codes, scratch_bytes};
+use alignment::{Graph, cknna};
+use nearest::{Neighbours, is_dense, of_codes, scratch_bytes};
+use parts::{PairNeighbours, Parts};
 
 /// Centred kernel nearest-neighbour alignment of codes and embeddings.
 pub struct Cknna;
@@ -38,9 +41,9 @@ static CARD: Card = Card {
         the first term; with few rows the value may leave [−1, 1].\n\
         Undefined below 4 + `neighbours` rows, and if a kernel has no positive similarity with itself, as with codes that \
         are all 0.",
-    cost: "Blocks of 256 rows: n² · width multiplications for the embeddings, and for the codes one per pair of entries in \
-        the same column (or a dense product if that is faster). Memory: one copy of the embeddings, one byte more per value \
-        where 8-bit integers are multiplied, and lists of neighbours; never n × n.",
+    cost: "n² / 2 · width multiplications of 8-bit integers for the embeddings where the processor has them, and for the codes \
+        one multiplication per pair of entries in the same column (or a dense product if that is faster). Memory: one copy of \
+        the embeddings, two bytes more per value where 8-bit integers are multiplied, and lists of neighbours; never n × n.",
     source: "Huh et al., \"The Platonic Representation Hypothesis\" (2024), as used with 10 neighbours in \"Evaluating the \
         Interpretability of SAEs with Concept Annotations\" (arXiv 2606.24716). Profile `reference` adds 1e-6 to the \
         denominator as the released code does; its value then depends on the scale of the data and is 0 instead of \
@@ -97,17 +100,22 @@ impl Metric for Cknna {
         // Spare neighbours, so that enough remain when a group of rows is left out.
         let keep = (neighbours + neighbours / 2 + 8).min(rows - 1);
         let kernels = Lazy::new(|| Kernels::new(job, rows));
-        let blocks = rows.div_ceil(BLOCK);
-        let nearest = work.blocks_with(&kernels, "blocks of rows", blocks, |kernels, block| {
-            kernels.nearest(block * BLOCK..((block + 1) * BLOCK).min(rows), keep, job)
+        let codes = work.blocks_with(&kernels, "blocks of codes", rows.div_ceil(BLOCK), |kernels, block| {
+            kernels.nearest_codes(block * BLOCK..((block + 1) * BLOCK).min(rows), keep, job)
+        })?;
+        let parts = Parts::of(rows);
+        let embeddings = work.blocks_with(&kernels, "blocks of embeddings", parts.pairs().len(), |kernels, pair| {
+            kernels.nearest_embeddings(parts.pairs()[pair].clone(), keep, job)
         })?;
         drop(kernels);
-        let graphs = Graphs { nearest: &nearest, rows, neighbours, job };
-        let value = work.once("alignment", || graphs.value(&|_| true))?;
-        let without = match value {
-            Some(_) => graphs.without_groups(work)?,
-            None => None,
-        };
+        let graphs = Lazy::new(|| Graphs::new(job, &codes, &parts.merge(&embeddings, keep), keep));
+        let groups = if has_groups(rows, neighbours) { GROUPS } else { 0 };
+        // The value of all rows, then without each group.
+        let values = work.blocks_with(&graphs, "groups left out", 1 + groups, |graphs, block| {
+            graphs.value(block.checked_sub(1).map(|group| group as u8), neighbours, job)
+        })?;
+        let (value, without) = (values[0], values[1..].iter().copied().collect::<Option<Vec<f64>>>());
+        let without = without.filter(|without| value.is_some() && !without.is_empty());
         let interval = value.zip(without.as_deref()).and_then(|(value, without)| interval(value, without));
         scores.headline("cknna", value, interval, rows);
         scores.put_jackknife(without.map(|without| ("cknna".into(), without.into_iter().map(Some).collect())));
@@ -126,109 +134,115 @@ struct Kernels<'a> {
     codes: &'a Codes,
     /// The sampled rows of the codes, if not all are used.
     sample: Option<Codes>,
-    embeddings: Embeddings,
-    width: usize,
+    embeddings: Products<'a>,
     dense: bool,
     _memory: Reservation,
 }
 
 impl<'a> Kernels<'a> {
-    /// Copies all rows, or a random sample of them.
+    /// Takes all rows, or copies a random sample of them.
     fn new(job: &Job<'a>, rows: usize) -> Result<Kernels<'a>> {
         let (codes, store) = (job.get(&CODES)?, job.get(&EMBEDDINGS)?);
         let (all, width) = (codes.rows(), store.width());
-        let bytes = Embeddings::bytes(rows, width);
+        let is_borrowed = rows == all && store.contiguous()?.is_some();
+        let copied = if is_borrowed { 0 } else { (4 * rows as u64).saturating_mul(width as u64) };
+        let bytes = copied.saturating_add(Products::bytes(rows, width));
         let what = format!("the embeddings of {rows} rows ({} takes fewer)", Key("sample"));
         let _memory = job.budget().reserve(bytes, what)?;
-        let mut embeddings = Vec::with_capacity(rows * width);
         let mut sample = None;
-        if rows < all {
-            let _order = job.budget().reserve(8 * all as u64, "the order of a sample")?;
-            let mut order = permutation(all, &mut stream(job.seed, "cknna/sample", 0));
-            order.truncate(rows);
-            order.sort_unstable();
-            let mut builder = CodesBuilder::within(codes.latents(), job.budget());
-            for row in order {
-                job.check()?;
-                embeddings.extend_from_slice(store.tile(row..row + 1)?.row(0));
-                builder.append(codes.view(row..row + 1)?)?;
+        let embeddings: Cow<'a, [f32]> = match store.contiguous()? {
+            Some(values) if rows == all => values.into(),
+            None if rows == all => {
+                let mut embeddings = Vec::with_capacity(rows * width);
+                for first in (0..all).step_by(BLOCK) {
+                    job.check()?;
+                    embeddings.extend_from_slice(&store.tile(first..(first + BLOCK).min(all))?.values);
+                }
+                embeddings.into()
             }
-            sample = Some(builder.finish());
-        } else {
-            for first in (0..all).step_by(BLOCK) {
-                job.check()?;
-                embeddings.extend_from_slice(&store.tile(first..(first + BLOCK).min(all))?.values);
+            _ => {
+                let _order = job.budget().reserve(8 * all as u64, "the order of a sample")?;
+                let mut order = permutation(all, &mut stream(job.seed, "cknna/sample", 0));
+                order.truncate(rows);
+                order.sort_unstable();
+                let mut embeddings = Vec::with_capacity(rows * width);
+                let mut builder = CodesBuilder::within(codes.latents(), job.budget());
+                for row in order {
+                    job.check()?;
+                    embeddings.extend_from_slice(store.tile(row..row + 1)?.row(0));
+                    builder.append(codes.view(row..row + 1)?)?;
+                }
+                sample = Some(builder.finish());
+                embeddings.into()
             }
-        }
+        };
         let dense = is_dense(sample.as_ref().unwrap_or(codes))?;
-        let embeddings = Embeddings::new(embeddings, width);
-        Ok(Kernels { codes, sample, embeddings, width, dense, _memory })
+        let embeddings = Products::new(embeddings, width);
+        Ok(Kernels { codes, sample, embeddings, dense, _memory })
     }
 
-    /// The neighbours of some rows.
-    fn nearest(&self, rows: Range<usize>, keep: usize, job: &Job<'_>) -> Result<Nearest> {
+    /// The neighbours of some rows by codes.
+    fn nearest_codes(&self, rows: Range<usize>, keep: usize, job: &Job<'_>) -> Result<Vec<Neighbours>> {
         let codes = self.sample.as_ref().unwrap_or(self.codes);
-        let bytes = scratch_bytes(codes, self.dense, self.width, rows.len(), keep);
+        let bytes = scratch_bytes(codes, self.dense, rows.len(), keep);
         let _memory = job.budget().reserve(bytes, format!("the neighbours of {} rows", rows.len()))?;
-        let check = || job.check();
-        Ok(Nearest {
-            codes: of_codes(codes, self.dense, rows.clone(), keep, &check)?,
-            embeddings: self.embeddings.nearest(rows, keep, &check)?,
+        of_codes(codes, self.dense, rows, keep, &|| job.check())
+    }
+
+    /// The neighbours of two parts of the rows in each other by embeddings.
+    fn nearest_embeddings(
+        &self,
+        (mine, theirs): (Range<usize>, Range<usize>),
+        keep: usize,
+        job: &Job<'_>,
+    ) -> Result<PairNeighbours> {
+        let rows = if mine == theirs { mine.len() } else { mine.len() + theirs.len() };
+        let bytes = Products::search_bytes(rows, keep);
+        let _memory = job.budget().reserve(bytes, format!("the neighbours of {rows} rows"))?;
+        let (mine, theirs) = self.embeddings.largest(mine, theirs, keep, &|| job.check())?;
+        Ok(PairNeighbours { mine, theirs })
+    }
+}
+
+/// The neighbours of every row in both kernels, with some to spare.
+struct Graphs {
+    codes: Graph,
+    embeddings: Graph,
+    /// The group of every row.
+    group: Vec<u8>,
+    _memory: Reservation,
+}
+
+impl Graphs {
+    fn new(job: &Job<'_>, codes: &[Vec<Neighbours>], embeddings: &[Neighbours], keep: usize) -> Result<Graphs> {
+        let rows = embeddings.len();
+        // Both graphs, merged lists and groups.
+        let bytes = 2 * Graph::bytes(rows, keep) + (rows as u64).saturating_mul(33 + 16 * keep as u64);
+        let memory = job.budget().reserve(bytes, format!("the neighbours of {rows} rows"))?;
+        let mut group = vec![0; rows];
+        let order = permutation(rows, &mut stream(job.seed, "cknna/jackknife", 0));
+        order.into_iter().enumerate().for_each(|(position, row)| group[row] = (position % GROUPS) as u8);
+        let codes = Graph::new(codes.iter().flatten());
+        job.check()?;
+        Ok(Graphs { codes, embeddings: Graph::new(embeddings.iter()), group, _memory: memory })
+    }
+
+    /// The score without a group of rows; each other row has its nearest neighbours among the remaining rows.
+    fn value(&self, left_out: Option<u8>, neighbours: usize, job: &Job<'_>) -> Result<Option<f64>> {
+        let rows = self.group.len();
+        let _memory = job.budget().reserve(56 * rows as u64, format!("the alignment of {rows} rows"))?;
+        job.check()?;
+        let graphs = (&self.codes, &self.embeddings);
+        Ok(match left_out {
+            None => cknna(graphs, neighbours, |_| true, job.profile),
+            Some(group) => cknna(graphs, neighbours, |row| self.group[row] != group, job.profile),
         })
     }
 }
 
-/// The neighbours of the rows of a block in both kernels, with some to spare.
-#[derive(Serialize, Deserialize)]
-struct Nearest {
-    codes: Vec<Neighbours>,
-    embeddings: Vec<Neighbours>,
-}
-
-/// The neighbours of every row in both kernels.
-struct Graphs<'a> {
-    nearest: &'a [Nearest],
-    rows: usize,
-    neighbours: usize,
-    job: &'a Job<'a>,
-}
-
-impl Graphs<'_> {
-    /// The score of the rows for which `stays` is true, each with its nearest neighbours among them.
-    fn value(&self, stays: &dyn Fn(usize) -> bool) -> Result<Option<f64>> {
-        // Two lists of neighbours, and the shared neighbours of two of the three similarities at a time.
-        let bytes = (self.rows as u64).saturating_mul(112 + 80 * self.neighbours as u64);
-        let _memory = self.job.budget().reserve(bytes, format!("the alignment of {} rows", self.rows))?;
-        let among = |lists: &dyn Fn(&Nearest) -> &[Neighbours]| -> Result<Vec<Neighbours>> {
-            self.job.check()?;
-            let nearest = |(row, list): (usize, &Neighbours)| match stays(row) {
-                true => list.iter().copied().filter(|other| stays(other.0 as usize)).take(self.neighbours).collect(),
-                false => Vec::new(),
-            };
-            Ok(self.nearest.iter().flat_map(lists).enumerate().map(nearest).collect())
-        };
-        let (codes, embeddings) = (among(&|nearest| &nearest.codes)?, among(&|nearest| &nearest.embeddings)?);
-        let rows = (0..self.rows).filter(|&row| stays(row)).count();
-        self.job.check()?;
-        Ok(cknna(&codes, &embeddings, rows, self.job.profile))
-    }
-
-    /// The scores without each group of rows; `None` if there are too few rows, or one of them is undefined.
-    fn without_groups(&self, work: &mut Work<'_>) -> Result<Option<Vec<f64>>> {
-        if self.rows < 2 * GROUPS || self.rows - self.rows.div_ceil(GROUPS) < 4 + self.neighbours {
-            return Ok(None);
-        }
-        let groups = Lazy::new(|| {
-            let mut group = vec![0; self.rows];
-            let order = permutation(self.rows, &mut stream(self.job.seed, "cknna/jackknife", 0));
-            order.into_iter().enumerate().for_each(|(position, row)| group[row] = position % GROUPS);
-            Ok(group)
-        });
-        let replicates = work.blocks_with(&groups, "groups left out", GROUPS, |group, left_out| {
-            self.value(&|row| group[row] != left_out)
-        })?;
-        Ok(replicates.iter().copied().collect())
-    }
+/// Whether there are enough rows to leave out groups.
+fn has_groups(rows: usize, neighbours: usize) -> bool {
+    rows >= 2 * GROUPS && rows - rows.div_ceil(GROUPS) >= 4 + neighbours
 }
 
 /// The jackknife interval.

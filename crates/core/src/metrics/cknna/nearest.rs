@@ -1,11 +1,12 @@
 //! The nearest rows of every row under a linear kernel, block by block, without a matrix of rows × rows.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ops::Range;
 
-use etalon_kernel::largest_products::{ABSOLUTE_ERROR, Candidates, Largest, Products, relative_error};
-use etalon_kernel::pairs::ordered_dots;
-use etalon_kernel::product::{dot, rows_by_rows};
+use etalon_kernel::largest_products::{Candidates, Largest};
+use etalon_kernel::product::{ABSOLUTE_ERROR, dot, relative_error, rows_by_rows};
+use etalon_kernel::top_k::{CHUNK, chunks_above};
 
 use crate::codes::{Codes, Latent};
 use crate::error::Result;
@@ -28,49 +29,15 @@ const DENSE_GAIN: f64 = 16.0;
 /// Values that are compared with a floor at once.
 const AT_ONCE: usize = 64;
 
-/// Scratch memory of the search for the neighbours of some rows, in bytes.
-pub(super) fn scratch_bytes(codes: &Codes, dense: bool, width: usize, rows: usize, keep: usize) -> u64 {
+/// Sums that are compared with a floor before it rises.
+const SEGMENT: usize = 64 * CHUNK;
+
+/// Scratch memory of the search for the neighbours of some rows of codes, in bytes.
+pub(super) fn scratch_bytes(codes: &Codes, dense: bool, rows: usize, keep: usize) -> u64 {
     let latents = codes.latents();
     let codes = if dense { 4 * latents * (rows + panel_rows(latents)) } else { 8 * codes.rows() };
     let (products, lists) = (4 * rows * PANEL_ROWS, rows * (Candidates::bytes(keep) + size_of::<(u32, f64)>() * keep));
-    (codes + products + lists) as u64 + Products::search_bytes(rows, width, keep)
-}
-
-/// The embeddings of all rows.
-pub(super) enum Embeddings {
-    /// Quantised, where the processor has fast products of 8-bit integers.
-    Quantised(Products<'static>),
-    /// Values and their number per row.
-    Plain(Vec<f32>, usize),
-}
-
-impl Embeddings {
-    /// Bytes of the embeddings of some rows.
-    pub fn bytes(rows: usize, width: usize) -> u64 {
-        (4 * rows as u64).saturating_mul(width as u64).saturating_add(Products::bytes(rows, width))
-    }
-
-    /// Prepares the embeddings.
-    pub fn new(values: Vec<f32>, width: usize) -> Embeddings {
-        match Products::is_faster() {
-            true => Embeddings::Quantised(Products::new(values.into(), width)),
-            false => Embeddings::Plain(values, width),
-        }
-    }
-
-    /// The nearest rows by the dot product of embeddings.
-    pub fn nearest(&self, rows: Range<usize>, keep: usize, check: Check<'_>) -> Result<Vec<Neighbours>> {
-        let (values, width) = match self {
-            Embeddings::Quantised(products) => return products.largest(rows, keep, check),
-            Embeddings::Plain(values, width) => (values, *width),
-        };
-        let panel = |range: Range<usize>| Cow::Borrowed(&values[range.start * width..range.end * width]);
-        let row = |row: usize| &values[row * width..][..width];
-        let exact = |i: usize, others: &[u32]| {
-            ordered_dots(row(i), &others.iter().map(|&other| row(other as usize)).collect::<Vec<_>>())
-        };
-        by_product(rows, Shape { all: values.len() / width, width, keep }, &panel, &exact, check)
-    }
+    (codes + products + lists) as u64
 }
 
 /// The nearest rows by the dot product of codes.
@@ -120,7 +87,7 @@ pub(super) fn is_dense(codes: &Codes) -> Result<bool> {
 /// Sums, row by row, the products with every row that shares a latent.
 fn by_columns(codes: &Codes, rows: Range<usize>, keep: usize, check: Check<'_>) -> Result<Vec<Neighbours>> {
     let (view, columns) = (codes.view(rows)?, codes.columns()?);
-    let mut sums = vec![0.0; codes.rows()];
+    let (mut sums, mut chunks) = (vec![0.0; codes.rows()], Vec::new());
     let nearest = view.iter().map(|(row, latents, values)| {
         check()?;
         for (&latent, &value) in latents.iter().zip(values) {
@@ -130,11 +97,15 @@ fn by_columns(codes: &Codes, rows: Range<usize>, keep: usize, check: Check<'_>) 
             }
         }
         let mut shortlist = Shortlist::new(keep);
-        for (first, sums) in (0..).step_by(AT_ONCE).zip(sums.chunks_mut(AT_ONCE)) {
-            // Without branches, because a sum is rarely large enough.
-            if shortlist.worst.is_none_or(|worst| sums.iter().fold(false, |any, &sum| any | (sum > worst))) {
-                let others = (first..).zip(&*sums).filter(|&(other, _)| other != row);
-                others.for_each(|(other, &sum)| shortlist.offer(sum, other));
+        for (first, sums) in (0..).step_by(SEGMENT).zip(sums.chunks_mut(SEGMENT)) {
+            chunks_above(sums, shortlist.worst, &mut chunks);
+            for start in chunks.iter().map(|&chunk| chunk as usize * CHUNK) {
+                for (other, &sum) in (first + start..).zip(sums[start..].iter().take(CHUNK)) {
+                    // A later row must be larger than the smallest one kept, because ties go to the lower row.
+                    if sum > shortlist.worst && other != row {
+                        shortlist.push(sum, other);
+                    }
+                }
             }
             sums.fill(0.0);
         }
@@ -199,38 +170,37 @@ fn by_product<'a>(
     Ok(rows.zip(lists).map(|(row, list)| list.decide(|others| exact(row, others))).collect())
 }
 
+/// Larger value first; among equal values the lower row first.
+fn by_value(a: &(u32, f64), b: &(u32, f64)) -> Ordering {
+    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+}
+
 /// The rows with the largest values, offered in ascending order of rows.
 struct Shortlist {
     keep: usize,
     list: Neighbours,
-    /// The smallest value of a full list.
-    worst: Option<f64>,
+    /// The smallest value of a full list; negative infinity before.
+    worst: f64,
 }
 
 impl Shortlist {
     fn new(keep: usize) -> Shortlist {
-        Shortlist { keep, list: Vec::with_capacity(2 * keep), worst: None }
+        Shortlist { keep, list: Vec::with_capacity(4 * keep), worst: f64::NEG_INFINITY }
     }
 
-    /// A later row must be larger than the smallest one kept, because ties go to the lower row.
-    fn offer(&mut self, value: f64, row: usize) {
-        if self.worst.is_none_or(|worst| value > worst) {
-            // Adding 0 turns −0 into 0, which `total_cmp` would order differently.
-            self.list.push((row as u32, value + 0.0));
-            if self.list.len() >= 2 * self.keep {
-                self.shorten();
-            }
+    fn push(&mut self, value: f64, row: usize) {
+        // Adding 0 turns −0 into 0, which `total_cmp` would order differently.
+        self.list.push((row as u32, value + 0.0));
+        if self.list.len() >= 4 * self.keep {
+            let (_, worst, _) = self.list.select_nth_unstable_by(self.keep - 1, by_value);
+            self.worst = worst.1;
+            self.list.truncate(self.keep);
         }
     }
 
-    fn shorten(&mut self) {
-        self.list.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        self.list.truncate(self.keep);
-        self.worst = self.list.get(self.keep - 1).map(|worst| worst.1);
-    }
-
     fn finish(mut self) -> Neighbours {
-        self.shorten();
+        self.list.sort_unstable_by(by_value);
+        self.list.truncate(self.keep);
         self.list.shrink_to_fit();
         self.list
     }
@@ -264,11 +234,6 @@ mod tests {
                 .collect();
             assert_eq!(of_codes(&codes, false, block.clone(), 12, &check).unwrap(), expected);
             assert_eq!(of_codes(&codes, true, block.clone(), 12, &check).unwrap(), expected);
-            for embeddings in
-                [Embeddings::Quantised(Products::new(values.clone().into(), 9)), Embeddings::Plain(values.clone(), 9)]
-            {
-                assert_eq!(embeddings.nearest(block.clone(), 12, &check).unwrap(), expected);
-            }
         }
     }
 

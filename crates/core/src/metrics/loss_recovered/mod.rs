@@ -44,8 +44,8 @@ static CARD: Card = Card {
         position; scores whose denominator is 0.\n\
         The mean is over the counted positions of all sequences. 0 and mean are written at every position; x̂ only at \
         positions whose token is not special, unless `special` is `replace`.",
-    cost: "The network below the site runs once or twice per sequence, the part above it three times: unchanged, \
-        reconstructed, mean. A stream that is 0 everywhere gives the same prediction at every position, so zero ablation \
+    cost: "The network below the site runs once per sequence, or twice where its activations do not fit into memory; the \
+        part above it three times: unchanged, reconstructed, mean. A stream that is 0 everywhere gives the same prediction at every position, so zero ablation \
         of the residual stream takes one token. Logits are computed for 32 rows at a time.",
     source: "SAEBench (arXiv 2503.09532), evaluation `core`, code version 0.6.0: its `model_behavior_preservation` and \
         `model_performance_preservation`, with its names. Mean ablation is an addition. Both profiles are the same: the code \

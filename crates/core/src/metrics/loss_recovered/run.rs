@@ -1,5 +1,8 @@
 //! Runs the network on blocks of sequences, unchanged and changed.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use etalon_kernel::neural::{exp, log_softmax};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -7,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::splice::Splice;
 use super::{SEQUENCES, SPECIAL};
 use crate::error::{Error, InputError, Key, Result};
-use crate::network::{Batch, Capture, Edit, LanguageModel, Patch, State, Tap, TextRun, Untouched};
+use crate::network::{Batch, Capture, Edit, LanguageModel, Patch, Snapshot, State, Tap, TextRun, Untouched};
 use crate::run::{Count, DICTIONARY, Job, NETWORK, Sum};
 use crate::sae::Dictionary;
 use crate::state;
@@ -17,6 +20,9 @@ const BLOCK: usize = 8;
 
 /// Rows whose logits are computed at a time.
 const ROWS: usize = 32;
+
+/// Activations before the site may take a part of this many of the memory that is free at the start.
+const KEPT_PARTS: u64 = 4;
 
 /// Sums of a block over its counted positions.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -68,6 +74,11 @@ pub(super) struct Spliced<'a> {
     stage: usize,
     width: usize,
     replace_special: bool,
+    /// The states before the site of blocks whose mean was taken, as far as memory allows: the network below the site is
+    /// then run once.
+    starts: Mutex<BTreeMap<usize, Snapshot>>,
+    /// Blocks whose states may be kept, from the first.
+    kept_blocks: usize,
 }
 
 impl<'a> Spliced<'a> {
@@ -88,7 +99,11 @@ impl<'a> Spliced<'a> {
         let most = job.whole(SEQUENCES.name)?;
         let sequences = if most == 0 { run.sequences() } else { run.sequences().min(most) };
         let replace_special = job.word(SPECIAL.name)? == "replace";
-        Ok(Spliced { job, run, network, dictionary, sequences, stage: site.stage, width: site.width, replace_special })
+        let starts = Mutex::default();
+        let (stage, width) = (site.stage, site.width);
+        let bytes = (4 * BLOCK * run.length * network.card().width) as u64;
+        let kept_blocks = (job.budget().left() / KEPT_PARTS).checked_div(bytes).unwrap_or(0) as usize;
+        Ok(Spliced { job, run, network, dictionary, sequences, stage, width, replace_special, starts, kept_blocks })
     }
 
     /// The number of blocks.
@@ -103,6 +118,25 @@ impl<'a> Spliced<'a> {
 
     fn is_special(&self, token: u32) -> bool {
         self.run.special.contains(&token)
+    }
+
+    /// Keeps the state before the site of a block, if there is memory.
+    fn keep(&self, block: usize, state: &State) -> Result<()> {
+        if block < self.kept_blocks {
+            let snapshot = state.snapshot(self.job.context)?;
+            self.starts.lock().unwrap_or_else(PoisonError::into_inner).insert(block, snapshot);
+        }
+        Ok(())
+    }
+
+    /// The state before the site of a block: kept, or computed again.
+    fn start(&self, block: usize) -> Result<State> {
+        let (tokens, length) = (self.tokens(block), self.run.length);
+        let kept = self.starts.lock().unwrap_or_else(PoisonError::into_inner).remove(&block);
+        let Some(kept) = kept else { return self.prefix(tokens, length) };
+        let mut state = self.network.begin(&Batch::Tokens { tokens, length }, self.job.context)?;
+        state.restore(kept);
+        Ok(state)
     }
 
     /// The state before the stage of the site.
@@ -120,6 +154,7 @@ impl<'a> Spliced<'a> {
     pub fn add_means(&self, means: &mut Means, block: usize) -> Result<()> {
         let tokens = self.tokens(block);
         let mut state = self.prefix(tokens, self.run.length)?;
+        self.keep(block, &state)?;
         let mut capture = Capture::new(&[self.run.site]);
         self.network.run(self.stage..self.stage + 1, &mut state, &mut capture, self.job.context)?;
         let (_, rows) = capture.of(self.run.site).ok_or_else(|| Error::Bug("the site was not visited".into()))?;
@@ -162,7 +197,7 @@ impl<'a> Spliced<'a> {
         let (tokens, length) = (self.tokens(block), self.run.length);
         let special: Vec<bool> = tokens.iter().map(|token| self.is_special(*token)).collect();
         let kept: Vec<bool> = special.iter().map(|special| *special && !self.replace_special).collect();
-        let start = self.prefix(tokens, length)?;
+        let start = self.start(block)?;
         let clean = self.finished(&start, &mut Untouched)?;
         let mut splice =
             Splice { site: self.run.site, dictionary: self.dictionary, kept: &kept, context: self.job.context };

@@ -65,3 +65,27 @@ fn few_rows_are_split_and_threads_do_not_matter() {
     // Eight training rows: pairs are held out. Several repeats, because both test rows can be of one class.
     assert!(run(&world(10), Profile::Paper, &[("repeats", "8")], 1).value("probes_1_auc").is_some());
 }
+
+/// Sums over columns in another order are rounded otherwise, as they are by other vector instructions. Penalties that are as
+/// good as each other must not be chosen by such a rounding.
+#[test]
+fn rounding_does_not_change_the_choice_of_penalties() {
+    const ROWS: usize = 240;
+    const WIDTH: usize = 24;
+    let mut random = stream(5, "sae_probes/test", 1);
+    let mut draw = |row: usize, column: usize| unit(&mut random) as f32 + if row % 2 == column % 5 { 0.2 } else { 0.0 };
+    let rows: Vec<Vec<f32>> = (0..ROWS).map(|row| (0..WIDTH).map(|column| draw(row, column)).collect()).collect();
+    let label = |row: usize, _: usize| if row.is_multiple_of(2) { Label::Yes } else { Label::No };
+    let auc = |order: &dyn Fn(usize) -> usize| {
+        let values: Vec<f32> = rows.iter().flat_map(|row| (0..WIDTH).map(|column| row[order(column)])).collect();
+        let inputs = Inputs::default()
+            .with(&CODES, Codes::from_dense(&values, WIDTH).unwrap())
+            .with(&EMBEDDINGS, ActivationStore::from_rows(values, WIDTH).unwrap())
+            .with(&LABELS, Annotations::new(vec!["a".into()], ROWS, label).unwrap());
+        let scores = run(&inputs, Profile::Paper, &[("repeats", "4"), ("sizes", "20")], 1);
+        ["probes_20_auc", "probes_channels_auc"].map(|key| scores.value(key).unwrap())
+    };
+    let (forwards, backwards) = (auc(&|column| column), auc(&|column| WIDTH - 1 - column));
+    assert!(forwards[0] > 0.6 && forwards[0] < 1.0, "{forwards:?}");
+    assert_eq!(forwards, backwards);
+}

@@ -76,9 +76,9 @@ impl Metric for Tapa {
         for (key, estimate) in first.summary.named() {
             estimate.headline(key, &mut scores);
         }
-        first.notes(&mut scores, job.profile);
+        first.notes(&mut scores);
         scores.tables.push(strategy_table(&strategies, &results));
-        scores.tables.push(outcome_table(&strategies, &sets, &results, labels.names(), job.profile));
+        scores.tables.push(outcome_table(&strategies, &sets, &results, labels.names()));
         scores.tables.push(pair_table(first, job)?);
         Ok(scores)
     }
@@ -116,8 +116,8 @@ impl StrategyResult {
         self.count(|response| response.shared)
     }
 
-    fn notes(&self, scores: &mut Scores, profile: Profile) {
-        let (pairs, lost) = (self.responses.len(), self.count(|response| response.is_lost(profile)));
+    fn notes(&self, scores: &mut Scores) {
+        let (pairs, lost) = (self.responses.len(), self.count(|response| response.lost));
         let (added, removed, shared) = (self.empty_added(), self.empty_removed(), self.shared());
         scores.note(format!(
             "{pairs} pairs: the added concept has no latents in {added}, the removed one in {removed}, both share a \
@@ -157,15 +157,9 @@ fn strategy_table(strategies: &[Strategy], results: &[StrategyResult]) -> Table 
 
 const OUTCOMES: [&str; 4] = ["stay_on", "stay_off", "on", "off"];
 
-fn outcome_table(
-    strategies: &[Strategy],
-    sets: &MatchedSets,
-    results: &[StrategyResult],
-    names: &[String],
-    profile: Profile,
-) -> Table {
+fn outcome_table(strategies: &[Strategy], sets: &MatchedSets, results: &[StrategyResult], names: &[String]) -> Table {
     let totals = |result: &StrategyResult| {
-        Totals::of(result.responses.iter().filter(|response| !response.is_lost(profile)), names.len()).concepts
+        Totals::of(result.responses.iter().filter(|response| !response.lost), names.len()).concepts
     };
     let outcomes: Vec<[Outcomes; 2]> = results.iter().flat_map(totals).collect();
     let whole = |set: &Vec<Latent>| set.iter().map(|latent| i64::from(latent.0)).collect();
@@ -187,9 +181,8 @@ fn pair_table(first: &StrategyResult, job: &Job<'_>) -> Result<Table> {
     let concepts = |of: &dyn Fn(&Pair) -> Option<Concept>| {
         Cells::Whole(pairs.iter().map(|pair| of(pair).map(|concept| i64::from(concept.0))).collect())
     };
-    let delta = |response: &Response, change: Option<Change>| {
-        change.filter(|_| !response.is_lost(job.profile)).map(|change| change.delta())
-    };
+    let delta =
+        |response: &Response, change: Option<Change>| change.filter(|_| !response.lost).map(|change| change.delta());
     Ok(Table::new("pair")
         .counts("before", pairs.iter().map(|pair| pair.before))
         .counts("after", pairs.iter().map(|pair| pair.after))

@@ -43,13 +43,8 @@ pub(super) struct Response {
     pub removed: Option<Change>,
     /// Whether both concepts have a latent in common.
     pub shared: bool,
-}
-
-impl Response {
-    /// Whether the pair is left out of every mean. The released code loses pairs that add a concept without latents.
-    pub fn is_lost(&self, profile: Profile) -> bool {
-        profile == Profile::Reference && self.added.is_some_and(|added| added.empty)
-    }
+    /// Whether the pair is left out of every mean; see [`is_lost`].
+    pub lost: bool,
 }
 
 /// The latents of one concept of a pair that count: in `reference`, those that the other concept does not have.
@@ -58,7 +53,8 @@ fn own_latents(own: &[Latent], other: &[Latent], profile: Profile) -> Vec<Latent
     own.iter().filter(counts).copied().collect()
 }
 
-/// Whether the released code loses a pair: the added concept has no latents that only it has. `sets` has those of every concept.
+/// Whether the released code loses a pair, for `tapa` and for `stay`: the added concept has no latents that only it has.
+/// `sets` has those of every concept.
 pub(in crate::metrics) fn is_lost(pair: &Pair, sets: &[Vec<Latent>], profile: Profile) -> bool {
     let set =
         |concept: Option<Concept>| concept.and_then(|concept| sets.get(concept.0 as usize)).map_or(&[][..], |set| set);
@@ -95,6 +91,7 @@ pub(super) fn responses(job: &Job<'_>, sets: &[Vec<Latent>], above: f32) -> Resu
             added: change(pair.added, adding, removing),
             removed: change(pair.removed, removing, adding),
             shared: adding.iter().any(|latent| removing.contains(latent)),
+            lost: is_lost(pair, sets, job.profile),
         })
     };
     job.get(&PAIRS)?.pairs.iter().enumerate().map(response).collect()

@@ -99,7 +99,7 @@ fn difference(add: Option<f64>, remove: Option<f64>) -> Option<f64> {
 
 /// Summarises the pairs that are not lost.
 pub(super) fn summarise(job: &Job<'_>, responses: &[Response], concepts: usize) -> Result<Summary> {
-    let kept: Vec<&Response> = responses.iter().filter(|response| !response.is_lost(job.profile)).collect();
+    let kept: Vec<&Response> = responses.iter().filter(|response| !response.lost).collect();
     let totals = Totals::of(kept.iter().copied(), concepts);
     let touched = totals.concepts.iter().filter(|roles| roles.iter().any(|role| role.pairs() > 0)).count();
     let [adding, removing] = totals.all.map(|outcomes| outcomes.pairs());

@@ -3,8 +3,8 @@
 //! Coordinate descent finds quickly which weights are zero but the other weights slowly; once the zeros are known, the
 //! others solve linear equations (an active-set method).
 
-use crate::probe::preconditioner::dot;
 use etalon_kernel::cholesky::solve;
+use etalon_kernel::lanes::dot_f64;
 
 /// Rounds of coordinate descent before the equations are solved.
 const ROUNDS: usize = 6;
@@ -34,7 +34,7 @@ impl QuadraticModel<'_> {
         let width = self.start.len() - 1;
         let step: Vec<f64> = now.iter().zip(self.start).map(|(now, start)| now - start).collect();
         let absolute = |weights: &[f64]| weights.iter().take(width).map(|weight| weight.abs()).sum::<f64>();
-        let fall = dot(self.gradient, &step) + self.strength * (absolute(&now) - absolute(self.start));
+        let fall = dot_f64(self.gradient, &step) + self.strength * (absolute(&now) - absolute(self.start));
         (step, fall)
     }
 
@@ -149,7 +149,7 @@ mod tests {
         let (step, fall) = model.step();
         assert!(fall < 0.0);
         for index in 0..side {
-            let gradient = gradient[index] + dot(&hessian[index * side..][..side], &step);
+            let gradient = gradient[index] + dot_f64(&hessian[index * side..][..side], &step);
             let wrong = match step[index] {
                 _ if index == 12 => gradient.abs(),
                 0.0 => (gradient.abs() - 0.01).max(0.0),

@@ -8,9 +8,9 @@ mod absolute;
 mod rows;
 
 use super::logistic::{Logistic, Probe};
-use super::preconditioner::dot;
 use absolute::QuadraticModel;
 use etalon_kernel::cholesky::solve;
+use etalon_kernel::lanes::dot_f64;
 use etalon_kernel::monitor::{Cancelled, Monitor, Silent};
 use rows::RowStorage;
 
@@ -212,7 +212,7 @@ impl NewtonFit<'_> {
     /// The distance of the gradient from that of an optimum.
     fn violation(&self, gradient: &[f64]) -> f64 {
         if self.penalty == Penalty::Squares {
-            return dot(gradient, gradient).sqrt();
+            return dot_f64(gradient, gradient).sqrt();
         }
         let of = |index: usize| match self.weights[index] {
             _ if index == self.data.width => gradient[index],
@@ -242,7 +242,7 @@ impl NewtonFit<'_> {
             // Only rounding can cause this: a step scaled by the diagonal is a descent direction, too.
             step = gradient.iter().zip(&diagonal).map(|(slope, curve)| -slope / curve.max(1e-12)).collect();
         }
-        let fall = dot(gradient, &step);
+        let fall = dot_f64(gradient, &step);
         (step, fall)
     }
 }

@@ -1,7 +1,7 @@
 //! The rows of a small fit: nonzero entries where these are few, otherwise all values.
 
 use super::LabelledTable;
-use crate::probe::preconditioner::dot;
+use etalon_kernel::lanes::dot_f64;
 use etalon_kernel::product::rows_by_columns;
 
 /// Rows per tile of a product.
@@ -47,7 +47,7 @@ impl RowStorage {
     /// The scores of all rows; the intercept is the last weight.
     pub fn scores(&self, weights: &[f64]) -> Vec<f64> {
         match self {
-            RowStorage::Dense(values) => values.chunks_exact(weights.len()).map(|row| dot(row, weights)).collect(),
+            RowStorage::Dense(values) => values.chunks_exact(weights.len()).map(|row| dot_f64(row, weights)).collect(),
             RowStorage::Sparse { starts, columns, values } => {
                 let score = |span: &[usize]| {
                     let entries = columns[span[0]..span[1]].iter().zip(&values[span[0]..span[1]]);

@@ -16,10 +16,10 @@ pub(super) const SIZES: [usize; 7] = [1, 2, 5, 10, 20, 50, 100];
 /// The evaluation, its numbers by category, and its details.
 pub(super) type Translated = (&'static str, Map<String, Value>, Vec<Value>);
 
-/// Translates scores; `None` if SAEBench has no such evaluation.
-pub(super) fn translate(scores: &Scores, metric: &str) -> Option<Translated> {
+/// Translates scores; `None` if SAEBench has no such evaluation. `losses` are those of `loss_recovered`, for `core`.
+pub(super) fn translate(scores: &Scores, metric: &str, losses: Option<&Scores>) -> Option<Translated> {
     match metric {
-        "core" => Some(core(scores)),
+        "core" => Some(core(scores, losses)),
         "absorption" => Some(absorption(scores)),
         "sparse_probing" => Some(sparse_probing(scores)),
         "scr" => Some(scr(scores)),
@@ -34,13 +34,22 @@ fn headline(scores: &Scores, key: &str) -> Option<f64> {
     scores.headline.iter().find(|headline| headline.key == key)?.value
 }
 
-fn core(scores: &Scores) -> Translated {
+fn core(scores: &Scores, losses: Option<&Scores>) -> Translated {
     let shape = &SHAPES[0];
-    let rows = scores.headline.iter().find(|headline| headline.key == "l0").map_or(0, |headline| headline.n);
+    let count = |scores: &Scores, key: &str| {
+        scores.headline.iter().find(|headline| headline.key == key).map_or(0, |headline| headline.n)
+    };
+    let rows = count(scores, "l0");
+    // Tokens at which the network was run, or, without a network, rows that were reconstructed.
+    let run = losses.map_or(rows, |losses| count(losses, "ce_loss_without_sae"));
     let category = |&(name, keys): &(&str, &[&str])| {
         let number = |key: &&str| match *key {
-            count if count.starts_with("total_tokens") => (count.to_string(), json!(rows)),
-            key => (key.to_string(), json!(headline(scores, key).unwrap_or(UNDEFINED))),
+            "total_tokens_eval_reconstruction" => (key.to_string(), json!(run)),
+            "total_tokens_eval_sparsity_variance" => (key.to_string(), json!(rows)),
+            key => {
+                let value = headline(scores, key).or_else(|| headline(losses?, key));
+                (key.to_string(), json!(value.unwrap_or(UNDEFINED)))
+            }
         };
         (name.to_string(), Value::Object(keys.iter().map(number).collect()))
     };

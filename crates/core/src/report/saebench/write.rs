@@ -19,8 +19,11 @@ pub fn files(results: &[Stored], now: u64) -> Result<Vec<(PathBuf, Envelope)>> {
     let mut results = current(results).current;
     results.sort_by(|a, b| a.result.recipe.seed.cmp(&b.result.recipe.seed).then(a.id.cmp(&b.id)));
     let mut files: Vec<(PathBuf, Envelope)> = Vec::new();
-    for stored in results {
-        let Some((id, metrics, details)) = translate(&stored.result.scores, &stored.result.recipe.metric) else {
+    for stored in &results {
+        let network = network_run(stored, &results);
+        let losses = network.map(|network| &network.result.scores);
+        let Some((id, metrics, details)) = translate(&stored.result.scores, &stored.result.recipe.metric, losses)
+        else {
             continue;
         };
         let folder = SHAPES.iter().find(|shape| shape.id == id).map_or(id, |shape| shape.folder);
@@ -31,7 +34,7 @@ pub fn files(results: &[Stored], now: u64) -> Result<Vec<(PathBuf, Envelope)>> {
         }
         let envelope = Envelope {
             eval_type_id: id.into(),
-            eval_config: config(stored),
+            eval_config: config(stored, network),
             eval_id: uuid(&stored.id),
             datetime_epoch_millis: now,
             eval_result_metrics: metrics,
@@ -50,6 +53,20 @@ pub fn files(results: &[Stored], now: u64) -> Result<Vec<(PathBuf, Envelope)>> {
     }
     files.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(files)
+}
+
+/// The result of `loss_recovered` that belongs to a result of `core`: SAEBench has both in one file. It is of the same
+/// dictionary, profile and seed.
+fn network_run<'a>(stored: &Stored, results: &[&'a Stored]) -> Option<&'a Stored> {
+    let recipe = &stored.result.recipe;
+    let belongs = |other: &&Stored| {
+        let theirs = &other.result.recipe;
+        theirs.metric == "loss_recovered"
+            && (theirs.profile, theirs.seed) == (recipe.profile, recipe.seed)
+            && other.about.get("inputs") == stored.about.get("inputs")
+            && recipe.inputs.get("dictionary") == theirs.inputs.get("dictionary")
+    };
+    if recipe.metric == "core" { results.iter().copied().find(belongs) } else { None }
 }
 
 /// A unique name of the dictionary that is valid in paths. Readers infer the evaluation from words in the path, so a
@@ -75,7 +92,7 @@ fn uuid(id: &str) -> String {
     format!("{}-{}-4{}-8{}-{}", &digits[..8], &digits[8..12], &digits[12..15], &digits[15..18], &digits[18..30])
 }
 
-fn config(stored: &Stored) -> Map<String, Value> {
+fn config(stored: &Stored, network: Option<&Stored>) -> Map<String, Value> {
     let recipe = &stored.result.recipe;
     let model =
         stored.about.get("model").or_else(|| stored.about.get("data")).and_then(Value::as_str).unwrap_or("unknown");
@@ -87,8 +104,15 @@ fn config(stored: &Stored) -> Map<String, Value> {
     ]);
     match recipe.metric.as_str() {
         "core" => {
-            config.extend([("dataset".to_string(), json!(model)), ("context_size".to_string(), json!(1))]);
-            config.extend(["compute_kl", "compute_ce_loss"].map(|name| (name.to_string(), json!(false))));
+            let context = stored.about.get("context").and_then(Value::as_u64).unwrap_or(1);
+            config.extend([("dataset".to_string(), json!(model)), ("context_size".to_string(), json!(context))]);
+            config.extend(["compute_kl", "compute_ce_loss"].map(|name| (name.to_string(), json!(network.is_some()))));
+            // Whether special tokens stay as they are while the network runs.
+            let special = network.and_then(|network| network.result.recipe.params.get("special"));
+            let keeps = |special: &Value| json!(special.as_str() != Some("replace"));
+            config.extend(
+                special.map(|special| ("exclude_special_tokens_from_reconstruction".to_string(), keeps(special))),
+            );
         }
         "scr" | "tpp" => {
             config.insert("perform_scr".into(), json!(recipe.metric == "scr"));
@@ -110,6 +134,11 @@ fn config(stored: &Stored) -> Map<String, Value> {
     config
 }
 
+/// The layer of a site such as `blocks.7.hook_resid_post`; 0 if it has none.
+fn layer(site: &str) -> u64 {
+    site.strip_prefix("blocks.").and_then(|rest| rest.split('.').next()?.parse().ok()).unwrap_or(0)
+}
+
 fn dictionary(stored: &Stored) -> Map<String, Value> {
     let text = |key: &str| stored.about.get(key).and_then(Value::as_str).unwrap_or("unknown").to_string();
     let whole = |key: &str| stored.about.get(key).and_then(Value::as_u64).map(|number| number.min(i32::MAX as u64));
@@ -122,9 +151,12 @@ fn dictionary(stored: &Stored) -> Map<String, Value> {
     let mut settings = Map::from_iter([
         ("architecture".to_string(), json!(architecture)),
         ("d_sae".to_string(), json!(whole("latents").unwrap_or(0))),
-        ("model_name".to_string(), json!(text("data"))),
-        ("hook_name".to_string(), json!("")),
-        ("hook_layer".to_string(), json!(0)),
+        (
+            "model_name".to_string(),
+            json!(if stored.about.contains_key("model") { text("model") } else { text("data") }),
+        ),
+        ("hook_name".to_string(), stored.about.get("site").cloned().unwrap_or(json!(""))),
+        ("hook_layer".to_string(), json!(layer(&text("site")))),
         ("activation_fn_str".to_string(), json!(if architecture == "topk" { "topk" } else { "relu" })),
         ("dtype".to_string(), json!("float32")),
     ]);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::erased::AnyState;
 use super::tree::Sequence;
 use super::*;
 use crate::codes::Codes;
@@ -143,7 +144,7 @@ fn rows_in_uneven_batches_give_the_bits_of_a_file() {
     let inputs = inputs();
     let codes = inputs.find(&CODES).unwrap();
     // A stream of unknown length: the borders of leaves do not depend on how rows arrive.
-    let (mut sequence, mut state, mut leaf, mut row) = (Sequence::new(), Sums::new(), 0, 0);
+    let (mut sequence, mut state, mut leaf, mut row) = (Sequence::default(), Sums::new(), 0, 0);
     for length in [1, 700, 5000, 123].into_iter().cycle() {
         let end = (row + length).min(codes.rows());
         while row < end {
@@ -152,7 +153,7 @@ fn rows_in_uneven_batches_give_the_bits_of_a_file() {
             state.add(codes.view(row..stop).unwrap());
             row = stop;
             if row == range.end {
-                sequence.push(std::mem::replace(&mut state, Sums::new())).unwrap();
+                sequence.push(AnyState::new(std::mem::replace(&mut state, Sums::new()))).unwrap();
                 leaf += 1;
             }
         }
@@ -161,9 +162,9 @@ fn rows_in_uneven_batches_give_the_bits_of_a_file() {
         }
     }
     if row > leaves::rows(leaf, usize::MAX / 4).start {
-        sequence.push(state).unwrap();
+        sequence.push(AnyState::new(state)).unwrap();
     }
-    let streamed = sequence.finish().unwrap().unwrap();
+    let streamed: Sums = sequence.finish().unwrap().unwrap().into_inner().unwrap();
     let metric = thirds();
     let passed = crate::metrics::testing::with_work(&metric, &inputs, &context(3), |_, work| {
         work.pass("thirds", Over::ROWS, Sums::new, |sums, rows| {

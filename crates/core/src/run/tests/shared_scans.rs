@@ -20,7 +20,7 @@ impl Metric for Reads {
         &CARD
     }
 
-    fn run(&self, _: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
+    fn run(&self, job: &Job<'_>, work: &mut Work<'_>) -> Result<Scores> {
         let mut total = 0.0;
         for _ in 0..self.passes {
             let sums = work.pass("thirds", Over::ROWS, Sums::new, |sums, rows| {
@@ -32,6 +32,9 @@ impl Metric for Reads {
                 Ok(())
             })?;
             total += work.once("square", || Ok(sums.thirds[0] * sums.thirds[0]))?;
+            // Between passes, a metric has all threads.
+            let threads = work.blocks("threads", 1, |_| Ok(rayon::current_num_threads() as f64))?;
+            assert_eq!(threads[..], [job.context.threads() as f64]);
         }
         let mut scores = Scores::default();
         scores.headline("sum", Some(total), None, self.passes);

@@ -9,11 +9,11 @@ use super::stage::{Stage, StageOutcome};
 use crate::context::{Monitor, Reserved};
 use crate::error::{Error, Result};
 use crate::run::batch::RowBatch;
+use crate::run::erased::AnyState;
 use crate::run::inputs::Over;
 use crate::run::scan::Member;
-use crate::run::state::State;
 use crate::run::tree::Sequence;
-use crate::run::{files, layout, leaves};
+use crate::run::{files, leaves};
 
 /// Batches of a leaf that the members of a scan visit before they wait for each other: few enough that the rows are
 /// still cached when the last member reads them.
@@ -22,15 +22,15 @@ const WINDOW: usize = 16;
 impl<'a> Work<'a> {
     /// Runs a pass as a member of a shared scan, with the same leaves, units, files and merge tree as [`Work::stage`].
     /// Local mode only.
-    pub(super) fn scan<S: State>(
+    pub(super) fn scan(
         &mut self,
         stage: &Stage<'_>,
         member: &Member<'_>,
         over: Over<'_>,
         rows: usize,
-        empty: &(dyn Fn() -> S + Sync),
-        add: &(dyn Fn(&mut S, &RowBatch<'_>) -> Result<()> + Sync),
-    ) -> Result<Option<Reserved<S>>> {
+        empty: &(dyn Fn() -> AnyState + Sync),
+        add: &(dyn Fn(&mut AnyState, &RowBatch<'_>) -> Result<()> + Sync),
+    ) -> Result<Option<Reserved<AnyState>>> {
         if self.end.is_some() {
             return Err(Error::Stopped);
         }
@@ -38,17 +38,17 @@ impl<'a> Work<'a> {
         self.record_end(done)
     }
 
-    fn run_scan<S: State>(
+    fn run_scan(
         &mut self,
         stage: &Stage<'_>,
         member: &Member<'_>,
         over: Over<'_>,
         rows: usize,
-        empty: &(dyn Fn() -> S + Sync),
-        add: &(dyn Fn(&mut S, &RowBatch<'_>) -> Result<()> + Sync),
-    ) -> Result<StageOutcome<S>> {
+        empty: &(dyn Fn() -> AnyState + Sync),
+        add: &(dyn Fn(&mut AnyState, &RowBatch<'_>) -> Result<()> + Sync),
+    ) -> Result<StageOutcome> {
         let (context, inputs, kept) = (self.context, self.inputs, self.kept);
-        let (key, address) = self.begin(stage, layout::hash::<S>())?;
+        let (key, address) = self.begin(stage)?;
         if let Some(state) = self.finished(stage, &key, &address)? {
             return Ok(StageOutcome::Merged(Some(state)));
         }
@@ -64,10 +64,10 @@ impl<'a> Work<'a> {
         if window.leads {
             context.start(self.title, rows as u64, stage.step);
         }
-        let (mut merged, mut unit_states) = (Sequence::new(), Sequence::new());
+        let (mut merged, mut unit_states) = (Sequence::default(), Sequence::default());
         for first in (0..stage.leaves).step_by(lanes) {
             // The rows of each leaf, and its state unless its unit is stored.
-            let mut group: Vec<(Range<usize>, Option<S>)> = (first..(first + lanes).min(stage.leaves))
+            let mut group: Vec<(Range<usize>, Option<AnyState>)> = (first..(first + lanes).min(stage.leaves))
                 .map(|leaf| (leaves::rows(leaf, rows), (!stored[leaf / stage.unit_leaves]).then(empty)))
                 .collect();
             let batches = group.iter().map(|(rows, _)| leaves::batches(rows.clone()).count()).max().unwrap_or(0);
@@ -94,14 +94,14 @@ impl<'a> Work<'a> {
                 if leaf + 1 != stage.leaves_of(unit).end {
                     continue;
                 }
-                let computed = std::mem::replace(&mut unit_states, Sequence::new()).finish()?;
+                let computed = std::mem::take(&mut unit_states).finish()?;
                 merged.push(match (computed, unit_file(unit)) {
                     (Some(state), Some(file)) => {
                         files::write(&file, &state)?;
                         state
                     }
                     (Some(state), None) => state,
-                    (None, Some(file)) => files::read(&file, context)?,
+                    (None, Some(file)) => files::read(&file, &stage.state, context)?,
                     (None, None) => return Err(Error::Bug("a unit without leaves".into())),
                 })?;
             }

@@ -29,6 +29,7 @@ pub use lazy::Lazy;
 use stage::Stage;
 
 use super::batch::RowBatch;
+use super::erased::{AnyState, StateType};
 use super::inputs::{Inputs, Over};
 use super::leaves;
 use super::scan::Member;
@@ -134,23 +135,24 @@ impl<'a> Work<'a> {
     ) -> Result<Reserved<S>> {
         let (inputs, context, rows) = (self.inputs, self.context, self.inputs.rows(over)?);
         let leaves = leaves::count(rows);
-        let unit_leaves = self.unit_leaves.unwrap_or_else(|| self.leaves_per_unit(leaves));
+        let unit_leaves = self.unit_leaves.unwrap_or_else(|| self.leaves_per_unit_of_rows(leaves));
         let steps = |leaf: usize| leaves::rows(leaf, rows).len() as u64;
         let bytes = empty().bytes();
-        let stage = Stage { name, leaves, unit_leaves, bytes, step: "rows", steps: &steps, prepare: &|| Ok(()) };
+        let (state, step, prepare) = (StateType::of::<S>(), "rows", &|| Ok(()));
+        let stage = Stage { name, state, leaves, unit_leaves, bytes, step, steps: &steps, prepare };
+        let empty = || AnyState::new(empty());
+        let add = |state: &mut AnyState, batch: &RowBatch<'_>| add(state.get_mut()?, batch);
         let merged = match self.member.filter(|_| self.mode == Mode::Local && leaves > 0) {
             Some(member) => self.scan(&stage, member, over, rows, &empty, &add)?,
-            None => self.stage(&stage, &|leaf| {
-                let mut state = empty();
-                leaves::batches(leaves::rows(leaf, rows)).try_for_each(|range| {
-                    context.check()?;
-                    let length = range.len() as u64;
-                    add(&mut state, &RowBatch::new(inputs, over, range))?;
-                    context.advance(length);
-                    Ok::<_, Error>(())
-                })?;
-                Ok(state)
-            })?,
+            None => {
+                let leaf = |leaf: usize, earlier: Option<&mut AnyState>| {
+                    let mut state = empty();
+                    earlier.map_or(Ok(()), |earlier| state.inherit(earlier))?;
+                    add_rows(context, inputs, over, leaves::rows(leaf, rows), &mut state, &add)?;
+                    Ok(state)
+                };
+                self.stage(&stage, &leaf)?
+            }
         };
         self.or_empty(merged, &stage, &empty)
     }
@@ -177,8 +179,10 @@ impl<'a> Work<'a> {
         add: impl Fn(&L, &mut S, usize) -> Result<()> + Sync,
     ) -> Result<Reserved<S>> {
         let context = self.context;
+        let empty = || AnyState::new(empty());
         let stage = Stage {
             name,
+            state: StateType::of::<S>(),
             leaves: count,
             unit_leaves: self.leaves_per_unit(count),
             bytes: empty().bytes(),
@@ -186,10 +190,10 @@ impl<'a> Work<'a> {
             steps: &|_| 1,
             prepare: &|| shared.fill(),
         };
-        let merged = self.stage(&stage, &|block| {
+        let merged = self.stage(&stage, &|block, _| {
             context.check()?;
             let mut state = empty();
-            add(shared.filled()?, &mut state, block)?;
+            add(shared.filled()?, state.get_mut()?, block)?;
             context.advance(1);
             Ok(state)
         })?;
@@ -217,6 +221,7 @@ impl<'a> Work<'a> {
         let context = self.context;
         let stage = Stage {
             name,
+            state: StateType::of::<List<T>>(),
             leaves: count,
             unit_leaves: self.leaves_per_unit(count),
             bytes: 0,
@@ -224,16 +229,14 @@ impl<'a> Work<'a> {
             steps: &|_| 1,
             prepare: &|| shared.fill(),
         };
-        let merged = self.stage(&stage, &|block| {
+        let merged = self.stage(&stage, &|block, _| {
             context.check()?;
             let result = run(shared.filled()?, block)?;
             context.advance(1);
-            Ok(List(vec![result]))
+            Ok(AnyState::new(List(vec![result])))
         })?;
-        match merged {
-            Some(merged) => Ok(merged.map(|List(results)| results)),
-            None => Ok(Reserved::new(Vec::new(), context.budget().reserve(0, name)?)),
-        }
+        let empty = || AnyState::new(List::<T>(Vec::new()));
+        self.or_empty(merged, &stage, &empty).map(|list: Reserved<List<T>>| list.map(|List(results)| results))
     }
 
     /// Runs work that does not split, as one block: its result is stored like that of other stages. `run` must check
@@ -241,6 +244,12 @@ impl<'a> Work<'a> {
     pub fn once<T: BlockResult>(&mut self, name: &str, run: impl Fn() -> Result<T> + Sync) -> Result<T> {
         let (mut results, _) = self.blocks(name, 1, |_| run())?.into_parts();
         results.pop().ok_or_else(|| Error::Bug("one block gave no result".into()))
+    }
+
+    /// Leaves of rows are grouped while there are enough units for all threads: later leaves inherit from earlier ones.
+    fn leaves_per_unit_of_rows(&self, leaves: usize) -> usize {
+        let is_grouped = 8 * self.context.threads() <= stage::MAX_STORED_UNITS;
+        if is_grouped { stage::leaves_per_stored_unit(leaves) } else { self.leaves_per_unit(leaves) }
     }
 
     /// Units are grouped only where they are stored: otherwise a unit per leaf balances threads best.
@@ -251,13 +260,32 @@ impl<'a> Work<'a> {
     /// The merged state, or an empty one for a stage without leaves.
     fn or_empty<S: State>(
         &self,
-        merged: Option<Reserved<S>>,
+        merged: Option<Reserved<AnyState>>,
         stage: &Stage<'_>,
-        empty: &dyn Fn() -> S,
+        empty: &dyn Fn() -> AnyState,
     ) -> Result<Reserved<S>> {
-        match merged {
-            Some(state) => Ok(state),
-            None => Ok(Reserved::new(empty(), self.context.budget().reserve(stage.bytes, stage.name)?)),
-        }
+        let (state, memory) = match merged {
+            Some(merged) => merged.into_parts(),
+            None => (empty(), self.context.budget().reserve(stage.bytes, stage.name)?),
+        };
+        Ok(Reserved::new(state.into_inner()?, memory))
     }
+}
+
+/// Adds the rows of one leaf to its state, batch by batch.
+fn add_rows(
+    context: &Context,
+    inputs: &Inputs,
+    over: Over<'_>,
+    rows: Range<usize>,
+    state: &mut AnyState,
+    add: &dyn Fn(&mut AnyState, &RowBatch<'_>) -> Result<()>,
+) -> Result<()> {
+    for range in leaves::batches(rows) {
+        context.check()?;
+        let length = range.len() as u64;
+        add(state, &RowBatch::new(inputs, over, range))?;
+        context.advance(length);
+    }
+    Ok(())
 }

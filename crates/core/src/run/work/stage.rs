@@ -5,17 +5,19 @@ use std::ops::Range;
 use super::{Mode, Outcome, Work};
 use crate::context::{Monitor, Reserved};
 use crate::error::{Error, Result};
-use crate::run::state::State;
+use crate::run::erased::{AnyState, StateType};
+use crate::run::files;
 use crate::run::tree::{Sequence, reduce};
-use crate::run::{files, layout};
 use crate::store::disk;
 
 /// The last part of the file name of a finished stage.
 const MERGED: &str = "merged";
 
-/// A stage, without the type of its state.
+/// A stage.
 pub struct Stage<'s> {
     pub name: &'s str,
+    /// The type of its states.
+    pub state: StateType,
     pub leaves: usize,
     /// Leaves per unit: a power of two, so that a unit is a subtree of the merge tree.
     pub unit_leaves: usize,
@@ -46,7 +48,7 @@ impl Stage<'_> {
 }
 
 /// The largest number of stored units of a stage: more files cost more than they save on resuming.
-const MAX_STORED_UNITS: usize = 64;
+pub(super) const MAX_STORED_UNITS: usize = 64;
 
 /// Leaves per unit, so that a stage stores at most [`MAX_STORED_UNITS`] units.
 pub fn leaves_per_stored_unit(leaves: usize) -> usize {
@@ -54,27 +56,31 @@ pub fn leaves_per_stored_unit(leaves: usize) -> usize {
 }
 
 /// What became of a stage.
-pub enum StageOutcome<S> {
+pub enum StageOutcome {
     /// Its merged state; `None` without leaves.
-    Merged(Option<Reserved<S>>),
+    Merged(Option<Reserved<AnyState>>),
     /// This process has done its part.
     Stop(Outcome),
 }
 
 impl Work<'_> {
-    /// Runs a stage; `leaf` computes the state of one leaf. Returns `None` for a stage without leaves, and
-    /// [`Error::Stopped`] if the stage has no result in this process: then `self.end` records why.
-    pub(super) fn stage<S: State>(
+    /// Runs a stage; `leaf` computes the state of one leaf, and may inherit from the state of the leaves before it.
+    /// Returns `None` for a stage without leaves, and [`Error::Stopped`] if the stage has no result in this process: then
+    /// `self.end` records why.
+    pub(super) fn stage(
         &mut self,
         stage: &Stage<'_>,
-        leaf: &(dyn Fn(usize) -> Result<S> + Sync),
-    ) -> Result<Option<Reserved<S>>> {
+        leaf: &(dyn Fn(usize, Option<&mut AnyState>) -> Result<AnyState> + Sync),
+    ) -> Result<Option<Reserved<AnyState>>> {
         if self.end.is_some() {
             return Err(Error::Stopped);
         }
         let unit = |unit: usize| {
-            let mut states = Sequence::new();
-            stage.leaves_of(unit).try_for_each(|index| states.push(leaf(index)?))?;
+            let mut states = Sequence::default();
+            for index in stage.leaves_of(unit) {
+                let state = leaf(index, states.last())?;
+                states.push(state)?;
+            }
             states.finish()?.ok_or_else(|| Error::Bug("a unit without leaves".into()))
         };
         let done = self.run_stage(stage, &unit);
@@ -82,7 +88,7 @@ impl Work<'_> {
     }
 
     /// Returns the merged state of a stage, or records why there is none.
-    pub(super) fn record_end<S>(&mut self, done: Result<StageOutcome<S>>) -> Result<Option<Reserved<S>>> {
+    pub(super) fn record_end(&mut self, done: Result<StageOutcome>) -> Result<Option<Reserved<AnyState>>> {
         match done {
             Ok(StageOutcome::Merged(state)) => return Ok(state),
             Ok(StageOutcome::Stop(outcome)) => self.end = Some(Ok(outcome)),
@@ -92,14 +98,14 @@ impl Work<'_> {
     }
 
     /// Runs, reads or merges the units of a stage, as the mode requires.
-    fn run_stage<S: State>(
+    fn run_stage(
         &mut self,
         stage: &Stage<'_>,
-        run: &(dyn Fn(usize) -> Result<S> + Sync),
-    ) -> Result<StageOutcome<S>> {
+        run: &(dyn Fn(usize) -> Result<AnyState> + Sync),
+    ) -> Result<StageOutcome> {
         let (context, units) = (self.context, stage.units());
         let (name, bytes) = (stage.name, stage.unit_bytes());
-        let (key, address) = self.begin(stage, layout::hash::<S>())?;
+        let (key, address) = self.begin(stage)?;
         if units == 0 {
             // There is nothing to run, wait for or merge, whatever the mode.
             return Ok(StageOutcome::Merged(None));
@@ -132,7 +138,9 @@ impl Work<'_> {
                 }
                 let todo: Vec<usize> = missing.into_iter().filter(|unit| range.contains(unit)).collect();
                 self.announce(stage, todo.iter().copied())?;
-                let done = reduce(context, name, todo.len(), bytes, &|index| run_and_store(todo[index]).map(drop));
+                let done = reduce(context, name, todo.len(), bytes, &|index| {
+                    run_and_store(todo[index]).map(|_| AnyState::new(()))
+                });
                 context.finish();
                 done?;
                 return Ok(StageOutcome::Stop(Outcome::Stored));
@@ -145,7 +153,7 @@ impl Work<'_> {
         self.announce(stage, missing.iter().copied())?;
         let merged = reduce(context, name, units, bytes, &|unit| match missing.binary_search(&unit) {
             Ok(_) => run_and_store(unit),
-            Err(_) => files::read(&unit_file(unit), context),
+            Err(_) => files::read(&unit_file(unit), &stage.state, context),
         });
         context.finish();
         let merged = merged?;
@@ -156,44 +164,44 @@ impl Work<'_> {
     }
 
     /// The state of a stage that an earlier call finished.
-    pub(super) fn finished<S: State>(
+    pub(super) fn finished(
         &mut self,
         stage: &Stage<'_>,
         key: &blake3::Hash,
         address: &str,
-    ) -> Result<Option<Reserved<S>>> {
+    ) -> Result<Option<Reserved<AnyState>>> {
         let Some(file) = self.kept.map(|kept| kept.file(address, MERGED)) else { return Ok(None) };
         let Some(hash) = files::verify(&file) else { return Ok(None) };
         self.key = chain(key, &hash);
         let memory = self.context.budget().reserve(stage.bytes, stage.name)?;
-        let mut state = Reserved::new(files::read::<S>(&file, self.context)?, memory);
+        let mut state = Reserved::new(files::read(&file, &stage.state, self.context)?, memory);
         state.fit(stage.name)?;
         Ok(Some(state))
     }
 
     /// Stores the state of a finished stage and removes its units.
-    pub(super) fn keep<S: State>(
+    pub(super) fn keep(
         &mut self,
         stage: &Stage<'_>,
         key: &blake3::Hash,
         address: &str,
-        state: &Reserved<S>,
+        state: &AnyState,
     ) -> Result<()> {
         let Some(kept) = self.kept else { return Ok(()) };
-        self.key = chain(key, &files::write(&kept.file(address, MERGED), &**state)?);
+        self.key = chain(key, &files::write(&kept.file(address, MERGED), state)?);
         (0..stage.units()).try_for_each(|unit| disk::remove(&kept.unit_file(address, stage, unit)))
     }
 
     /// Starts the next stage: returns its key and its address (number and start of the key, as in
     /// [`Outcome::Waiting`]). Fails if its states do not fit into memory.
-    pub(super) fn begin(&mut self, stage: &Stage<'_>, layout: blake3::Hash) -> Result<(blake3::Hash, String)> {
+    pub(super) fn begin(&mut self, stage: &Stage<'_>) -> Result<(blake3::Hash, String)> {
         self.context.check()?;
         if self.kept.is_none() && self.mode != Mode::Local {
             return Err(Error::Bug("units of other processes need a directory to be stored in".into()));
         }
         let key = blake3::Hasher::new()
             .update(self.key.as_bytes())
-            .update(layout.as_bytes())
+            .update(stage.state.layout.as_bytes())
             .update(format!("{} {} {}", stage.name, stage.leaves, stage.bytes).as_bytes())
             .finalize();
         let address = format!("{}-{}", self.stages, &key.to_hex()[..16]);

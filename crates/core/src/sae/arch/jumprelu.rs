@@ -7,7 +7,6 @@ use super::penalty::{Penalty, SPARSITY_WARMUP};
 use super::{Arch, ArchCard, Sparsity, follow, refuse, scaled};
 use crate::error::{Key, Result};
 use crate::sae::activation::Activation;
-use crate::sae::normalise::Normalisation;
 use crate::sae::param::{ArchParam, ParamValue};
 use crate::sae::preset::Preset;
 use crate::sae::train::{
@@ -110,7 +109,7 @@ static CARD: ArchCard = ArchCard {
                      controller 1/√width). b is the mean m of the rows, as in relu, and b_e = −W_e m.",
     constraint: "Decoder directions have unit norm: the gradient is projected, and directions are renormalised \
                  after each step. The global gradient norm is clipped to 1.",
-    defaults: "target-l0 20, Adam β₁ 0, warmup 1000. With a controller, lr is at least 0.0002 / √(latents / 16384) and \
+    defaults: "target-l0 20, Adam β₁ 0, warmup 1000. With a controller, lr is at least 0.001 / √(latents / 16384) and \
                decays in the last fifth of the steps. Without: λ 1, ε 0.001, lr 0.00007, sparsity warmup 2000.",
     params: &[&PENALTY, &SPARSITY_WARMUP, &TARGET_L0, &BANDWIDTH, &JUMP, &INITIAL_THRESHOLD],
     presets: "sae-concept-eval: θ = e^τ with initial τ = 0. τ is trained with the pseudo-derivatives of θ, without \
@@ -191,7 +190,6 @@ fn threshold_unit(settings: &TrainingSettings) -> Result<f32> {
 
 /// The settings of a controlled training that the scale of pre-activations determines. `given` ones are kept.
 pub(super) fn control(settings: &mut TrainingSettings, given: &dyn Fn(&str) -> bool) {
-    settings.normalise = settings.input == Normalisation::None;
     let spread = spread(settings);
     settings.params.set(&INITIAL_THRESHOLD, spread);
     if !given("bandwidth") {

@@ -28,6 +28,7 @@ pub use schedules::fit_schedules;
 pub use threshold::ThresholdRule;
 
 use super::baseline::BASELINES;
+use super::normalise::Normalisation;
 use super::preset::Preset;
 use super::train::TrainingSettings;
 use crate::error::{Command, InputError, Result};
@@ -147,14 +148,19 @@ pub fn options() -> Vec<ArchOption> {
     options
 }
 
+/// The learning rate of controlled trainings at 16,384 latents. Their rows have unit root mean squared norm, so that it
+/// suits data of any scale; a lower one leaves directions unfinished in runs of a few thousand steps.
+const CONTROLLED_RATE: f64 = 1e-3;
+
 /// Adjusts the weight of the penalty during the training so that `target` latents per row are active on average at the
-/// end. The learning rate is at least that of the top-k family and decays to 0 in the last fifth of the steps. `given`
-/// tells which options the user set; their settings are kept.
+/// end. Rows are divided by their root mean squared norm. The learning rate is at least 0.001 / √(latents / 16,384) and
+/// decays to 0 in the last fifth of the steps. `given` tells which options the user set; their settings are kept.
 pub fn aim_at(settings: &mut TrainingSettings, target: f64, given: &dyn Fn(&str) -> bool) -> Result<()> {
     settings.control = Some(target);
     settings.params.set(&params::TARGET_L0, target);
+    settings.normalise = settings.input == Normalisation::None;
     if !given("lr") {
-        settings.rate = settings.rate.max(TrainingSettings::top_rate(settings.latents));
+        settings.rate = settings.rate.max(CONTROLLED_RATE / (settings.latents as f64 / 16_384.0).sqrt());
     }
     if !given("decay-start") && settings.final_rate.is_none() {
         settings.decay_start = Some(settings.steps / 5 * 4);

@@ -43,7 +43,7 @@ static CARD: ArchCard = ArchCard {
            the mean penalty over the last 10 steps is unchanged.",
     initialisation: "As relu.",
     constraint: "As relu.",
-    defaults: "α 0.1 (`l1`), p from 1 to 0, anneal-start 15,000. The rest as relu.",
+    defaults: "α 0.1 (`l1`), p from 1 to 0, anneal-start 15,000, or half of the steps if that is less. The rest as relu.",
     params: &[&PENALTY, &SPARSITY_WARMUP, &ANNEAL_START, &EXPONENTS, &EXPONENT_UPDATES, &QUEUE, &ROOTED],
     presets: "dictionary-learning: b_e starts uniform in ±1/√width.",
     source: "Karvonen et al. 2024, Measuring progress in dictionary learning",

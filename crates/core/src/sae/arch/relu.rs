@@ -25,10 +25,10 @@ static CARD: ArchCard = ArchCard {
     loss: "Mean over rows of ‖x − x̂‖² + λ s ‖f‖₁, where s rises from 0 to 1 during the sparsity warm-up.\n\
            With a target L0 (`target-l0` or `k`, without `l1`), λ s is adjusted in every step: w exp(3 d + i), where d \
            = ln(L0 / R) for the mean L0 of the batch, and i is the sum of 60 d / steps over the steps so far. R falls \
-           from the L0 of the first step to the target, linearly in its logarithm, during the sparsity warm-up (three \
-           quarters of the steps by default). w makes the penalty 1 % of the squared error of the first step. The \
-           learning rate is at least 0.0002 / √(latents / 16384) and decays to 0 in the last fifth of the steps. Meant \
-           for runs of at least 2,000 steps.",
+           from the L0 of the first step to the target, linearly in its logarithm, during the sparsity warm-up (a \
+           quarter of the steps by default). w makes the penalty 1 % of the squared error of the first step. Rows are \
+           divided by their root mean squared norm. The learning rate is at least 0.001 / √(latents / 16384) and \
+           decays to 0 in the last fifth of the steps. Meant for runs of at least 2,000 steps.",
     initialisation: "Decoder directions are random with norm 0.1, the encoder is a copy of them, b_e is 0, and b is the mean \
                      of the rows of up to 101 batches. (The mean is subtracted from the rows in training and added \
                      to b at the end; presets start at 0.)",

@@ -6,7 +6,7 @@ use crate::error::{InputError, Key, Result};
 use crate::sae::train::TrainingSettings;
 
 /// Shortens the default schedules of a short training: the warm-up to a tenth of the steps, the sparsity warm-up to a
-/// fifth (three quarters with a controller), the start of the annealing to half. `given` tells which options the user set; their
+/// fifth (a quarter of the steps with a controller), the start of the annealing to half. `given` tells which options the user set; their
 /// schedules are kept, and refused if they do not end within the training.
 pub fn fit_schedules(settings: &mut TrainingSettings, given: &dyn Fn(&str) -> bool) -> Result<()> {
     let (steps, params) = (settings.steps, find(&settings.arch)?.card().params);
@@ -40,7 +40,7 @@ pub fn fit_schedules(settings: &mut TrainingSettings, given: &dyn Fn(&str) -> bo
             (true, _) => check("sparsity-warmup", warmup)?,
             (false, None) => settings.params.set(&SPARSITY_WARMUP, warmup.min(steps / 5)),
             // It is the time in which the controller lowers L0, and there is no published default.
-            (false, Some(_)) => settings.params.set(&SPARSITY_WARMUP, steps / 4 * 3),
+            (false, Some(_)) => settings.params.set(&SPARSITY_WARMUP, steps / 4),
         }
     }
     if has(&ANNEAL_START) {

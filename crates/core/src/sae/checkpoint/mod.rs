@@ -27,7 +27,7 @@ use super::dictionary::Dictionary;
 use super::linear::Linear;
 use crate::context::Budget;
 use crate::error::{Error, InputError, Key, Result};
-use crate::input::{Tensor, Tensors};
+use crate::input::{Tensor, Tensors, hub};
 use crate::store::disk;
 
 /// A dictionary read from a checkpoint.
@@ -170,15 +170,26 @@ pub const FORMATS: &[CheckpointFormat] = &[
     },
 ];
 
+/// The settings that the files of a checkpoint contain, without its weights; empty if it is no checkpoint of SAELens.
+pub fn settings(path: &Path) -> Result<Map<String, Value>> {
+    let (path, _) = located(path)?;
+    let found = FORMATS.iter().find_map(|format| Some((format.name, (format.find)(&path)?)));
+    match found {
+        Some(("saelens", detected)) => Ok(config::Config::read_optional(detected.config.as_deref())?.fields().clone()),
+        _ => Ok(Map::new()),
+    }
+}
+
 /// Reads a dictionary from a directory, or from the file of weights in it. Settings that the files do not contain may follow
-/// the path: `sae.pt:k=6`. The dictionary holds a reservation of its memory.
+/// the path: `sae.pt:k=6`. If there is nothing at the path, it may be the name of a repository of the Hugging Face hub that is in
+/// the user's cache, `org/name[/path][@revision]`. The dictionary holds a reservation of its memory.
 pub fn load(path: &Path, budget: &Budget) -> Result<Loaded> {
     load_with(path, Map::new(), budget)
 }
 
 /// Reads a dictionary, with settings that its files do not contain.
 pub fn load_with(path: &Path, mut given: Map<String, Value>, budget: &Budget) -> Result<Loaded> {
-    let (path, settings) = split_settings(path);
+    let (path, settings) = located(path)?;
     let path = path.as_path();
     given.extend(parse_settings(&settings)?);
     let detected = FORMATS.iter().find_map(|format| Some((format, (format.find)(path)?)));
@@ -203,8 +214,14 @@ pub fn load_with(path: &Path, mut given: Map<String, Value>, budget: &Budget) ->
 
 /// Whether a path has the files of one of the formats.
 pub fn is_known(path: &Path) -> bool {
-    let path = split_settings(path).0;
-    FORMATS.iter().any(|format| (format.find)(&path).is_some())
+    located(path).is_ok_and(|(path, _)| FORMATS.iter().any(|format| (format.find)(&path).is_some()))
+}
+
+/// Where a dictionary is, and the settings that follow its path.
+fn located(path: &Path) -> Result<(PathBuf, Vec<String>)> {
+    let (path, settings) = split_settings(path);
+    let in_cache = if path.exists() { None } else { hub::in_cache(&path.to_string_lossy()) };
+    Ok((in_cache.transpose()?.unwrap_or(path), settings))
 }
 
 /// Whether a directory has a complete dictionary in Etalon's format.
@@ -265,7 +282,12 @@ fn unknown(path: &Path) -> InputError {
     let error =
         InputError::new("this is not a dictionary that Etalon can read").expected(expected.join("; or ")).file(path);
     if !path.exists() {
-        return error.found("nothing of this name");
+        let error = error.found("nothing of this name");
+        return match hub::download_command(&path.to_string_lossy()) {
+            Some(download) => error
+                .advice(format!("check the path; a repository of the Hugging Face hub is downloaded with {download}")),
+            None => error,
+        };
     }
     let names = names_in(path);
     let found = match (path.is_file(), names.is_empty()) {

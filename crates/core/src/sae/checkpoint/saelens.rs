@@ -269,7 +269,8 @@ fn metadata(about: &Map<String, Value>) -> Map<String, Value> {
     let mut metadata = Map::new();
     metadata.insert("sae_lens_version".into(), VERSION.into());
     let inner = about.get("metadata").or(about.get("config")).and_then(Value::as_object);
-    for key in ["model_name", "hook_name", "hook_head_index", "prepend_bos", "context_size", "dataset_path"] {
+    let keys = ["model_name", "hook_name", "hook_head_index", "prepend_bos", "context_size", "dataset_path"];
+    for key in keys.into_iter().chain(["model_class_name", "model_from_pretrained_kwargs"]) {
         if let Some(value) = inner.and_then(|inner| inner.get(key)).or(about.get(key)) {
             metadata.insert(key.into(), value.clone());
         }

@@ -13,7 +13,7 @@ use etalon_kernel::random::{stream, unit as uniform};
 /// Maximum number of rows that set a threshold.
 const MOST: usize = 8192;
 
-/// One row in so many is set aside.
+/// One row in ten is set aside.
 const SHARE: usize = 10;
 
 /// The rows that the threshold of a dictionary was set on.

@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::record::Record;
+use super::shuffle_buffer::BufferState;
 use crate::context::Budget;
 use crate::error::{Error, InputError, Key, Result};
-use crate::input::{Tensors, open_regular, read_tensors};
+use crate::input::{Tensor, Tensors, open_regular, read_tensors};
 use crate::sae::checkpoint::write_tensors;
 use crate::store::{Lock, disk};
 
@@ -24,6 +25,9 @@ const CHECK: &str = ",\n  \"check\": ";
 
 /// The field of the index with the hashes of the states, by file name.
 const HASHES: &str = "files";
+
+/// The tensor of held-out rows.
+const ROWS: &str = "rows";
 
 /// The contents of `training.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,6 +46,9 @@ pub(super) struct Index {
     pub stops: Vec<Stop>,
     /// The training curves so far, one per dictionary.
     pub records: Vec<Record>,
+    /// The shuffle buffer, if rows come from a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<BufferState>,
 }
 
 /// The state of early stopping.
@@ -113,15 +120,41 @@ impl Files {
 
     /// Reads the state of a dictionary and compares its hash with the one in the index.
     pub fn load(&self, job: usize, step: u64, best: bool, budget: &Budget) -> Result<Tensors> {
-        let path = self.state(job, step, best);
-        let (file, _) = open_regular(&path)?;
+        self.read(&self.state(job, step, best), budget)
+    }
+
+    fn read(&self, path: &Path, budget: &Budget) -> Result<Tensors> {
+        let (file, _) = open_regular(path)?;
         let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(file).map_err(Error::io("read the state of a training", &path))?;
+        hasher.update_reader(file).map_err(Error::io("read the state of a training", path))?;
         let found = hasher.finalize().to_hex().to_string();
-        if self.hashes().get(&name_of(&path)) != Some(&found) {
-            return Err(self.damaged("another checksum than in training.json".into(), &path).into());
+        if self.hashes().get(&name_of(path)) != Some(&found) {
+            return Err(self.damaged("another checksum than in training.json".into(), path).into());
         }
-        read_tensors(&path, budget)
+        read_tensors(path, budget)
+    }
+
+    fn held_out(&self) -> PathBuf {
+        self.directory.join("held-out.safetensors")
+    }
+
+    /// Writes the held-out rows of a stream, once.
+    pub fn save_held_out(&self, rows: &[f32]) -> Result<()> {
+        let path = self.held_out();
+        if self.hashes().contains_key(&name_of(&path)) {
+            return Ok(());
+        }
+        let tensors = Tensors::from([(ROWS.to_string(), Tensor { shape: vec![rows.len()], values: rows.to_vec() })]);
+        let hash = write_tensors(&path, &tensors)?;
+        self.hashes().insert(name_of(&path), hash.to_hex().to_string());
+        Ok(())
+    }
+
+    /// Reads the held-out rows of a stream.
+    pub fn load_held_out(&self, budget: &Budget) -> Result<Vec<f32>> {
+        let path = self.held_out();
+        let rows = self.read(&path, budget)?.remove(ROWS).map(|tensor| tensor.values);
+        rows.ok_or_else(|| self.damaged(format!("no tensor `{ROWS}`"), &path).into())
     }
 
     fn damaged(&self, found: String, file: &Path) -> InputError {
@@ -139,7 +172,7 @@ impl Files {
     /// Makes a step the one to resume from, and removes older states.
     pub fn commit(&self, index: &Index) -> Result<()> {
         disk::write(&self.directory.join(INDEX), text(index, &self.hashes())?.as_bytes())?;
-        let mut current = Vec::new();
+        let mut current: Vec<PathBuf> = index.stream.iter().map(|_| self.held_out()).collect();
         for (job, stop) in index.stops.iter().enumerate() {
             current.push(self.state(job, index.step, false));
             current.extend(stop.best.map(|(_, step)| self.state(job, step, true)));
@@ -218,6 +251,7 @@ mod tests {
             centres: vec![vec![0.3, -0.1]],
             stops: vec![Stop::default()],
             records: vec![record],
+            stream: None,
         };
         let hashes = BTreeMap::from([("state-0-7.safetensors".to_string(), "00".to_string())]);
         let bytes = text(&index, &hashes).unwrap().into_bytes();

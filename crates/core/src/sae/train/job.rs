@@ -104,17 +104,14 @@ pub fn steps_of_epochs(rows: usize, batch: usize, epochs: f64) -> u64 {
     (rows as f64 * epochs / batch.max(1) as f64).ceil() as u64
 }
 
-/// Refuses jobs that cannot be trained together.
-pub(super) fn check(store: &ActivationStore, jobs: &[TrainJob]) -> Result<()> {
-    if store.rows() == 0 {
-        return Err(InputError::new("there are no rows to train on").into());
-    }
+/// Refuses jobs that cannot be trained together on rows of a width.
+pub(super) fn check(width: usize, jobs: &[TrainJob]) -> Result<()> {
     for job in jobs {
-        if job.settings.width != store.width() || job.settings.batch != jobs[0].settings.batch {
+        if job.settings.width != width || job.settings.batch != jobs[0].settings.batch {
             return Err(InputError::new(
                 "dictionaries trained together must have the width of the activations and the same batch size",
             )
-            .expected(format!("width {} and batch {}", store.width(), jobs[0].settings.batch))
+            .expected(format!("width {width} and batch {}", jobs[0].settings.batch))
             .found(format!("width {} and batch {}", job.settings.width, job.settings.batch))
             .into());
         }
@@ -129,13 +126,7 @@ pub(super) fn recipe(
     jobs: &[TrainJob],
     options: &TrainOptions<'_>,
 ) -> Result<String> {
-    let mut hash = blake3::Hasher::new_derive_key("etalon training v1");
-    for job in jobs {
-        hash.update(json!(job.settings).to_string().as_bytes());
-        for (name, tensor) in job.initial.iter().flatten() {
-            hash.update(name.as_bytes()).update(bytemuck::cast_slice(&tensor.values));
-        }
-    }
+    let mut hash = of_jobs(jobs);
     let early = match &options.early {
         Some(early) => json!([early.held_out.id()?, early.every, early.patience]),
         None => Value::Null,
@@ -147,6 +138,26 @@ pub(super) fn recipe(
         hash.update(json!({ "aside": aside.rows().len() }).to_string().as_bytes());
     }
     Ok(format!("blake3:{}", hash.finalize().to_hex()))
+}
+
+/// The hash of settings, options and a stream.
+pub(super) fn stream_recipe(id: &str, buffer: usize, jobs: &[TrainJob], options: &TrainOptions<'_>) -> String {
+    let mut hash = of_jobs(jobs);
+    let rest = json!({"stream": id, "buffer": buffer, "seed": options.seed, "stop_after": options.stop_after});
+    hash.update(rest.to_string().as_bytes());
+    format!("blake3:{}", hash.finalize().to_hex())
+}
+
+/// The beginning of a recipe: settings and initial weights.
+fn of_jobs(jobs: &[TrainJob]) -> blake3::Hasher {
+    let mut hash = blake3::Hasher::new_derive_key("etalon training v1");
+    for job in jobs {
+        hash.update(json!(job.settings).to_string().as_bytes());
+        for (name, tensor) in job.initial.iter().flatten() {
+            hash.update(name.as_bytes()).update(bytemuck::cast_slice(&tensor.values));
+        }
+    }
+    hash
 }
 
 /// Refuses outputs that contain anything but dictionaries of this training, before it begins.

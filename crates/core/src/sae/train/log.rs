@@ -24,8 +24,20 @@ pub struct Line {
     pub dead: f64,
     /// Learning rate.
     pub rate: f64,
-    /// Rows per second since the last line; the only number that differs from run to run.
+    /// Rows per second since the last line. Speeds are the only numbers that differ from run to run.
     pub rows_per_second: f64,
+    /// The speed of the network since the last line, if it runs during the training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkSpeed>,
+}
+
+/// How fast a network runs while dictionaries train; both take the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct NetworkSpeed {
+    /// Tokens or images per second.
+    pub per_second: f64,
+    /// What is counted.
+    pub unit: &'static str,
 }
 
 /// Receives the log of a training.
@@ -44,7 +56,7 @@ impl Line {
         settings: &TrainingSettings,
         report: &Step,
         rows: &[f32],
-        speed: f64,
+        (speed, network): (f64, Option<NetworkSpeed>),
     ) -> Line {
         let width = settings.width;
         let count = (rows.len() / width).max(1) as f64;
@@ -64,6 +76,7 @@ impl Line {
             dead: report.dead as f64 / settings.latents as f64,
             rate: settings.rate_at(step),
             rows_per_second: speed,
+            network,
         }
     }
 }

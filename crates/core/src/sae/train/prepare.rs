@@ -1,5 +1,7 @@
 //! Statistics of the rows that are computed before the first step.
 
+use std::borrow::Cow;
+
 use super::archetypes::SAMPLE;
 use super::input_scale::{InputScale, prepare};
 use super::job::TrainJob;
@@ -35,13 +37,24 @@ impl RowMoments {
         let mut values = Vec::new();
         for step in 0..SCALE_BATCHES.min((store.rows() as u64).div_ceil(batch as u64)) {
             order.batch(step, batch, &mut values)?;
-            moments.squares += values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
-            for row in values.chunks_exact(store.width()) {
-                moments.sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
-            }
-            moments.rows += values.len() / store.width();
+            moments.add(&values, store.width());
         }
         Ok(moments)
+    }
+
+    /// Of all rows of a list.
+    pub fn of_rows(rows: &[f32], width: usize) -> RowMoments {
+        let mut moments = RowMoments { sums: vec![0.0; width], ..RowMoments::default() };
+        moments.add(rows, width);
+        moments
+    }
+
+    fn add(&mut self, values: &[f32], width: usize) {
+        self.squares += values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
+        for row in values.chunks_exact(width) {
+            self.sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
+        }
+        self.rows += values.len() / width;
     }
 
     /// The scale of a training: the centre is the mean, the unit the root mean squared norm of what remains.
@@ -57,9 +70,13 @@ impl RowMoments {
     }
 }
 
-/// Computes the candidates of archetypal directions from a sample of the rows. Jobs with the same settings share them.
-pub(super) fn candidates(
-    store: &ActivationStore,
+/// Reads a row.
+type ReadRow<'f, 'r> = &'f dyn Fn(usize) -> Result<Cow<'r, [f32]>>;
+
+/// Computes the candidates of archetypal directions from a sample of rows, given by their count and a function. Jobs with the
+/// same settings share them.
+pub(super) fn candidates<'r>(
+    (rows, read): (usize, ReadRow<'_, 'r>),
     jobs: &[TrainJob],
     trainers: &mut [Trainer],
     scales: &[InputScale],
@@ -74,18 +91,18 @@ pub(super) fn candidates(
             None => {
                 let sample_rows = SAMPLE.0.saturating_mul(count).max(SAMPLE.1);
                 let mut random = stream(job.settings.seed, "candidate rows", 0);
-                let mut rows = permutation(store.rows(), &mut random);
-                rows.truncate(sample_rows);
-                rows.sort_unstable();
-                let mut sample = Vec::with_capacity(rows.len() * store.width());
+                let mut chosen = permutation(rows, &mut random);
+                chosen.truncate(sample_rows);
+                chosen.sort_unstable();
+                let mut sample = Vec::with_capacity(chosen.len() * job.settings.width);
                 let mut prepared = Vec::new();
-                for row in rows {
-                    prepare(&store.tile(row..row + 1)?.values, &job.settings, scale, &mut prepared);
+                for row in chosen {
+                    prepare(&read(row)?, &job.settings, scale, &mut prepared);
                     sample.extend_from_slice(&prepared);
                 }
                 keys.push(key);
                 let search = KmeansParams { centres: count, iterations: KMEANS_ITERATIONS, seed: job.settings.seed };
-                centres.push(kmeans(&sample, store.width(), &search, context)?);
+                centres.push(kmeans(&sample, job.settings.width, &search, context)?);
                 centres.len() - 1
             }
         };

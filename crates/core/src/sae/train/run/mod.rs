@@ -1,6 +1,8 @@
-//! Trains several dictionaries in one pass over a store, with a log, and with saved states to resume from.
+//! Trains several dictionaries in one pass over a store or a stream, with a log, and with saved states to resume from.
 
-mod batches;
+mod rows;
+mod store_rows;
+mod stream_rows;
 #[cfg(test)]
 mod tests;
 
@@ -9,13 +11,13 @@ use std::time::Instant;
 
 use serde_json::{Map, json};
 
-use super::aside::{self, Aside, ThresholdRows};
+use super::aside::{Aside, ThresholdRows};
 use super::files::{Files, Index, Stop};
 use super::input_scale::{InputScale, prepare};
-use super::job::{Early, TrainJob, TrainOptions, Trained, check, check_outputs, finished, recipe, sets_aside};
-use super::log::{Line, Log};
-use super::prepare::candidates;
+use super::job::{Early, TrainJob, TrainOptions, Trained, check, check_outputs, finished, recipe, stream_recipe};
+use super::log::{Line, Log, NetworkSpeed};
 use super::record::Record;
+use super::row_stream::RowStream;
 use super::trainer::Trainer;
 use crate::context::{Budget, Context, Monitor, Reservation};
 use crate::error::{Error, InputError, Key, Result};
@@ -23,7 +25,9 @@ use crate::sae::checkpoint;
 use crate::sae::linear::Linear;
 use crate::sae::normalise::Normalisation;
 use crate::store::ActivationStore;
-use batches::Batches;
+use rows::TrainingRows;
+use store_rows::StoreRows;
+use stream_rows::StreamRows;
 
 /// Trains dictionaries together, on the threads of the caller's pool. Called again after an interruption, it resumes
 /// and writes the same bytes.
@@ -37,16 +41,69 @@ pub fn train(
     log: &mut dyn Log,
     context: &Context,
 ) -> Result<Vec<Trained>> {
-    let Some(first) = jobs.first() else { return Ok(Vec::new()) };
-    check(store, jobs)?;
+    if store.rows() == 0 {
+        return Err(InputError::new("there are no rows to train on").into());
+    }
+    check(store.width(), jobs)?;
     let aside = Aside::draw(store.rows(), options.seed);
     let recipe = recipe(store, &aside, jobs, options)?;
-    if let Some(finished) = finished(jobs, &recipe, context.budget())? {
+    let open = |_: &Files, _: Option<&Index>| -> Result<Box<dyn TrainingRows + '_>> {
+        Ok(Box::new(StoreRows::new((store, &aside), jobs, options, context.budget())?))
+    };
+    train_rows(open, &recipe, jobs, options, log, context)
+}
+
+/// Trains dictionaries as [`train`] does, on the rows of a stream, which wait in a shuffle buffer for `buffer` rows. Passes
+/// over the stream are repeated until the last step.
+///
+/// One row in ten of the first filled buffer, at most 8,192, is held out: no dictionary is trained on them, and thresholds are
+/// set on them. The mean and the scale of rows are those of the others.
+pub fn train_stream(
+    stream: &mut dyn RowStream,
+    buffer: usize,
+    jobs: &[TrainJob],
+    options: &TrainOptions<'_>,
+    log: &mut dyn Log,
+    context: &Context,
+) -> Result<Vec<Trained>> {
+    check(stream.width(), jobs)?;
+    let batch = jobs.first().map_or(1, |job| job.settings.batch);
+    if buffer < batch {
+        return Err(InputError::new(format!("{} must not be smaller than a batch", Key("buffer")))
+            .expected(format!("at least {batch} rows"))
+            .found(buffer)
+            .into());
+    }
+    if options.early.is_some() {
+        return Err(Error::Bug("early stopping of a stream".into()));
+    }
+    let recipe = stream_recipe(stream.id(), buffer, jobs, options);
+    train_rows(
+        |files, index| Ok(Box::new(StreamRows::open((stream, buffer), jobs, options.seed, (files, index), context)?)),
+        &recipe,
+        jobs,
+        options,
+        log,
+        context,
+    )
+}
+
+/// Trains dictionaries on rows that `open` opens, after the files of an interrupted training.
+fn train_rows<'a>(
+    open: impl FnOnce(&Files, Option<&Index>) -> Result<Box<dyn TrainingRows + 'a>>,
+    recipe: &str,
+    jobs: &'a [TrainJob],
+    options: &'a TrainOptions<'a>,
+    log: &mut dyn Log,
+    context: &'a Context,
+) -> Result<Vec<Trained>> {
+    let Some(first) = jobs.first() else { return Ok(Vec::new()) };
+    if let Some(finished) = finished(jobs, recipe, context.budget())? {
         return Ok(finished);
     }
-    check_outputs(jobs, &recipe, context.budget())?;
+    check_outputs(jobs, recipe, context.budget())?;
     let files = Files::open(&first.out)?;
-    let mut run = TrainingRun::start((store, &aside), jobs, options, (&files, &recipe), context)?;
+    let mut run = TrainingRun::start(open, jobs, options, (&files, recipe), context)?;
     log.begin(run.index.step)?;
     let last = jobs.iter().map(|job| job.settings.steps).max().unwrap_or(0).min(options.stop_after.unwrap_or(u64::MAX));
     context.start("training", last, "steps");
@@ -56,7 +113,14 @@ pub fn train(
             run.save(&files)?;
             return Err(Error::Cancelled);
         }
-        run.step(log)?;
+        match run.step(log) {
+            // A stream was interrupted before the step.
+            Err(Error::Cancelled) => {
+                run.save(&files)?;
+                return Err(Error::Cancelled);
+            }
+            step => step?,
+        }
         run.snapshots()?;
         run.check_early_stopping(&files)?;
         if run.last_saved.elapsed() >= options.save_every && run.index.step < last {
@@ -65,30 +129,26 @@ pub fn train(
         context.advance(1);
     }
     context.finish();
-    let trained = run.finish(&files, &recipe)?;
+    let trained = run.finish(&files, recipe)?;
     files.finish()?;
     Ok(trained)
 }
 
 /// A training in progress.
 struct TrainingRun<'a> {
-    store: &'a ActivationStore,
-    aside: &'a Aside,
     jobs: &'a [TrainJob],
     options: &'a TrainOptions<'a>,
-    batches: Batches<'a>,
+    rows: Box<dyn TrainingRows + 'a>,
     trainers: Vec<Trainer>,
     index: Index,
     /// How rows are prepared, one per dictionary.
     scales: Vec<InputScale>,
     scaled: Vec<f32>,
-    /// Time and step of the last log line.
-    last_logged: (Instant, u64),
+    /// Time and step of the last log line, and what the network had done.
+    last_logged: (Instant, u64, u64),
     /// When the state was last saved.
     last_saved: Instant,
     budget: &'a Budget,
-    /// The memory of batches and their order.
-    _memory: Reservation,
 }
 
 /// Reserves the memory to write the largest state or dictionary: weights and moments as tensors and as a file.
@@ -100,21 +160,21 @@ fn reserve_write(jobs: &[TrainJob], budget: &Budget) -> Result<Reservation> {
 
 impl<'a> TrainingRun<'a> {
     fn start(
-        (store, aside): (&'a ActivationStore, &'a Aside),
+        open: impl FnOnce(&Files, Option<&Index>) -> Result<Box<dyn TrainingRows + 'a>>,
         jobs: &'a [TrainJob],
         options: &'a TrainOptions<'a>,
         (files, recipe): (&Files, &str),
         context: &'a Context,
     ) -> Result<TrainingRun<'a>> {
         let budget = context.budget();
-        let mut batches = Batches::new(store, aside, jobs, options);
-        let memory = budget.reserve(batches.memory(store, options), "batches of activations")?;
         let mut trainers =
             jobs.iter().map(|job| Trainer::within(job.settings.clone(), budget)).collect::<Result<Vec<_>>>()?;
         // Fails now rather than at the end if there is too little memory to write the result.
         drop(reserve_write(jobs, budget)?);
         trainers.iter_mut().for_each(|trainer| trainer.set_precision(options.precision));
-        let index = match files.index(recipe, jobs.len())? {
+        let saved = files.index(recipe, jobs.len())?;
+        let mut rows = open(files, saved.as_ref())?;
+        let index = match saved {
             Some(index) => {
                 for (job, trainer) in trainers.iter_mut().enumerate() {
                     trainer.restore(&files.load(job, index.step, false, budget)?)?;
@@ -125,11 +185,11 @@ impl<'a> TrainingRun<'a> {
                 for (job, trainer) in jobs.iter().zip(&mut trainers) {
                     job.initial.iter().try_for_each(|initial| trainer.start_from(initial))?;
                 }
-                let scales = batches.scales(store, jobs)?;
-                candidates(store, jobs, &mut trainers, &scales, context)?;
+                let scales = rows.scales(jobs)?;
+                rows.candidates(jobs, &mut trainers, &scales, context)?;
                 let (stops, records) = (vec![Stop::default(); jobs.len()], vec![Record::default(); jobs.len()]);
                 let (units, centres) = scales.into_iter().map(|scale| (scale.unit, scale.centre)).unzip();
-                Index { recipe: recipe.into(), step: 0, units, centres, stops, records }
+                Index { recipe: recipe.into(), step: 0, units, centres, stops, records, stream: None }
             }
         };
         let scale = |(job, &unit): (usize, &f32)| {
@@ -137,13 +197,11 @@ impl<'a> TrainingRun<'a> {
             InputScale { unit, centre }
         };
         let scales = index.units.iter().enumerate().map(scale).collect();
-        let last_logged = (Instant::now(), index.step);
+        let last_logged = (Instant::now(), index.step, rows.work().map_or(0, |work| work.done));
         Ok(TrainingRun {
-            store,
-            aside,
             jobs,
             options,
-            batches,
+            rows,
             trainers,
             index,
             scales,
@@ -151,7 +209,6 @@ impl<'a> TrainingRun<'a> {
             last_logged,
             last_saved: Instant::now(),
             budget,
-            _memory: memory,
         })
     }
 
@@ -165,12 +222,17 @@ impl<'a> TrainingRun<'a> {
         let (step, size) = (self.index.step, self.jobs[0].settings.batch);
         let every = self.options.log_every.max(1);
         let logged = step.is_multiple_of(every);
-        let speed =
-            (step - self.last_logged.1) as f64 * size as f64 / self.last_logged.0.elapsed().as_secs_f64().max(1e-9);
         let running: Vec<bool> = (0..self.jobs.len()).map(|job| self.is_running(job)).collect();
-        self.batches.read(step, &running)?;
+        self.rows.read(step, &running)?;
+        let seconds = self.last_logged.0.elapsed().as_secs_f64().max(1e-9);
+        let speed = (step - self.last_logged.1) as f64 * size as f64 / seconds;
+        let work = self.rows.work();
+        let network = work.map(|work| NetworkSpeed {
+            per_second: (work.done - self.last_logged.2) as f64 / seconds,
+            unit: work.unit,
+        });
         for job in (0..self.jobs.len()).filter(|&job| running[job]) {
-            let (scale, batch) = (&self.scales[job], self.batches.of(job));
+            let (scale, batch) = (&self.scales[job], self.rows.of(job));
             let rows = if scale.is_identity() && self.jobs[job].settings.input == Normalisation::None {
                 batch
             } else {
@@ -184,7 +246,7 @@ impl<'a> TrainingRun<'a> {
             let steps = self.jobs[job].settings.steps;
             let (logged, recorded) = (logged || step + 1 == steps, Record::includes(step, steps));
             if logged || recorded {
-                let line = Line::new(job, step, &self.jobs[job].settings, &report, rows, speed);
+                let line = Line::new(job, step, &self.jobs[job].settings, &report, rows, (speed, network));
                 if recorded {
                     self.index.records[job].push(&line);
                 }
@@ -194,7 +256,7 @@ impl<'a> TrainingRun<'a> {
             }
         }
         if logged {
-            self.last_logged = (Instant::now(), step + 1);
+            self.last_logged = (Instant::now(), step + 1, work.map_or(0, |work| work.done));
         }
         self.index.step += 1;
         Ok(())
@@ -218,23 +280,14 @@ impl<'a> TrainingRun<'a> {
         Ok(())
     }
 
-    /// Sets the threshold of a dictionary that selects over batches: on held-out rows, on rows that were set aside or, if
-    /// there are too few for that, on rows of the training. Returns the rows that were used.
+    /// Sets the threshold of a dictionary that selects over batches. Returns the rows that were used.
     fn calibrate(&self, job: usize, trainer: &mut Trainer) -> Result<Option<ThresholdRows>> {
         if !trainer.is_calibrated() {
             return Ok(None);
         }
-        let settings = &self.jobs[job].settings;
-        let early = self.options.early.as_ref();
-        let store = early.map_or(self.store, |early| early.held_out);
-        let set_aside = sets_aside(&self.jobs[job], self.options) && !self.aside.rows().is_empty();
-        let rows = match set_aside {
-            true => self.aside.rows().to_vec(),
-            false => aside::spread(store.rows(), settings.seed),
-        };
-        let (values, _memory) = aside::read(store, &rows, settings, &self.scales[job], self.budget)?;
+        let (values, rows) = self.rows.threshold(&self.jobs[job], &self.scales[job], self.options, self.budget)?;
         trainer.calibrate(&values)?;
-        Ok(Some(ThresholdRows { rows: rows.len(), held_out: set_aside || early.is_some() }))
+        Ok(Some(rows))
     }
 
     /// Evaluates the held-out error at the steps of early stopping, and stops dictionaries that no longer improve.
@@ -277,6 +330,10 @@ impl<'a> TrainingRun<'a> {
         for (job, trainer) in self.trainers.iter().enumerate() {
             files.save(job, self.index.step, false, &trainer.to_tensors())?;
         }
+        if let Some(held_out) = self.rows.held_out() {
+            files.save_held_out(held_out)?;
+        }
+        self.index.stream = self.rows.state().cloned();
         files.commit(&self.index)?;
         self.last_saved = Instant::now();
         Ok(())
@@ -295,7 +352,7 @@ impl<'a> TrainingRun<'a> {
         let dictionary = trainer.finish_scaled(&self.scales[job])?;
         let mut about = Map::new();
         about.insert("training".into(), json!(trainer.settings()));
-        about.insert("order".into(), json!(self.options.order));
+        self.rows.describe(self.options, &mut about);
         about.insert("steps".into(), trainer.steps().into());
         about.insert("unit".into(), self.scales[job].unit.into());
         about.extend(threshold.map(|rows| ("threshold".to_string(), json!(rows))));

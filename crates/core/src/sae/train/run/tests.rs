@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::sae::arch;
 use crate::sae::preset::Preset;
+use crate::sae::train::numbers::Numbers;
 use crate::sae::train::{TrainingSettings, steps_of_epochs};
 use etalon_kernel::random::{stream, unit as uniform};
 
@@ -17,7 +18,7 @@ impl Log for Lines {
     }
 
     fn line(&mut self, line: &Line) -> Result<()> {
-        self.0.push(Line { rows_per_second: 0.0, ..line.clone() });
+        self.0.push(Line { rows_per_second: 0.0, network: None, ..line.clone() });
         if Some(line.step) == self.1 {
             return Err(Error::Bug("killed".into()));
         }
@@ -144,4 +145,68 @@ fn invalid_stores_are_refused() {
     let none = ActivationStore::from_rows(Vec::new(), 12).unwrap();
     assert!(run_training(&none, directory.path(), &options(), &mut log).is_err());
     assert_eq!(steps_of_epochs(100, 30, 1.5), 5);
+}
+
+fn run_stream(
+    rows: usize,
+    jobs: &[TrainJob],
+    options: &TrainOptions<'_>,
+    lines: &mut Lines,
+    threads: usize,
+) -> Result<Vec<Trained>> {
+    let context = Context::silent(threads, 1 << 30).unwrap();
+    let mut stream = Numbers::new(rows, 12, 24);
+    context.install(|| train_stream(&mut stream, 200, jobs, options, lines, &context))
+}
+
+#[test]
+fn an_interrupted_stream_ends_with_the_same_bytes() {
+    // An input that fits into the buffer, and one that does not.
+    for rows in [150, 700] {
+        let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut log = Lines(Vec::new(), None);
+        let trained = run_stream(rows, &jobs(whole.path(), true), &options(), &mut log, 1).unwrap();
+        let held_out = if rows == 150 { 15 } else { 20 };
+        assert_eq!(trained[1].threshold, Some(ThresholdRows { rows: held_out, held_out: true }));
+        assert!(trained[0].unit > 1.0);
+        let mut again = Lines(Vec::new(), Some(5));
+        for stop in [5, 15, 30] {
+            again.1 = Some(stop);
+            assert!(run_stream(rows, &jobs(parts.path(), true), &options(), &mut again, 2).is_err());
+            assert!(parts.path().join("topk.training/held-out.safetensors").exists());
+        }
+        again.1 = None;
+        run_stream(rows, &jobs(parts.path(), true), &options(), &mut again, 7).unwrap();
+        assert_eq!(log.0, again.0);
+        for name in ["topk", "batch_topk", "relu", "ra_topk", "mp", "jumprelu", "gated", "batch_topk-step-10"] {
+            for file in ["weights.safetensors", "sae.json"] {
+                let read = |base: &Path| std::fs::read(base.join(name).join(file)).unwrap();
+                assert!(read(whole.path()) == read(parts.path()), "{name}/{file}");
+            }
+        }
+        assert!(!parts.path().join("topk.training").exists());
+        // Alone as together.
+        let alone = tempfile::tempdir().unwrap();
+        for index in [0, 1, 5] {
+            let job = jobs(alone.path(), true).remove(index);
+            let name = job.settings.arch.clone();
+            run_stream(rows, &[job], &options(), &mut Lines(Vec::new(), None), 2).unwrap();
+            let read = |base: &Path| std::fs::read(base.join(&name).join("weights.safetensors")).unwrap();
+            assert!(read(whole.path()) == read(alone.path()), "{name}");
+        }
+        assert!(run_stream(rows, &jobs(parts.path(), true), &options(), &mut again, 2).unwrap()[0].kept);
+    }
+}
+
+#[test]
+fn streams_that_do_not_fit_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut large = jobs(directory.path(), false).remove(0);
+    large.settings.batch = 201;
+    let mut log = Lines(Vec::new(), None);
+    let error = run_stream(700, &[large], &options(), &mut log, 1).unwrap_err().to_string();
+    assert!(error.contains("`buffer`") && error.contains("at least 201 rows"), "{error}");
+    let error = run_stream(0, &jobs(directory.path(), false), &options(), &mut log, 1).unwrap_err().to_string();
+    assert!(error.contains("no rows"), "{error}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

@@ -7,7 +7,7 @@ use std::env;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use etalon::error::{Command, Error, InputError, Result};
+use crate::error::{Command, Error, InputError, Result};
 
 /// Longest file below `refs`: a commit has 40 letters.
 const LONGEST_REFERENCE: u64 = 200;
@@ -125,6 +125,20 @@ pub fn resolve(name: &str, environment: &Environment) -> Result<PathBuf> {
                 .into())
         }
     }
+}
+
+/// The files of a repository that is in the cache of this process; `None` if the text cannot be a name, or nothing of that name
+/// was downloaded.
+pub fn in_cache(name: &str) -> Option<Result<PathBuf>> {
+    let (wanted, cache) = (HubName::parse(name)?, Environment::of_process().cache()?);
+    let folders = wanted.kinds.iter().map(|kind| cache.join(folder(kind, &wanted.repository)));
+    folders.into_iter().find(|folder| folder.is_dir()).map(|folder| in_repository(&folder, &wanted))
+}
+
+/// The command that downloads what a text names; `None` if it cannot be the name of a repository.
+pub fn download_command(name: &str) -> Option<Command<String>> {
+    let wanted = HubName::parse(name).filter(|wanted| wanted.repository.contains('/') || name.starts_with("hf:"))?;
+    Some(fetch(&wanted))
 }
 
 /// The folder of a repository in the cache.
