@@ -168,9 +168,10 @@ const DEAD_LATENTS: &[&str] = &[
 ];
 
 /// Headline numbers that count dead latents in the profile `reference` only. There a dead latent may be the representation of a
-/// concept that probes predict worse than chance (`ois`), is computed from any concept (`r4`), counts as 0 (`modularity`), or
-/// enters the base of the logarithm (`disentanglement`).
+/// concept that probes predict worse than chance (`ois`), is computed from any concept (`r4`), counts as 0 (`modularity`),
+/// enters the base of the logarithm (`disentanglement`), or counts as predicted exactly (`informativeness`).
 const DEAD_IN_REFERENCE: &[&str] = &[
+    "informativeness",
     "ois",
     "ois_noise",
     "ois_corrected",

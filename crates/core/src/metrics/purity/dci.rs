@@ -37,7 +37,7 @@ static CARD: Card = Card {
         predicted exactly and as 0 otherwise.\n\
         Undefined: a concept with one class in the training rows; rows without a label are left out for the concept \
         (in profile `reference`: rows without all labels).",
-    cost: "Per concept and class stages × 3 × rows × latents; columns are sorted once. Memory: 8 bytes per row and \
+    cost: "Per concept and class stages × 3 × rows × latents; columns are sorted once per concept. Memory: 8 bytes per row and \
         latent.",
     source: "Eastwood and Williams, A Framework for the Quantitative Evaluation of Disentangled Representations \
         (2018); disentanglement_lib (profile `paper`); hierarchical-disentanglement with exchanged arguments \
