@@ -133,6 +133,8 @@ const LATENTS_IN_ORDER: &[&str] = &[
     "meta_explained",
     "meta_null",
     "meta_error",
+    // Of latents that predict the training rows equally well, the first is taken.
+    "concept_alignment",
     // The random streams of a probe are those of its latent.
     "ois",
     "ois_noise",

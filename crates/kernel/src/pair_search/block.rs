@@ -117,6 +117,12 @@ impl Block {
     }
 }
 
+/// The larger of two values; NaN if either is.
+#[inline(always)]
+fn larger(one: f32, other: f32) -> f32 {
+    if one >= other || one.is_nan() { one } else { other }
+}
+
 /// A quantised row.
 struct Rounded {
     unit: f32,
@@ -148,12 +154,10 @@ impl WithSimd for RoundRow<'_> {
         let mut most = [0.0f32; LANES];
         for (row, centre) in lines() {
             for lane in 0..LANES {
-                let apart = (row[lane] - centre[lane]).abs();
-                most[lane] = if apart <= most[lane] { most[lane] } else { apart };
+                most[lane] = larger(most[lane], (row[lane] - centre[lane]).abs());
             }
         }
-        // NaN fails every comparison.
-        let most = most.iter().fold(0.0f32, |most, &value| if value <= most { most } else { value });
+        let most = most.iter().copied().fold(0.0, larger);
         if most != 0.0 && !RANGE.contains(&most) {
             return None;
         }

@@ -52,10 +52,10 @@ fn threads_change_no_candidate() {
 
 #[test]
 fn rows_that_cannot_be_bounded_are_candidates_of_all() {
-    let mut values = cloud(500, 8, 0.5);
-    values[8 * 17] = f32::NAN;
-    values[8 * 450 + 2] = 1e20;
-    let search = PairSearch::new(&values, 8, &|_| 0.0);
+    let mut values = cloud(500, 40, 0.5);
+    values[40 * 17] = f32::NAN;
+    values[40 * 450 + 2] = 1e20;
+    let search = PairSearch::new(&values, 40, &|_| 0.0);
     let found = find(&search, &values, 4);
     assert_eq!(search.unbounded, [17, 450]);
     for (row, found) in found.iter().enumerate() {

@@ -12,7 +12,7 @@ use crate::labels::Factors;
 use crate::metrics::{Card, Metric};
 use crate::results::{Interval, Profile, Scores, Table};
 use crate::run::{CODES, Job, Lazy, Work};
-use niches::{Classifier, Dense, Masked, OutputClass, balanced, correlations, output_area, output_classes, split};
+use niches::{Classifier, Dense, Masked, OutputClass, balanced, correlations, output_area, output_classes, split, task};
 
 /// The metric `nis`.
 pub struct Nis;
@@ -110,6 +110,10 @@ impl Metric for Nis {
         let (factors, _memory) = concepts(job)?;
         let (dimensions, repeats) = (job.whole("dimensions")?, job.whole("repeats")?);
         let sources = count_sources(codes, dimensions)?;
+        if job.word("balance")? == "task" {
+            // Before rows are counted: a missing input is an error also where the score is undefined.
+            task(job)?;
+        }
         let mut usable: Vec<usize> = (0..factors.count()).collect();
         for repeat in 0..repeats.min(if codes.rows() < FEWEST_ROWS { 0 } else { repeats }) {
             let split = split(job, codes.rows(), repeat);

@@ -92,11 +92,16 @@ impl Classifier<'_> {
     }
 }
 
+/// The classes of the task, which balanced rows need.
+pub(super) fn task<'a>(job: &'a Job<'_>) -> Result<&'a Factors> {
+    let missing =
+        || InputError::new(format!("{} needs the classes of a task", Key("balance"))).needs("task-labels").into();
+    job.find(&TASK_LABELS).ok_or_else(missing)
+}
+
 /// Rows drawn with replacement, as many of every class of the task as of the rarest.
 pub(super) fn balanced(job: &Job<'_>, rows: &[u32], part: &str, repeat: usize) -> Result<Vec<u32>> {
-    let task = job.find(&TASK_LABELS).ok_or_else(|| {
-        InputError::new(format!("{} needs the classes of a task", Key("balance"))).needs("task-labels")
-    })?;
+    let task = task(job)?;
     let column = task.column(0);
     let of_class =
         |class: i32| -> Vec<u32> { rows.iter().copied().filter(|&row| column[row as usize] == class).collect() };
