@@ -102,7 +102,7 @@ pub fn print_line(text: &str) -> Result<()> {
     printed(writeln!(out, "{text}").and_then(|()| out.flush()))
 }
 
-/// The outcome of writing to standard output. A closed pipe, as in `etalon … | head`, is not an error: nobody reads on.
+/// The outcome of writing to standard output. A closed pipe, as in `etalon … | head`, is not an error: the reader has stopped.
 pub fn printed(written: std::io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -23,7 +23,7 @@ pub struct NetworkArgs {
     /// Texts or images: a file, a folder, or a packaged name; several, separated by commas, follow each other
     #[arg(long, value_name = "DATA", requires = "model")]
     pub input: Option<String>,
-    /// Sites, separated by commas; `*` stands for any characters except a dot
+    /// Sites, separated by commas; `*` matches any characters except a dot
     #[arg(long, value_name = "SITE", requires = "model")]
     pub site: Option<String>,
     /// How the network is run.

@@ -64,7 +64,7 @@ pub fn run(args: &cli::Tasks, console: &Console) -> Result<ExitCode> {
         args.simulate.map_or(Ok(()), |count| write_answers(args, &shown, &inputs, count))
     });
     if let Err(error) = written {
-        // The directory is new; nobody needs half of it.
+        // The directory is new: half of it is of no use.
         disk::remove_directory(&args.out)?;
         return Err(error);
     }

@@ -90,8 +90,8 @@ pub(super) fn adjust(tests: &mut [PairTest]) {
     }
 }
 
-/// Mann and Whitney's test is exact, as in SciPy, if one group has at most so many values and there are no ties; and if both have
-/// together at most so many, so that counts of orders are exact numbers.
+/// Mann and Whitney's test is exact, as in SciPy, if one group has at most this many values and there are no ties, and if both have
+/// together at most this many, so that counts of orders are exact numbers.
 const EXACT: [usize; 2] = [8, 60];
 
 /// Mann and Whitney's U of the first group: exact for few values without ties, else by the normal approximation, corrected for

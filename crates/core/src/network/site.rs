@@ -6,7 +6,7 @@ use crate::error::{Command, InputError, Key, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SiteId(pub u32);
 
-/// What a row of a site's activations stands for.
+/// What a row of a site's activations represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowKind {
@@ -41,7 +41,7 @@ pub struct Site {
     pub aliases: Vec<String>,
     /// Values per row.
     pub width: usize,
-    /// What a row stands for.
+    /// What a row represents.
     pub rows: RowKind,
     /// The stage that visits it.
     pub stage: usize,
@@ -74,7 +74,7 @@ impl Site {
     }
 }
 
-/// The sites that a pattern means, in the order of the network. `*` stands for any characters except a dot, `**` for any
+/// The sites that a pattern means, in the order of the network. `*` matches any characters except a dot, `**` for any
 /// characters. Several patterns are separated by commas.
 pub fn find_sites(sites: &[Site], patterns: &str) -> Result<Vec<SiteId>> {
     let mut found = vec![false; sites.len()];

@@ -6,7 +6,7 @@ use crate::error::Result;
 
 /// Reads or changes activations at sites.
 pub trait Tap {
-    /// Whether [`Tap::visit`] wants to see a site. Networks ask first, so that activations that nobody looks at need not
+    /// Whether [`Tap::visit`] wants to see a site. Networks ask first, so that activations that are not read need not
     /// exist: a residual sum stays part of its product.
     fn wants(&self, site: SiteId) -> bool;
 

@@ -36,7 +36,7 @@ pub fn significances(column: &Comparison, better: Better, pinned: Option<usize>)
     let measured = if constant { 0 } else { values.len() };
     let against = reference(column, better, pinned);
     let noise = |set: usize| column.difference(set, against?)?.is_noise();
-    // Where the noise of a difference is unknown, nobody can tell whether the best is better.
+    // Where the noise of a difference is unknown, it is unknown whether the best is better.
     let known = |set: usize| {
         let difference = best.and_then(|best| column.difference(set, best));
         difference.is_none_or(|difference| difference.value == 0.0 || difference.interval.is_some())

@@ -1,6 +1,6 @@
 //! Temporary files that killed processes have left.
 //!
-//! A temporary file is orphaned if its process has ended and nobody holds a lock on it. The process number alone does not
+//! A temporary file is orphaned if its process has ended and no process holds a lock on it. The process number alone does not
 //! suffice: the process may run on another machine that shares the directory.
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@
 use super::convolution::{Panel, panels};
 use super::vectorised;
 
-/// Values of the inner index with one step. A sum of so many products of bytes is exact in `f32`.
+/// Values of the inner index with one step. A sum of this many products of bytes is exact in `f32`.
 const GROUP: usize = 128;
 
 /// Bytes whose products one 32-bit lane adds.

@@ -105,7 +105,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The network. Tensors that nobody asked for are refused, except those that `ignored` names.
+    /// The network. Tensors that were not requested are refused, except those that `ignored` names.
     pub fn finish(self, card: NetworkCard, ignored: fn(&str) -> bool) -> Result<ConvNet> {
         self.weights.refuse_unread(ignored)?;
         let Builder { sites, stages, memory, .. } = self;

@@ -118,7 +118,7 @@ fn take(buffers: &mut Vec<Vec<f32>>, values: usize) -> Vec<f32> {
 }
 
 impl Stage {
-    /// Runs the stage. Where nobody looks at a site, a few samples at a time pass through all layers while their maps
+    /// Runs the stage. Where no site is read, a few samples at a time pass through all layers while their maps
     /// are in the cache.
     fn run(&self, state: &mut State, tap: &mut dyn Tap, context: &Context) -> Result<()> {
         let State { values, layout, scratch, .. } = state;

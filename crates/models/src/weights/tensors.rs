@@ -143,7 +143,7 @@ impl Weights {
         Ok(Some(values))
     }
 
-    /// The tensors that nobody read, sorted. A network that leaves some unread does not fit the file.
+    /// The tensors that were not read, sorted. A network that leaves some unread does not fit the file.
     pub fn unread(&self) -> Vec<String> {
         let unread = self.tensors.iter().filter(|(_, tensor)| !tensor.asked.load(Ordering::Relaxed));
         unread.map(|(name, _)| name.clone()).collect()

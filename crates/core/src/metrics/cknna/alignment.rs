@@ -35,7 +35,7 @@ struct Edge {
 }
 
 impl Graph {
-    /// Bytes of a graph with at most so many neighbours per row.
+    /// Bytes of a graph with at most this many neighbours per row.
     pub fn bytes(rows: usize, neighbours: usize) -> u64 {
         (rows as u64).saturating_mul(8 + 24 * neighbours as u64)
     }

@@ -15,7 +15,7 @@ pub(super) const BLOCK: usize = 256;
 /// Rows at both ends that are searched for ties.
 const END_ROWS: usize = 512;
 
-/// Of the sample, one row in so many gives bounds of the sample.
+/// One of this many rows of the sample gives bounds of the sample.
 const STEP: usize = 8;
 
 /// Equal values in the sample from which on a unit has ties at its bound.
@@ -159,7 +159,7 @@ pub(super) fn find_bounds(
         ranked.iter().map(|[low, high]| Bounds { low: low.value, high: high.value, ..NO_BOUNDS }).collect();
     if order != RowOrder::Row {
         for (bounds, [low, high]) in bounds.iter_mut().zip(&ranked) {
-            let places = |at: &AtRank| first_places(keep, at.ties as f64, count as f64, rows as f64);
+            let places = |at: &AtRank| first_rows(keep, at.ties as f64, count as f64, rows as f64);
             bounds.low_until = places(low);
             bounds.high_from = u32::MAX - places(high);
         }
@@ -186,10 +186,10 @@ pub(super) fn find_bounds(
     Ok(bounds)
 }
 
-/// The first places of shuffled rows that contain `keep` rows with one activation, very probably; `ties` of `sampled` rows have
+/// How many of the first shuffled rows, as a share of `u32::MAX`, contain `keep` rows with one activation, very probably; `ties` of `sampled` rows have
 /// it.
-fn first_places(keep: usize, ties: f64, sampled: f64, rows: f64) -> u32 {
-    // At least so many rows have it, and so many of them are needed, each with four standard deviations.
+fn first_rows(keep: usize, ties: f64, sampled: f64, rows: f64) -> u32 {
+    // At least `least` rows have it and `needed` of them are wanted, each with a margin of four standard deviations.
     let least = (ties - 4.0 * ties.sqrt() - 4.0) * rows / sampled;
     let needed = keep as f64 + 4.0 * (keep as f64).sqrt() + 4.0;
     if needed >= least { u32::MAX } else { (needed / least * f64::from(u32::MAX)) as u32 }

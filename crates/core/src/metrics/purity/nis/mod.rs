@@ -12,7 +12,9 @@ use crate::labels::Factors;
 use crate::metrics::{Card, Metric};
 use crate::results::{Interval, Profile, Scores, Table};
 use crate::run::{CODES, Job, Lazy, Work};
-use niches::{Classifier, Dense, Masked, OutputClass, balanced, correlations, output_area, output_classes, split, task};
+use niches::{
+    Classifier, Dense, Masked, OutputClass, balanced, correlations, output_area, output_classes, split, task,
+};
 
 /// The metric `nis`.
 pub struct Nis;
