@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use etalon::codes::Codes;
-use etalon::context::Context;
+use etalon::context::{Budget, Context};
 use etalon::labels::worlds;
 use etalon::load;
 use etalon::results::{Archive, Profile, Recipe, ResultFile, Scores, Table};
@@ -228,7 +228,8 @@ pub fn result() -> Seeds {
         inputs: BTreeMap::from([("codes".to_string(), "blake3:00".to_string())]),
     };
     let result = ResultFile { etalon: "0.1.0".into(), recipe, scores, seconds: 0.25 };
-    Archive::open(scratch.path())?.put(&result, &BTreeMap::from([("inputs".to_string(), "a".into())]))?;
+    let about = BTreeMap::from([("inputs".to_string(), "a".into())]);
+    Archive::open(scratch.path())?.put(&result, &about, &Budget::new(1 << 20))?;
     directory(scratch.path())
 }
 

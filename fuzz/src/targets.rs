@@ -192,7 +192,7 @@ fn codes(directory: &Path) -> Result<()> {
 }
 
 fn results(directory: &Path) -> Result<()> {
-    let (_, damaged) = Archive::open_existing(directory)?.read_all()?;
+    let (_, damaged) = Archive::open_existing(directory)?.check(&budget())?;
     damaged.first().map_or(Ok(()), |damaged| Err(refused(&damaged.reason)))
 }
 

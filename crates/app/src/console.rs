@@ -1,12 +1,13 @@
 //! The environment of a command: threads, memory, progress, Ctrl-C, and all printing.
 
-use std::io::{ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use etalon::context::{Budget, Context, address_space_left};
 use etalon::error::{Error, InputError, Result, Size, Word};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::bar::Bar;
@@ -88,6 +89,16 @@ impl Console {
     /// Prints the result to standard output: text, or JSON with `--json`.
     pub fn print(&self, text: impl AsRef<str>, json: impl FnOnce() -> Value) -> Result<()> {
         if self.json { print_line(&json().to_string()) } else { print_line(text.as_ref()) }
+    }
+
+    /// Prints a text, or a value as JSON, which is written piece by piece.
+    pub fn print_value(&self, text: impl AsRef<str>, value: &impl Serialize) -> Result<()> {
+        if !self.json {
+            return print_line(text.as_ref());
+        }
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        let written = serde_json::to_writer(&mut out, value).map_err(std::io::Error::from);
+        printed(written.and_then(|()| writeln!(out)).and_then(|()| out.flush()))
     }
 
     /// Prints where a file was written.

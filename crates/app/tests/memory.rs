@@ -4,20 +4,27 @@
 
 mod common;
 
-use std::process::{Child, Stdio};
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::everything::{self, Size};
 use common::gguf::Llama;
 use common::interrupt::interrupted;
+use common::served::{connect, start_server};
 use common::{Sandbox, TIME_LIMIT, etalon, words};
+use etalon::context::Budget;
+use etalon::results::{Archive, Profile, Recipe, ResultFile, Scores, Table};
+use serde_json::json;
 
 /// Allowance for the program itself, its threads and its allocator.
 const ALLOWANCE: u64 = 64 << 20;
 
 /// The anonymous resident memory of a process, in bytes; mapped files do not count.
-fn anonymous(child: &Child) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+fn anonymous(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("RssAnon:"));
     line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
@@ -28,7 +35,7 @@ fn peak(sandbox: &Sandbox, arguments: &str) -> u64 {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut peak, began) = (0, Instant::now());
     let status = loop {
-        peak = peak.max(anonymous(&child));
+        peak = peak.max(anonymous(child.id()));
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
@@ -145,6 +152,62 @@ fn a_stream_stays_within_the_limit() {
     // The buffer has 40,000 rows of 24 values, and an input of more rows goes through it.
     let options = "--stream --buffer 40000 --arch topk,jumprelu --latents 256 --k 8 --steps 120 --batch 512";
     assert_within(&sandbox, &format!("train {network} {options} --out sae"), 30);
+}
+
+/// A results directory `out` with one result of a million latents; returns the id of the result.
+fn make_long_result(sandbox: &Sandbox) -> String {
+    const LATENTS: u32 = 1_000_000;
+    let values = |latent: u32| latent.is_multiple_of(5).then(|| f64::from(latent) / f64::from(LATENTS));
+    let defined: Vec<f64> = (0..LATENTS).filter_map(values).collect();
+    let mut scores = Scores::default();
+    let mean = defined.iter().sum::<f64>() / defined.len() as f64;
+    scores.headline("monosemanticity", Some(mean), None, defined.len());
+    let counts = (0..LATENTS as usize).map(|latent| latent % 7);
+    scores.tables.push(Table::new("latent").numbers("score", (0..LATENTS).map(values)).counts("fired", counts));
+    let recipe = Recipe {
+        metric: "monosemanticity".into(),
+        version: 1,
+        profile: Profile::Paper,
+        seed: 0,
+        params: BTreeMap::new(),
+        inputs: BTreeMap::from([("codes".into(), "blake3:00".into())]),
+    };
+    let result = ResultFile { etalon: "0".into(), recipe, scores, seconds: 1.0 };
+    let about = BTreeMap::from([("inputs".into(), json!("a"))]);
+    Archive::open(&sandbox.path("out")).unwrap().put(&result, &about, &Budget::new(1 << 30)).unwrap()
+}
+
+#[test]
+fn commands_that_read_long_results_stay_within_the_limit() {
+    const LIMIT: u64 = 50;
+    let sandbox = Sandbox::new();
+    let id = make_long_result(&sandbox);
+    assert!(std::fs::metadata(sandbox.path(&format!("out/results/{id}.json"))).unwrap().len() > 5_000_000);
+    for command in ["report out", "verify out", "export out --out folder", "export out --single one.html"] {
+        assert_within(&sandbox, command, LIMIT);
+        let refused = sandbox.run(&format!("{command} --memory 20MB"));
+        assert_eq!(refused.code, Some(2), "{command}: {refused:?}");
+        assert!(refused.err.contains("not enough memory for the result"), "{command}: {refused:?}");
+    }
+    let child = start_server(&sandbox, &format!("--memory {LIMIT}MB"));
+    let (id_of_process, ended) = (child.id(), Arc::new(AtomicBool::new(false)));
+    let watched = ended.clone();
+    let watcher = std::thread::spawn(move || {
+        let mut peak = 0;
+        while !watched.load(Ordering::Relaxed) {
+            peak = peak.max(anonymous(id_of_process));
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        peak
+    });
+    let served = connect(sandbox, child);
+    for _ in 0..3 {
+        let reply = served.get(&format!("/api/v1/results/{id}.json"));
+        assert!(reply.status == 200 && reply.body.len() > 5_000_000, "{}", reply.head);
+    }
+    ended.store(true, Ordering::Relaxed);
+    let (peak, limit) = (watcher.join().unwrap(), LIMIT * 1_000_000 + ALLOWANCE);
+    assert!(peak <= limit, "serve: {peak} bytes, limit {limit}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::Sandbox;
+use etalon::context::Budget;
 use etalon::results::{Archive, Stored};
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ fn fields(stored: &Stored, check: &Value) -> Value {
 #[test]
 fn old_results_are_read_completely() {
     for version in entries(Path::new(FOLDER)) {
-        let (results, damaged) = Archive::open_existing(&version).unwrap().read_all().unwrap();
+        let (results, damaged) = Archive::open_existing(&version).unwrap().read_all(&Budget::new(1 << 26)).unwrap();
         assert_eq!(damaged, [], "{}", version.display());
         let files = entries(&version.join("results"));
         assert!(!files.is_empty() && results.len() == files.len(), "{}", version.display());

@@ -1,6 +1,7 @@
 //! `etalon eval`.
 
 use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,7 +14,8 @@ use etalon::results::Stored;
 use etalon::run::SAE;
 use etalon::store::disk;
 use etalon::study::Set;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::{find_metric, finite, from_network, load_inputs, profile, write_saebench};
 use crate::cli;
@@ -54,11 +56,14 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) ->
     let mut about = Set::new(&name, inputs).about;
     about.insert("inputs".into(), json!(name));
     let stored = results.into_iter().map(|result| Stored::new(result, about.clone())).collect::<Result<Vec<_>>>()?;
-    let mut json = stored.iter().map(Stored::to_json).collect::<Result<Vec<Value>>>()?;
-    let json = if json.len() == 1 { json.remove(0) } else { Value::Array(json) };
+    let json = if let [one] = &stored[..] { OneOrMore::One(one) } else { OneOrMore::More(&stored) };
     if let Some(out) = &args.out {
-        let text = serde_json::to_string_pretty(&json).map_err(|error| Error::Bug(format!("JSON: {error}")))?;
-        disk::write(out, format!("{text}\n").as_bytes())?;
+        let mut file = disk::NewFile::create(out)?;
+        let mut buffer = BufWriter::with_capacity(1 << 16, &mut file);
+        let written = serde_json::to_writer_pretty(&mut buffer, &json).map_err(std::io::Error::from);
+        written.and_then(|()| writeln!(buffer)).and_then(|()| buffer.flush()).map_err(Error::io("write", out))?;
+        drop(buffer);
+        file.finish()?;
         console.wrote("results", out);
     }
     if let Some(out) = &args.saebench {
@@ -68,8 +73,16 @@ pub fn run(args: &cli::Eval, matches: Option<&ArgMatches>, console: &Console) ->
         let metric = &stored.result.recipe.metric;
         stored.result.scores.notes.iter().for_each(|note| console.status(format!("note: {metric}: {note}")));
     }
-    console.print(report::text_table(&stored), || json)?;
+    console.print_value(report::text_table(&stored), &json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The JSON of the results of one metric, or of several.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum OneOrMore<'a> {
+    One(&'a Stored),
+    More(&'a [Stored]),
 }
 
 /// The name of the inputs in tables: that of the dictionary, or of the file of codes.

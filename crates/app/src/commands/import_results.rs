@@ -29,8 +29,8 @@ pub fn run(args: &cli::ImportResults, console: &Console) -> Result<ExitCode> {
     let _lock = Lock::take(&args.out)?;
     let mut outcome = GridOutcome::default();
     for stored in &imported.results {
-        let known = archive.get(&stored.id)?.is_some();
-        archive.put(&stored.result, &stored.about)?;
+        let known = archive.get(&stored.id, console.budget())?.is_some();
+        archive.put(&stored.result, &stored.about, console.budget())?;
         *(if known { &mut outcome.kept } else { &mut outcome.computed }) += 1;
     }
     conclude(&archive, "SAEBench results", &outcome, console)

@@ -81,6 +81,7 @@ fn load_inputs(given: &Given, finite: Finite, console: &Console) -> Result<Input
 /// Writes results in SAEBench format, one file per evaluation and dictionary.
 fn write_saebench(out: &Path, results: &[Stored], console: &Console) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let _memory = console.budget().reserve(saebench::bytes(results), "results in SAEBench format")?;
     let files = saebench::files(results, now)?;
     if files.is_empty() {
         return Err(InputError::new("none of these results can be written in SAEBench format")
@@ -119,8 +120,8 @@ fn conclude_with(
     if outcome.computed + outcome.kept + outcome.failed.len() == 0 {
         return Err(nothing_evaluated(&outcome.skipped).into());
     }
-    let mut results = archive.all()?;
-    let page = pages::write(archive.directory(), title, &results)?;
+    let mut results = archive.all(console.budget())?;
+    let page = pages::write(archive.directory(), title, &results, console.budget())?;
     results.retain(shown);
     for failure in &outcome.failed {
         console.warn(format!(

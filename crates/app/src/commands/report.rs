@@ -17,7 +17,7 @@ pub fn run(args: &cli::Report, console: &Console) -> Result<ExitCode> {
     let archive = Archive::open_existing(&args.directory)?;
     let results = args.directory.join("results");
     Paths::default().input("DIR", results).output("--saebench", args.saebench.as_ref()).check()?;
-    let (results, damaged) = archive.read_all()?;
+    let (results, damaged) = archive.read_all(console.budget())?;
     for damaged in &damaged {
         console.warn(format!("skipped, damaged: {} ({})", damaged.file.display(), damaged.reason));
     }
@@ -29,7 +29,7 @@ pub fn run(args: &cli::Report, console: &Console) -> Result<ExitCode> {
     if let Some(out) = &args.saebench {
         write_saebench(out, &results, console)?;
     }
-    let page = report::write(&args.directory, &title, &results)?;
+    let page = report::write(&args.directory, &title, &results, console.budget())?;
     console.print(
         format!("{}\nreport: {}", report::text_table(&results), page.display()),
         || json!({"report": page, "results": results.len()}),

@@ -48,7 +48,7 @@ pub fn run(args: &cli::Run, console: &Console) -> Result<ExitCode> {
         console.status(format!("skipped: {} on {}: missing {}", skipped.metric, skipped.set, keys(skipped)));
     }
     if let Some(out) = &args.saebench {
-        write_saebench(out, &archive.all()?, console)?;
+        write_saebench(out, &archive.all(console.budget())?, console)?;
     }
     conclude(&archive, &study.title, &total, console)
 }

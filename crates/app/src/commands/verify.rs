@@ -10,7 +10,7 @@ use crate::console::Console;
 
 /// Verifies the checksums of every file in a directory.
 pub fn run(args: &cli::Verify, console: &Console) -> Result<ExitCode> {
-    let checked = etalon::study::verify(&args.directory)?;
+    let checked = etalon::study::verify(&args.directory, console.budget())?;
     console.print(
         format!("verified: {} in {} files ({})", Size(checked.bytes), checked.files, checked.kinds.join(", ")),
         || json!({"files": checked.files, "bytes": checked.bytes, "kinds": checked.kinds}),

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use etalon::context::Budget;
+use etalon::context::{Budget, Reserved};
 use etalon::error::{Error, Result};
 use etalon::input::{MapLayout, read_layout, read_samples};
 use etalon::metrics::METRICS;
@@ -31,7 +31,7 @@ pub struct Content {
     pub memory: u64,
     /// Cached tags and lengths of long responses.
     pub long: Mutex<BTreeMap<String, (String, u64)>>,
-    results: Vec<Stored>,
+    results: Option<Reserved<Vec<Stored>>>,
     layouts: BTreeMap<String, MapLayout>,
     albums: BTreeMap<String, Value>,
     directions: Option<Directions>,
@@ -44,7 +44,7 @@ impl Content {
     pub fn read(directory: &Path, title: &str, directions: Option<&Path>, memory: u64) -> Result<Content> {
         // A separate budget, so that its reservations end with this snapshot.
         let budget = Budget::new(memory);
-        let (results, damaged) = Archive::open_existing(directory)?.read_all()?;
+        let (results, damaged) = Archive::open_existing(directory)?.read_all(&budget)?;
         let (mut content, mut problems) = (Content::default(), Vec::new());
         for (name, path) in layout_files(directory) {
             match read_layout(&path, &budget) {
@@ -69,9 +69,12 @@ impl Content {
                 Err(error) => problems.push(without_paths(&error)),
             }
         }
-        content.albums = report::album(&results).into_iter().collect();
-        content.runs = report::board(&results);
-        content.results = results;
+        {
+            let _memory = report::working_memory(&results, &budget)?;
+            content.albums = report::album(&results).into_iter().collect();
+            content.runs = report::board(&results);
+        }
+        content.results = Some(results);
         content.manifest = content.manifest(title, &damaged, &problems);
         content.memory = memory.saturating_sub(budget.left());
         Ok(content)
@@ -79,14 +82,18 @@ impl Content {
 
     /// Number of results.
     pub fn results(&self) -> usize {
-        self.results.len()
+        self.stored().len()
+    }
+
+    fn stored(&self) -> &[Stored] {
+        self.results.as_ref().map_or(&[], |results| results.as_slice())
     }
 
     /// All data addresses, in order.
     pub fn addresses(&self) -> Vec<String> {
         let mut all: Vec<String> =
             ["manifest", "metrics", "runs", "samples"].iter().map(|name| format!("{API}/{name}.json")).collect();
-        all.extend(self.results.iter().map(|stored| format!("{API}/results/{}.json", stored.id)));
+        all.extend(self.stored().iter().map(|stored| format!("{API}/results/{}.json", stored.id)));
         all.extend(self.albums.keys().map(|slug| format!("{API}/figures/{slug}.json")));
         all.extend(self.layouts.keys().map(|name| format!("{API}/layouts/{name}.json")));
         all.extend(self.samples.latents().map(|latent| format!("{API}/concepts/{latent}.json")));
@@ -117,7 +124,7 @@ impl Content {
             None if name == "runs" => Some(Json::Kept(&self.runs)),
             None if name == "samples" => Some(Json::Samples(&self.samples)),
             Some(("results", id)) => {
-                let found = self.results.iter().find(|stored| stored.id == id);
+                let found = self.stored().iter().find(|stored| stored.id == id);
                 found.map(Json::result).transpose()?
             }
             Some(("figures", slug)) => self.albums.get(slug).map(Json::Kept),
@@ -139,7 +146,7 @@ impl Content {
     }
 
     fn manifest(&self, title: &str, damaged: &[Damaged], problems: &[String]) -> Value {
-        let results: Vec<Value> = self.results.iter().map(manifest_entry).collect();
+        let results: Vec<Value> = self.stored().iter().map(manifest_entry).collect();
         let layouts: Vec<Value> =
             self.layouts.iter().map(|(name, layout)| json!({"id": name, "points": layout.latents.len()})).collect();
         let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -72,15 +72,24 @@ impl Resource {
         Resource { kind, cache: IMMUTABLE, tag: None, content: Content::Streamed(length, Box::new(write)) }
     }
 
-    /// The complete content.
-    pub fn into_bytes(self) -> io::Result<Vec<u8>> {
+    /// The content type.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// The length of the content.
+    pub fn length(&self) -> u64 {
+        match &self.content {
+            Content::Whole(bytes) => bytes.len() as u64,
+            Content::Streamed(length, _) => *length,
+        }
+    }
+
+    /// Writes the complete content.
+    pub fn write_to(self, out: &mut dyn Write) -> io::Result<()> {
         match self.content {
-            Content::Whole(bytes) => Ok(bytes.into()),
-            Content::Streamed(_, write) => {
-                let mut bytes = Vec::new();
-                write(&mut bytes)?;
-                Ok(bytes)
-            }
+            Content::Whole(bytes) => out.write_all(&bytes),
+            Content::Streamed(_, write) => write(out),
         }
     }
 

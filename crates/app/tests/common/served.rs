@@ -53,9 +53,19 @@ impl Reply {
 
 /// Serves the directory `out` of a sandbox.
 pub fn serve_sandbox(sandbox: Sandbox, options: &str) -> Served {
+    let child = start_server(&sandbox, options);
+    connect(sandbox, child)
+}
+
+/// Starts a server of the directory `out` of a sandbox.
+pub fn start_server(sandbox: &Sandbox, options: &str) -> Child {
     let arguments = format!("serve out {options}");
     let mut command = etalon(&sandbox.path("."), &words(&arguments));
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Waits until a server has read its directory.
+pub fn connect(sandbox: Sandbox, mut child: Child) -> Served {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let (address, token) = line.trim().split_once("/?token=").unwrap_or_else(|| panic!("not an address: {line:?}"));

@@ -25,15 +25,15 @@ pub fn board(results: &[Stored]) -> Value {
 /// The figures of the report, by slug of their data set, with the colours of the surrounding page.
 pub fn album(results: &[Stored]) -> Vec<(String, Value)> {
     let figure = |figure: &Figure| json!({"name": figure.name, "title": figure.title, "description": figure.description, "svg": figure.inline()});
-    let figures = |part: &OnData| {
-        let drawn: Vec<Value> = Album::of(&Gathered::of(&part.results)).all().map(figure).collect();
+    let figures = |part: &OnData<'_>| {
+        let drawn: Vec<Value> = Album::of(&Gathered::of(part.results.iter().copied())).all().map(figure).collect();
         (part.slug.clone(), json!({"name": part.name, "slug": part.slug, "figures": drawn}))
     };
     by_data(results).iter().map(figures).collect()
 }
 
-fn one(part: &OnData) -> Value {
-    let gathered = Gathered::of(&part.results);
+fn one(part: &OnData<'_>) -> Value {
+    let gathered = Gathered::of(part.results.iter().copied());
     let mut cells = Vec::new();
     for measure in 0..gathered.measures.len() {
         for set in 0..gathered.sets.len() {

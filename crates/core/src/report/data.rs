@@ -4,23 +4,23 @@ use super::words::{natural, slug, tidy};
 use crate::results::Stored;
 
 /// The results on one data set.
-pub struct OnData {
+pub struct OnData<'a> {
     /// The name of the data set; empty if it has none.
     pub name: String,
     /// The name of its page and of its folder of figures.
     pub slug: String,
     /// The results.
-    pub results: Vec<Stored>,
+    pub results: Vec<&'a Stored>,
 }
 
 /// Groups results by the field `data` of their metadata, in the order of names.
-pub fn by_data(results: &[Stored]) -> Vec<OnData> {
-    let mut parts: Vec<OnData> = Vec::new();
+pub fn by_data(results: &[Stored]) -> Vec<OnData<'_>> {
+    let mut parts: Vec<OnData<'_>> = Vec::new();
     for stored in results {
         let name = stored.about.get("data").and_then(|value| value.as_str()).map(tidy).unwrap_or_default();
         match parts.iter_mut().find(|part| part.name == name) {
-            Some(part) => part.results.push(stored.clone()),
-            None => parts.push(OnData { slug: slug(&name), name, results: vec![stored.clone()] }),
+            Some(part) => part.results.push(stored),
+            None => parts.push(OnData { slug: slug(&name), name, results: vec![stored] }),
         }
     }
     parts.sort_by(|a, b| natural(&a.name, &b.name).then_with(|| a.name.cmp(&b.name)));
@@ -56,7 +56,8 @@ mod tests {
             let result = ResultFile { etalon: "0".into(), recipe, scores: Scores::default(), seconds: 0.0 };
             Stored::new(result, Metadata::from([("data".into(), json!(data))])).unwrap()
         };
-        let parts = by_data(&[stored("b"), stored("a!"), stored("b"), stored("a?")]);
+        let results = ["b", "a!", "b", "a?"].map(stored);
+        let parts = by_data(&results);
         let names: Vec<(&str, usize)> = parts.iter().map(|part| (part.name.as_str(), part.results.len())).collect();
         assert_eq!(names, [("a!", 1), ("a?", 1), ("b", 2)]);
         assert_ne!(parts[0].slug, parts[1].slug);

@@ -71,7 +71,7 @@ pub struct Note {
 
 impl<'a> Gathered<'a> {
     /// Arranges results. Their order does not matter.
-    pub fn of(results: &'a [Stored]) -> Gathered<'a> {
+    pub fn of(results: impl IntoIterator<Item = &'a Stored>) -> Gathered<'a> {
         let by_seed = |mut results: Vec<&'a Stored>| {
             results.sort_by(|a, b| a.result.recipe.seed.cmp(&b.result.recipe.seed).then(a.id.cmp(&b.id)));
             results.dedup_by(|a, b| a.id == b.id && a.about == b.about);

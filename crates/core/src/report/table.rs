@@ -18,13 +18,13 @@ pub fn text_table(results: &[Stored]) -> String {
     }
     let parts = by_data(results);
     if parts.len() > 1 {
-        let titled = |part: &OnData| format!("{}\n\n{}", part.name, one_table(&part.results));
+        let titled = |part: &OnData<'_>| format!("{}\n\n{}", part.name, one_table(part.results.iter().copied()));
         return parts.iter().map(titled).collect::<Vec<_>>().join("\n");
     }
     one_table(results)
 }
 
-fn one_table(results: &[Stored]) -> String {
+fn one_table<'a>(results: impl IntoIterator<Item = &'a Stored>) -> String {
     let gathered = Gathered::of(results);
     let labels: Vec<String> = gathered.sets.iter().map(|set| shorten(&set.label, 32)).collect();
     let mut first = vec![("input set".to_string(), labels, false)];

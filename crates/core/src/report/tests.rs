@@ -6,6 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::context::Budget;
 use crate::results::{Cells, Interval, Metadata, Profile, Recipe, ResultFile, Scores, Table};
 use etalon_kernel::random::{stream, unit};
 
@@ -471,9 +472,9 @@ fn different_sparsity_is_stated() {
 fn writing_twice_gives_the_same_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let results = demo(12);
-    let index = write(directory.path(), "Demo", &results).unwrap();
+    let index = write(directory.path(), "Demo", &results, &Budget::new(1 << 24)).unwrap();
     let before = fs::read(&index).unwrap();
-    assert_eq!(write(directory.path(), "Demo", &results).unwrap(), index);
+    assert_eq!(write(directory.path(), "Demo", &results, &Budget::new(1 << 24)).unwrap(), index);
     assert_eq!(fs::read(&index).unwrap(), before);
     let text = String::from_utf8(before).unwrap();
     for link in text.split("href=\"").skip(1).map(|part| part.split('"').next().unwrap()) {

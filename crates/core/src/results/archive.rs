@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::recipe::{Recipe, ResultFile};
-use super::stored::{Metadata, Stored, content, is_id, read, read_values};
+use super::stored::{Metadata, Stored, content, is_id, parsed_bytes, read, read_values, write};
+use crate::context::{Budget, Reservation, Reserved};
 use crate::error::{Command, Error, InputError, Result};
 use crate::store::disk;
 
@@ -98,30 +99,33 @@ impl Archive {
 
     /// Stores a result and returns its id. An existing file is kept, unless it is damaged or the metadata have changed.
     /// Different scores for the same recipe are an error.
-    pub fn put(&self, result: &ResultFile, about: &Metadata) -> Result<String> {
+    pub fn put(&self, result: &ResultFile, about: &Metadata, budget: &Budget) -> Result<String> {
         result.scores.check()?;
-        let new = Stored::new(result.clone(), about.clone())?;
-        if let Some(old) = self.get(&new.id)? {
-            if content(&old.result)? != content(&new.result)? {
+        let id = Stored::id_of(&result.recipe, about)?;
+        if let Some(old) = self.get(&id, budget)? {
+            if content(&old.result)? != content(result)? {
                 return Err(Error::Bug(format!(
-                    "the scores of recipe {} of `{}` differ from stored ones",
-                    new.id, new.result.recipe.metric
+                    "the scores of recipe {id} of `{}` differ from stored ones",
+                    result.recipe.metric
                 )));
             }
-            if old.about == new.about {
-                self.renew(&new.id)?;
-                return Ok(new.id);
+            if old.about == *about {
+                self.renew(&id)?;
+                return Ok(id);
             }
         }
-        disk::write(&self.path(&new.id), new.to_text()?.as_bytes())?;
-        Ok(new.id)
+        let path = self.path(&id);
+        let mut file = disk::NewFile::create(&path)?;
+        write(result, about, &mut file).map_err(Error::io("write a result", &path))?;
+        file.finish()?;
+        Ok(id)
     }
 
     /// A result of this recipe with any metadata.
-    pub fn same_recipe(&self, recipe: &Recipe) -> Result<Option<Stored>> {
+    pub fn same_recipe(&self, recipe: &Recipe, budget: &Budget) -> Result<Option<Reserved<Stored>>> {
         let prefix = format!("{}-", recipe.id()?);
         for id in self.ids()?.iter().filter(|id| id.starts_with(&prefix)) {
-            if let Some(stored) = self.get(id)? {
+            if let Some(stored) = self.get(id, budget)? {
                 return Ok(Some(stored));
             }
         }
@@ -129,17 +133,16 @@ impl Archive {
     }
 
     /// A result by id; `None` if it is missing or damaged, so that it is computed again.
-    pub fn get(&self, id: &str) -> Result<Option<Stored>> {
+    pub fn get(&self, id: &str, budget: &Budget) -> Result<Option<Reserved<Stored>>> {
         // Other characters could lead out of the directory.
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
             return Ok(None);
         }
         let path = self.path(id);
-        match disk::read(&path) {
-            Ok(bytes) => Ok(read(id, &bytes).ok().map(|stored| Stored { written: written(&path), ..stored })),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => Ok(None),
-            Err(error) => Err(Error::io("read a result", &path)(error)),
-        }
+        let Some((read, memory)) = parse(&path, budget, |bytes| read(id, bytes).map(|stored| vec![stored]))? else {
+            return Ok(None);
+        };
+        Ok(read.ok().and_then(|mut stored| stored.pop()).map(|stored| Reserved::new(stored, memory)))
     }
 
     /// Sets the time of a result to now, as if this run had written it. Results of other inputs under the same name
@@ -152,35 +155,57 @@ impl Archive {
     }
 
     /// All valid results, in the order of file names.
-    pub fn all(&self) -> Result<Vec<Stored>> {
-        Ok(self.read_all()?.0)
+    pub fn all(&self, budget: &Budget) -> Result<Reserved<Vec<Stored>>> {
+        Ok(self.read_all(budget)?.0)
     }
 
-    /// All damaged files, in the order of file names.
-    pub fn damaged(&self) -> Result<Vec<Damaged>> {
-        Ok(self.read_all()?.1)
+    /// Reads all files one by one and keeps none: the number of valid results, and damaged files in the order of file
+    /// names.
+    pub fn check(&self, budget: &Budget) -> Result<(usize, Vec<Damaged>)> {
+        let mut valid = 0;
+        let damaged = self.visit(budget, |stored, _| {
+            valid += stored.len();
+            Ok(())
+        })?;
+        Ok((valid, damaged))
     }
 
     /// Valid results and damaged files, each in the order of file names.
-    pub fn read_all(&self) -> Result<(Vec<Stored>, Vec<Damaged>)> {
-        let (mut valid, mut damaged) = (Vec::new(), Vec::new());
-        for id in self.ids()? {
-            let file = self.path(&id);
-            let read = match disk::read(&file) {
-                Ok(bytes) if is_id(&id) => read(&id, &bytes).map(|stored| vec![stored]),
-                Ok(bytes) => read_values(&bytes),
-                Err(error) if error.kind() == ErrorKind::InvalidInput => Err(error.to_string()),
-                Err(error) => return Err(Error::io("read a result", &file)(error)),
-            };
-            match read {
-                Ok(read) => valid.extend(read.into_iter().map(|stored| Stored { written: written(&file), ..stored })),
-                Err(reason) => damaged.push(Damaged { file, reason }),
-            }
-        }
+    pub fn read_all(&self, budget: &Budget) -> Result<(Reserved<Vec<Stored>>, Vec<Damaged>)> {
+        let (mut valid, mut memory) = (Vec::new(), budget.reserve(0, "results")?);
+        let damaged = self.visit(budget, |stored, its_memory| {
+            let bytes = memory.bytes() + its_memory.bytes();
+            drop(its_memory);
+            memory.resize(bytes, "results")?;
+            valid.extend(stored);
+            Ok(())
+        })?;
         // A result may be in the archive twice: under its id, and in a file that a user has added.
         valid.sort_by(|one, two| (&one.id, one.written).cmp(&(&two.id, two.written)));
         valid.dedup_by(|one, two| one.id == two.id);
-        Ok((valid, damaged))
+        Ok((Reserved::new(valid, memory), damaged))
+    }
+
+    /// Calls a function with the valid results of every file, and returns damaged files.
+    fn visit(
+        &self,
+        budget: &Budget,
+        mut keep: impl FnMut(Vec<Stored>, Reservation) -> Result<()>,
+    ) -> Result<Vec<Damaged>> {
+        let mut damaged = Vec::new();
+        for id in self.ids()? {
+            let file = self.path(&id);
+            let values = |bytes: &[u8]| match is_id(&id) {
+                true => read(&id, bytes).map(|stored| vec![stored]),
+                false => read_values(bytes),
+            };
+            match parse(&file, budget, values)? {
+                Some((Ok(stored), memory)) => keep(stored, memory)?,
+                Some((Err(reason), _)) => damaged.push(Damaged { file, reason }),
+                None => damaged.push(Damaged { file, reason: "the file was removed".into() }),
+            }
+        }
+        Ok(damaged)
     }
 
     /// The number of result files and their size in bytes.
@@ -215,6 +240,30 @@ impl Archive {
     }
 }
 
+/// The results of a file, or how it is damaged.
+type Parsed = Result<Vec<Stored>, String>;
+
+/// Reads and parses a file, with the memory of what it contains; `None` if there is no such file.
+fn parse(file: &Path, budget: &Budget, values: impl FnOnce(&[u8]) -> Parsed) -> Result<Option<(Parsed, Reservation)>> {
+    let what = || format!("the result {}", file.display());
+    // What is not a file has no length, and is refused when it is read.
+    let length = fs::metadata(file).map_or(0, |about| if about.is_file() { about.len() } else { 0 });
+    let mut memory = budget.reserve(length, what())?;
+    let bytes = match disk::read(file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(Some((Err(error.to_string()), memory))),
+        Err(error) => return Err(Error::io("read a result", file)(error)),
+    };
+    memory.resize(length + parsed_bytes(&bytes), what())?;
+    let mut parsed = values(&bytes);
+    drop(bytes);
+    let written = written(file);
+    parsed.iter_mut().flatten().for_each(|stored| stored.written = written);
+    memory.resize(parsed.iter().flatten().map(Stored::bytes).sum(), what())?;
+    Ok(Some((parsed, memory)))
+}
+
 /// The modification time of a file, if the system records it.
 fn written(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|about| about.modified()).ok()
@@ -247,24 +296,28 @@ mod tests {
         (ResultFile { etalon: "0.1.0".into(), recipe, scores, seconds: 0.25 }, about)
     }
 
+    fn budget() -> Budget {
+        Budget::new(1 << 20)
+    }
+
     #[test]
     fn stored_results_can_be_read() {
         let directory = tempfile::tempdir().unwrap();
         let archive = Archive::open(directory.path()).unwrap();
-        assert!(archive.all().unwrap().is_empty());
+        assert!(archive.all(&budget()).unwrap().is_empty());
         let mut ids = Vec::new();
         for seed in 0..3 {
             let (result, about) = example(seed);
-            let id = archive.put(&result, &about).unwrap();
-            let stored = archive.get(&id).unwrap().unwrap();
+            let id = archive.put(&result, &about, &budget()).unwrap();
+            let stored = archive.get(&id, &budget()).unwrap().unwrap();
             assert_eq!((content(&stored.result).unwrap(), &stored.about), (content(&result).unwrap(), &about));
             assert_eq!(stored.result.scores.headline, result.scores.headline);
             ids.push(id);
         }
         ids.sort();
-        assert_eq!(archive.all().unwrap().into_iter().map(|stored| stored.id).collect::<Vec<_>>(), ids);
-        assert_eq!(archive.get("00").unwrap(), None);
-        assert_eq!(archive.get("../../secret").unwrap(), None);
+        assert_eq!(archive.all(&budget()).unwrap().iter().map(|stored| stored.id.clone()).collect::<Vec<_>>(), ids);
+        assert!(archive.get("00", &budget()).unwrap().is_none());
+        assert!(archive.get("../../secret", &budget()).unwrap().is_none());
     }
 
     #[test]
@@ -272,22 +325,22 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let archive = Archive::open(directory.path()).unwrap();
         let (mut result, mut about) = example(0);
-        let id = archive.put(&result, &about).unwrap();
+        let id = archive.put(&result, &about, &budget()).unwrap();
         let before = fs::read(archive.path(&id)).unwrap();
         result.seconds = 99.0;
-        archive.put(&result, &about).unwrap();
+        archive.put(&result, &about, &budget()).unwrap();
         assert_eq!(fs::read(archive.path(&id)).unwrap(), before);
         about.insert("group".into(), json!("new"));
-        archive.put(&result, &about).unwrap();
-        assert_eq!(archive.get(&id).unwrap().unwrap().about["group"], json!("new"));
+        archive.put(&result, &about, &budget()).unwrap();
+        assert_eq!(archive.get(&id, &budget()).unwrap().unwrap().about["group"], json!("new"));
         about.insert("latents".into(), json!(1024));
-        assert_ne!(archive.put(&result, &about).unwrap(), id);
+        assert_ne!(archive.put(&result, &about, &budget()).unwrap(), id);
         about.insert("inputs".into(), json!("another name"));
-        let other = archive.put(&result, &about).unwrap();
+        let other = archive.put(&result, &about, &budget()).unwrap();
         assert_ne!(other, id);
-        assert_eq!(archive.same_recipe(&result.recipe).unwrap().unwrap().result.recipe, result.recipe);
+        assert_eq!(archive.same_recipe(&result.recipe, &budget()).unwrap().unwrap().result.recipe, result.recipe);
         result.scores.headline[0].value = Some(0.9);
-        assert!(matches!(archive.put(&result, &about), Err(Error::Bug(_))));
+        assert!(matches!(archive.put(&result, &about, &budget()), Err(Error::Bug(_))));
     }
 
     #[test]
@@ -296,9 +349,9 @@ mod tests {
         let archive = Archive::open(directory.path()).unwrap();
         let ids = [0, 1].map(|seed| {
             let (result, about) = example(seed);
-            archive.put(&result, &about).unwrap()
+            archive.put(&result, &about, &budget()).unwrap()
         });
-        let get = |id: &str| archive.get(id).unwrap().unwrap();
+        let get = |id: &str| archive.get(id, &budget()).unwrap().unwrap();
         let old = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1);
         let file = fs::File::options().append(true).open(archive.path(&ids[0])).unwrap();
         file.set_times(fs::FileTimes::new().set_modified(old)).unwrap();
@@ -345,19 +398,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let archive = Archive::open(directory.path()).unwrap();
         let (result, about) = example(0);
-        let id = archive.put(&result, &about).unwrap();
+        let id = archive.put(&result, &about, &budget()).unwrap();
         let good = fs::read_to_string(archive.path(&id)).unwrap();
         fs::write(archive.path(&id), good.replace("512", "513")).unwrap();
         let other = format!("{}-00000000", "0a".repeat(16));
         fs::write(archive.path(&other), &good).unwrap();
         fs::write(archive.results.join(".half.json.1-0.tmp"), "{").unwrap();
-        assert_eq!(archive.get(&id).unwrap(), None);
-        let damaged = archive.damaged().unwrap();
-        assert!(archive.all().unwrap().is_empty());
+        assert!(archive.get(&id, &budget()).unwrap().is_none());
+        let (_, damaged) = archive.check(&budget()).unwrap();
+        assert!(archive.all(&budget()).unwrap().is_empty());
         assert_eq!(damaged.len(), 2);
         assert_eq!(damaged[0].reason, "the file name does not match the recipe");
         assert_eq!(damaged[1].reason, "wrong checksum");
-        archive.put(&result, &about).unwrap();
+        archive.put(&result, &about, &budget()).unwrap();
         assert_eq!(fs::read_to_string(archive.path(&id)).unwrap(), good);
     }
 
@@ -367,21 +420,21 @@ mod tests {
         let archive = Archive::open(directory.path()).unwrap();
         let stored: Vec<Stored> =
             (0..3).map(example).map(|(result, about)| Stored::new(result, about).unwrap()).collect();
-        let json: Vec<serde_json::Value> = stored.iter().map(|stored| stored.to_json().unwrap()).collect();
+        let json: Vec<serde_json::Value> = stored.iter().map(|stored| serde_json::to_value(stored).unwrap()).collect();
         fs::create_dir_all(&archive.results).unwrap();
         fs::write(archive.results.join("one.json"), format!("{:#}", json[0])).unwrap();
         fs::write(archive.results.join("more.json"), serde_json::to_string(&json[1..]).unwrap()).unwrap();
         // The same result once more, under its id.
-        archive.put(&stored[0].result, &stored[0].about).unwrap();
+        archive.put(&stored[0].result, &stored[0].about, &budget()).unwrap();
         let mut expected: Vec<&String> = stored.iter().map(|stored| &stored.id).collect();
         expected.sort();
-        let (found, damaged) = archive.read_all().unwrap();
+        let (found, damaged) = archive.read_all(&budget()).unwrap();
         assert_eq!((found.iter().map(|stored| &stored.id).collect::<Vec<_>>(), damaged.len()), (expected, 0));
         assert_eq!(archive.size().unwrap().0, 3);
         let text = json[0].to_string();
         for wrong in [text.replace("\"seed\":0", "\"seed\":1"), text.replace("\"check\"", "\"checked\"")] {
             fs::write(archive.results.join("one.json"), wrong).unwrap();
-            assert_eq!(archive.damaged().unwrap().len(), 1);
+            assert_eq!(archive.check(&budget()).unwrap().1.len(), 1);
         }
     }
 
@@ -389,5 +442,26 @@ mod tests {
     fn a_file_instead_of_a_directory_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(Archive::open(file.path()).unwrap_err().is_input());
+    }
+
+    #[test]
+    fn memory_of_results_is_reserved() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = Archive::open(directory.path()).unwrap();
+        let (mut result, about) = example(0);
+        let cells = (0..10_000).map(|row| (row % 3 == 0).then_some(f64::from(row) / 7.0));
+        result.scores.tables = vec![Table::new("latent").numbers("score", cells)];
+        archive.put(&result, &about, &Budget::new(0)).unwrap();
+        // A cell has 16 bytes.
+        let large = Budget::new(10 << 20);
+        let (results, _) = archive.read_all(&large).unwrap();
+        let used = (10 << 20) - large.left();
+        assert!(160_000 <= used && used < 164_000, "{used}");
+        assert!(large.peak() > used);
+        drop(results);
+        assert_eq!(archive.check(&large).unwrap().0, 1);
+        assert_eq!(large.left(), 10 << 20);
+        let error = archive.read_all(&Budget::new(100_000)).unwrap_err();
+        assert!(error.is_input() && error.to_string().contains("the result"), "{error}");
     }
 }

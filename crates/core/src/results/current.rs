@@ -18,10 +18,11 @@ pub struct CurrentResults<'a> {
 
 /// Separates current from superseded results by the time of their files; the id breaks ties, so that the order of
 /// `results` does not matter.
-pub fn current(results: &[Stored]) -> CurrentResults<'_> {
+pub fn current<'a>(results: impl IntoIterator<Item = &'a Stored>) -> CurrentResults<'a> {
+    let results: Vec<&Stored> = results.into_iter().collect();
     let mut newest: BTreeMap<(String, String), &Stored> = BTreeMap::new();
     let keys = |stored: &Stored| (measure_key(stored), set_key(stored));
-    for stored in results {
+    for &stored in &results {
         let newest = newest.entry(keys(stored)).or_insert(stored);
         if (stored.written, &stored.id) > (newest.written, &newest.id) {
             *newest = stored;
@@ -30,7 +31,7 @@ pub fn current(results: &[Stored]) -> CurrentResults<'_> {
     let is_current = |stored: &&Stored| {
         newest.get(&keys(stored)).is_none_or(|newest| newest.result.recipe.inputs == stored.result.recipe.inputs)
     };
-    let (current, superseded) = results.iter().partition(is_current);
+    let (current, superseded) = results.into_iter().partition(is_current);
     CurrentResults { current, superseded }
 }
 

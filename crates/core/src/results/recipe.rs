@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::bootstrap::Interval;
-use super::scores::{Cells, Headline, Scores, Table};
+use super::fields::{ParsedFields, ResultFields};
+use super::scores::Scores;
 use crate::error::{Error, InputError, Result};
 
 /// Which definition of a metric to compute.
@@ -69,85 +69,26 @@ pub struct ResultFile {
 }
 
 impl ResultFile {
-    /// The JSON of a result file.
+    /// The JSON of a result file, which takes several times the memory of the result.
     pub fn to_json(&self) -> Result<Value> {
-        let bug = |error: serde_json::Error| Error::Bug(format!("result to JSON: {error}"));
-        let headline: Map<String, Value> = self
-            .scores
-            .headline
-            .iter()
-            .map(|h| {
-                let (low, high) = (h.interval.map(|i| i.low), h.interval.map(|i| i.high));
-                (h.key.clone(), json!({"value": h.value, "low": low, "high": high, "n": h.n}))
-            })
-            .collect();
-        let mut tables = Map::new();
-        for table in &self.scores.tables {
-            let mut columns = Map::new();
-            for (name, cells) in &table.columns {
-                columns.insert(name.clone(), serde_json::to_value(cells).map_err(bug)?);
-            }
-            tables.insert(table.axis.clone(), Value::Object(columns));
-        }
-        Ok(json!({
-            "etalon": self.etalon,
-            "metric": self.recipe.metric,
-            "version": self.recipe.version,
-            "profile": self.recipe.profile,
-            "seed": self.recipe.seed,
-            "params": self.recipe.params,
-            "inputs": self.recipe.inputs,
-            "headline": headline,
-            "tables": tables,
-            "notes": self.scores.notes,
-            "seconds": self.seconds,
-        }))
+        let fields = ResultFields { result: self, about: None, end: Some(None) };
+        serde_json::to_value(fields).map_err(|error| Error::Bug(format!("result to JSON: {error}")))
     }
 
     /// Reads the JSON of a result file.
     pub fn from_json(value: &Value) -> Result<ResultFile> {
-        let wrong = |field: &str| -> Error {
-            InputError::new("not a result file of Etalon").at(format!("field `{field}`")).into()
-        };
-        let field = |name: &str| value.get(name).ok_or_else(|| wrong(name));
-        fn parse<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
-            serde_json::from_value(value.clone()).map_err(|error| {
-                InputError::new("not a result file of Etalon").at(format!("field `{name}`")).found(error).into()
-            })
-        }
-        let mut scores = Scores { notes: parse("notes", field("notes")?)?, ..Scores::default() };
-        for (key, entry) in field("headline")?.as_object().ok_or_else(|| wrong("headline"))? {
-            let number = |name: &str| entry.get(name).and_then(Value::as_f64);
-            let interval = number("low").zip(number("high")).map(|(low, high)| Interval { low, high });
-            let n = entry.get("n").and_then(Value::as_u64).unwrap_or(0) as usize;
-            scores.headline.push(Headline { key: key.clone(), value: number("value"), interval, n });
-        }
-        for (axis, columns) in field("tables")?.as_object().ok_or_else(|| wrong("tables"))? {
-            let mut table = Table::new(axis);
-            for (name, cells) in columns.as_object().ok_or_else(|| wrong("tables"))? {
-                table.columns.push((name.clone(), parse::<Cells>(name, cells)?));
-            }
-            scores.tables.push(table);
-        }
-        Ok(ResultFile {
-            etalon: parse("etalon", field("etalon")?)?,
-            recipe: Recipe {
-                metric: parse("metric", field("metric")?)?,
-                version: parse("version", field("version")?)?,
-                profile: parse("profile", field("profile")?)?,
-                seed: parse("seed", field("seed")?)?,
-                params: parse("params", field("params")?)?,
-                inputs: parse("inputs", field("inputs")?)?,
-            },
-            scores,
-            seconds: value.get("seconds").and_then(Value::as_f64).unwrap_or(0.0),
-        })
+        let fields = ParsedFields::deserialize(value);
+        let fields = fields.map_err(|error| InputError::new("not a result file of Etalon").found(error))?;
+        Ok(fields.into_result())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::results::{Cells, Interval, Table};
 
     fn example() -> ResultFile {
         let mut scores = Scores::default();

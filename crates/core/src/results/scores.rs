@@ -1,8 +1,7 @@
 //! Scores: headline numbers, tables and notes. An undefined number is `None`, never NaN and never a silent zero.
 
-use serde::{Deserialize, Serialize};
-
 use super::bootstrap::Interval;
+use super::cells::Cells;
 use crate::error::{Error, Result};
 
 /// The output of a metric.
@@ -36,49 +35,6 @@ pub struct Table {
     pub axis: String,
     /// Named columns.
     pub columns: Vec<(String, Cells)>,
-}
-
-/// A column of a table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Cells {
-    /// Integers.
-    Whole(Vec<Option<i64>>),
-    /// Floating-point numbers.
-    Number(Vec<Option<f64>>),
-    /// Strings.
-    Text(Vec<String>),
-    /// Lists of integers, such as coalitions of latents.
-    WholeLists(Vec<Vec<i64>>),
-    /// Lists of numbers, such as a score after every step.
-    NumberLists(Vec<Vec<Option<f64>>>),
-}
-
-impl Cells {
-    /// The number of rows.
-    pub fn len(&self) -> usize {
-        match self {
-            Cells::Whole(cells) => cells.len(),
-            Cells::Number(cells) => cells.len(),
-            Cells::Text(cells) => cells.len(),
-            Cells::WholeLists(cells) => cells.len(),
-            Cells::NumberLists(cells) => cells.len(),
-        }
-    }
-
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// A cell as a number; `None` if it is undefined or not a number.
-    pub fn number(&self, row: usize) -> Option<f64> {
-        match self {
-            Cells::Whole(cells) => cells.get(row).copied().flatten().map(|value| value as f64),
-            Cells::Number(cells) => cells.get(row).copied().flatten(),
-            _ => None,
-        }
-    }
 }
 
 impl Table {
@@ -148,6 +104,15 @@ impl Scores {
     /// A table by axis.
     pub fn table(&self, axis: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.axis == axis)
+    }
+
+    /// Bytes of memory, approximately.
+    pub(super) fn bytes(&self) -> u64 {
+        let notes: u64 = self.notes.iter().map(|note| note.len() as u64 + 64).sum();
+        let columns = self.tables.iter().flat_map(|table| &table.columns);
+        notes
+            + 128 * self.headline.len() as u64
+            + columns.map(|(name, cells)| 128 + name.len() as u64 + cells.bytes()).sum::<u64>()
     }
 
     /// Checks that all numbers are finite and that the columns of a table have equal length.

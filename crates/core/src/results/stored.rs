@@ -16,11 +16,15 @@
 //! The run time is not part of the checksum, so that the files of two runs of one recipe differ only in that number.
 
 use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Write};
 use std::time::SystemTime;
 
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::fields::{FieldPerLine, Headlines, OneOrMore, ParsedFields, ResultFields};
 use super::recipe::{Recipe, ResultFile};
+use super::scores::Scores;
 use crate::error::{Error, Result};
 
 /// Metadata of an input set: `inputs` (its name), `group`, `latents`, `l0` and others.
@@ -57,27 +61,22 @@ impl Stored {
         Ok(format!("{}-{checksum:08x}", recipe.id()?))
     }
 
-    /// The text of its file.
-    pub(super) fn to_text(&self) -> Result<String> {
-        let json = |value: &Value| {
-            serde_json::to_string(value).map_err(|error| Error::Bug(format!("a result to JSON: {error}")))
-        };
-        let result = self.result.to_json()?;
-        let fields = result.as_object().ok_or_else(|| Error::Bug("a result is not a JSON object".into()))?;
-        let about = serde_json::to_value(&self.about).map_err(|error| Error::Bug(format!("about to JSON: {error}")))?;
-        let mut text = String::from("{");
-        for (name, value) in
-            fields.iter().filter(|(name, _)| *name != "seconds").chain([(&"about".to_string(), &about)])
-        {
-            text.push_str(&format!("\n  {}: {},", json(&Value::from(name.as_str()))?, json(value)?));
-        }
-        let ending = ending(&json(&Value::from(self.result.seconds))?, &text);
-        Ok(text + &ending)
+    /// Bytes of memory, approximately.
+    pub(super) fn bytes(&self) -> u64 {
+        let of = |value: &Value| value.to_string().len() as u64 + 64;
+        let params = self.result.recipe.params.iter().chain(&self.about);
+        let named = params.map(|(name, value)| name.len() as u64 + of(value)).sum::<u64>();
+        let inputs = self.result.recipe.inputs.iter().map(|(role, hash)| (role.len() + hash.len()) as u64 + 64);
+        self.result.scores.bytes() + named + inputs.sum::<u64>() + size_of::<Stored>() as u64
     }
 
-    /// Its file as a JSON value. It is also read inside an array, or formatted differently.
-    pub fn to_json(&self) -> Result<Value> {
-        serde_json::from_str(&self.to_text()?).map_err(|error| Error::Bug(format!("a result to JSON: {error}")))
+    /// The text of its file.
+    #[cfg(test)]
+    pub(super) fn to_text(&self) -> Result<String> {
+        let mut text = Vec::new();
+        write(&self.result, &self.about, &mut text)
+            .map_err(|error| Error::Bug(format!("a result to JSON: {error}")))?;
+        String::from_utf8(text).map_err(|error| Error::Bug(format!("a result to JSON: {error}")))
     }
 
     /// Parses the text of a file; the error is a short description of the damage.
@@ -85,46 +84,100 @@ impl Stored {
         let end = text.rfind(SECONDS).ok_or("the file is truncated")?;
         let (body, rest) = text.split_at(end);
         let seconds = rest[SECONDS.len()..].split(',').next().unwrap_or_default();
-        if ending(seconds, body) != rest {
+        let check = check_text(crc32c::crc32c(body.as_bytes()));
+        if format!("{SECONDS}{seconds},\n  \"check\": \"{check}\"\n}}\n") != rest {
             return Err("wrong checksum".into());
         }
-        let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-        let stored = Stored::from_json(&value)?;
+        let fields: ParsedFields = serde_json::from_str(text).map_err(|error| not_a_result(&error))?;
+        let stored = Stored::from_fields(fields)?;
         if stored.id == id { Ok(stored) } else { Err("the file name does not match the recipe".into()) }
     }
 
-    /// The result in a JSON value, without its checksum.
-    fn from_json(value: &Value) -> Result<Stored, String> {
-        let result = ResultFile::from_json(value).map_err(|error| one_line(&error))?;
+    /// The result with these fields, whose checksum is not tested.
+    fn from_fields(mut fields: ParsedFields) -> Result<Stored, String> {
+        let about = std::mem::take(&mut fields.about);
+        let result = fields.into_result();
         result.scores.check().map_err(|error| one_line(&error))?;
-        let about: Metadata = match value.get("about") {
-            Some(about) => serde_json::from_value(about.clone()).map_err(|error| format!("field `about`: {error}"))?,
-            None => Metadata::new(),
-        };
         Stored::new(result, about).map_err(|error| one_line(&error))
     }
 
-    /// The result in a JSON value whose field `check` is the checksum of its file.
-    fn from_checked_json(value: &Value) -> Result<Stored, String> {
-        let check = value.get("check").ok_or("not a result file: it has no checksum")?;
-        let stored = Stored::from_json(value)?;
-        let expected = stored.to_json().map_err(|error| one_line(&error))?;
-        if expected.get("check") == Some(check) { Ok(stored) } else { Err("wrong checksum".into()) }
+    /// The result with these fields, one of which is the checksum of its file.
+    fn from_checked_fields(mut fields: ParsedFields) -> Result<Stored, String> {
+        let check = fields.check.take().ok_or("not a result file: it has no checksum")?;
+        let stored = Stored::from_fields(fields)?;
+        let expected = checksum(&stored.result, &stored.about).map_err(|error| error.to_string())?;
+        if expected == check { Ok(stored) } else { Err("wrong checksum".into()) }
     }
 }
 
-/// The lines after the part with the checksum.
-fn ending(seconds: &str, body: &str) -> String {
-    format!("{SECONDS}{seconds},\n  \"check\": \"crc32c:{:08x}\"\n}}\n", crc32c::crc32c(body.as_bytes()))
+/// The fields of its file. It is also read inside an array, or formatted differently.
+impl Serialize for Stored {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let check = checksum(&self.result, &self.about).map_err(serde::ser::Error::custom)?;
+        ResultFields { result: &self.result, about: Some(&self.about), end: Some(Some(check)) }.serialize(out)
+    }
 }
 
-/// The part of a result that depends only on the recipe. As JSON, in which an empty column has no type.
-pub(super) fn content(result: &ResultFile) -> Result<Value> {
-    let mut value = result.to_json()?;
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|name, _| name != "seconds" && name != "etalon");
+/// Writes the text of a file.
+pub(super) fn write(result: &ResultFile, about: &Metadata, out: impl Write) -> io::Result<()> {
+    let end = Some(Some(checksum(result, about)?));
+    write_fields(&ResultFields { result, about: Some(about), end }, FieldPerLine::default(), out)
+}
+
+fn write_fields(fields: &ResultFields<'_>, format: FieldPerLine, out: impl Write) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    fields.serialize(&mut serde_json::Serializer::with_formatter(&mut out, format))?;
+    out.flush()
+}
+
+/// The checksum of everything above the run time, as its file has it.
+fn checksum(result: &ResultFile, about: &Metadata) -> io::Result<String> {
+    let (mut crc, fields) = (Crc(0), ResultFields { result, about: Some(about), end: None });
+    write_fields(&fields, FieldPerLine::unfinished(), &mut crc)?;
+    Ok(check_text(crc.0))
+}
+
+fn check_text(crc: u32) -> String {
+    format!("crc32c:{crc:08x}")
+}
+
+/// The checksum of the written bytes.
+struct Crc(u32);
+
+impl Write for Crc {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = crc32c::crc32c_append(self.0, bytes);
+        Ok(bytes.len())
     }
-    Ok(value)
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The hash of the part of a result that depends only on the recipe. Of its JSON, in which an empty column has no type.
+pub(super) fn content(result: &ResultFile) -> Result<blake3::Hash> {
+    let mut hash = BufWriter::with_capacity(1 << 16, blake3::Hasher::new());
+    let Scores { headline, tables, notes } = &result.scores;
+    let tables: Vec<_> = tables.iter().map(|table| (&table.axis, &table.columns)).collect();
+    let written = serde_json::to_writer(&mut hash, &(&result.recipe, Headlines(headline), tables, notes));
+    written.map_err(|error| Error::Bug(format!("a result to JSON: {error}")))?;
+    let hash = hash.into_inner().map_err(|error| Error::Bug(format!("the hash of a result: {error}")))?;
+    Ok(hash.finalize())
+}
+
+fn not_a_result(error: &serde_json::Error) -> String {
+    match error.is_data() {
+        true => format!("not a result file of Etalon: {error}"),
+        false => format!("not JSON: {error}"),
+    }
+}
+
+/// An upper bound of the memory of a parsed result: every cell is 16 bytes, and strings and lists are blocks of their own.
+pub(super) fn parsed_bytes(text: &[u8]) -> u64 {
+    let count = |wanted: u8| text.iter().filter(|byte| **byte == wanted).count() as u64;
+    let (commas, lists, quotes) = (count(b','), count(b'['), count(b'"'));
+    16 * (commas + lists) + 64 * lists + 32 * quotes + text.len() as u64
 }
 
 fn one_line(error: &Error) -> String {
@@ -133,10 +186,8 @@ fn one_line(error: &Error) -> String {
 
 /// Parses the bytes of a file with any name: one result, or an array of several, as `etalon eval --out` writes them.
 pub(super) fn read_values(bytes: &[u8]) -> Result<Vec<Stored>, String> {
-    match serde_json::from_slice(bytes).map_err(|error| format!("not JSON: {error}"))? {
-        Value::Array(values) => values.iter().map(Stored::from_checked_json).collect(),
-        value => Ok(vec![Stored::from_checked_json(&value)?]),
-    }
+    let OneOrMore(results) = serde_json::from_slice(bytes).map_err(|error| not_a_result(&error))?;
+    results.into_iter().map(Stored::from_checked_fields).collect()
 }
 
 /// Whether a file name is an id, not a name that a user chose.

@@ -1,12 +1,12 @@
 //! The per-unit values that a headline number is the mean of: what a bootstrap resamples.
 
 use std::collections::BTreeMap;
-
-use serde_json::json;
+use std::io::BufWriter;
 
 use super::bootstrap::RESAMPLES;
+use super::cells::Cells;
 use super::recipe::Recipe;
-use super::scores::{Cells, Scores, Table};
+use super::scores::{Scores, Table};
 use super::stored::Stored;
 use etalon_kernel::random::{index, stream};
 
@@ -42,7 +42,7 @@ struct UnitColumn {
     /// 0 where undefined.
     values: Vec<f64>,
     /// 1 where defined, else 0.
-    defined: Vec<f64>,
+    defined: Vec<u8>,
     /// 1, or −1 for a column whose mean is subtracted.
     sign: f64,
 }
@@ -65,9 +65,9 @@ impl UnitValues {
     fn read(runs: &[&Stored], key: &str, choice: &Choice<'_>) -> Option<UnitValues> {
         let columns = runs.iter().map(|run| read_columns(&run.result.scores, key, choice));
         let columns = columns.collect::<Option<Vec<Vec<UnitColumn>>>>()?;
-        let units = UnitValues { runs: columns, identity: identity(runs[0], key, choice) };
+        let units = UnitValues { runs: columns, identity: identity(runs[0], key, choice)? };
         // The latents of dictionaries that were trained with several seeds are different units.
-        if runs.iter().any(|run| identity(run, key, choice) != units.identity) {
+        if runs[1..].iter().any(|run| identity(run, key, choice) != Some(units.identity)) {
             return None;
         }
         let same_length = units.runs.iter().flatten().all(|column| column.values.len() == units.len());
@@ -88,8 +88,15 @@ impl UnitValues {
 
 impl UnitColumn {
     fn mean(&self, counts: &[f64]) -> f64 {
-        let dot = |list: &[f64]| list.iter().zip(counts).map(|(value, count)| value * count).sum::<f64>();
-        self.sign * dot(&self.values) / dot(&self.defined)
+        let total: f64 = self.values.iter().zip(counts).map(|(value, count)| value * count).sum();
+        let units: f64 = self.defined.iter().zip(counts).map(|(&defined, count)| f64::from(defined) * count).sum();
+        self.sign * total / units
+    }
+
+    /// The mean of the defined values.
+    fn plain_mean(&self) -> f64 {
+        let units: f64 = self.defined.iter().map(|&defined| f64::from(defined)).sum();
+        self.sign * self.values.iter().sum::<f64>() / units
     }
 }
 
@@ -121,21 +128,20 @@ fn choices<'a>(scores: &'a Scores, key: &str) -> Vec<Choice<'a>> {
 /// The columns of one run; `None` if their means do not add up to its headline number.
 fn read_columns(scores: &Scores, key: &str, choice: &Choice<'_>) -> Option<Vec<UnitColumn>> {
     let table = scores.table(choice.axis)?;
-    let rows = main_rows(table);
+    let rows = || main_rows_of(table);
     let counts = |row: usize| table.column(COUNTED).is_none_or(|cells| cells.number(row) != Some(0.0));
     let read = |&(name, sign): &(&str, f64)| {
         let cells = table.column(name).filter(|cells| matches!(cells, Cells::Number(_) | Cells::Whole(_)))?;
         let number = |row: usize| cells.number(row).filter(|value| value.is_finite() && counts(row));
-        let cells: Vec<Option<f64>> = rows.iter().map(|&row| number(row)).collect();
-        let defined = cells.iter().map(|value| f64::from(u8::from(value.is_some()))).collect();
-        Some(UnitColumn { values: cells.iter().map(|value| value.unwrap_or(0.0)).collect(), defined, sign })
+        let defined = rows().map(|row| u8::from(number(row).is_some())).collect();
+        Some(UnitColumn { values: rows().map(|row| number(row).unwrap_or(0.0)).collect(), defined, sign })
     };
     let columns = choice.columns.iter().map(read).collect::<Option<Vec<UnitColumn>>>()?;
     let headline = scores.headline.iter().find(|headline| headline.key == key)?;
-    let once = vec![1.0; rows.len()];
-    let mean: f64 = columns.iter().map(|column| column.mean(&once)).sum();
+    let mean: f64 = columns.iter().map(UnitColumn::plain_mean).sum();
     let close = |value: f64| (mean - value).abs() <= ROUNDING * value.abs().max(1.0);
-    let units = (0..rows.len()).filter(|&unit| columns.iter().any(|column| column.defined[unit] > 0.0)).count();
+    let all = columns.first().map_or(0, |column| column.defined.len());
+    let units = (0..all).filter(|&unit| columns.iter().any(|column| column.defined[unit] > 0)).count();
     (units > 1 && units == headline.n && headline.value.is_some_and(close)).then_some(columns)
 }
 
@@ -158,12 +164,15 @@ pub fn resample(sets: &[&UnitValues]) -> Vec<Vec<f64>> {
 /// The rows that the headline is computed from: those of the first strategy if the table has rows of several, otherwise
 /// all.
 pub fn main_rows(table: &Table) -> Vec<usize> {
-    match table.column("strategy") {
-        Some(Cells::Text(names)) if table.axis != "strategy" => {
-            (0..table.rows()).filter(|&row| names.get(row) == names.first()).collect()
-        }
-        _ => (0..table.rows()).collect(),
-    }
+    main_rows_of(table).collect()
+}
+
+fn main_rows_of(table: &Table) -> impl Iterator<Item = usize> + '_ {
+    let strategies = match table.column("strategy") {
+        Some(Cells::Text(names)) if table.axis != "strategy" => names.as_slice(),
+        _ => &[],
+    };
+    (0..table.rows()).filter(move |&row| strategies.get(row) == strategies.first())
 }
 
 /// The inputs except the representation under test.
@@ -191,25 +200,19 @@ fn without_codes(generated: &str) -> String {
     kept.map(|index| words[index]).collect::<Vec<_>>().join(" ")
 }
 
-fn identity(run: &Stored, key: &str, choice: &Choice<'_>) -> blake3::Hash {
+/// `None` if the names cannot be written as JSON, which never happens to those of a file.
+fn identity(run: &Stored, key: &str, choice: &Choice<'_>) -> Option<blake3::Hash> {
     let (recipe, axis) = (&run.result.recipe, choice.axis);
     let inputs = if axis == "latent" { inputs_without(recipe, &BESIDE_LATENTS) } else { other_inputs(recipe) };
     let table = run.result.scores.table(axis);
     let names = table.and_then(|table| table.column("name").or_else(|| table.column(axis)));
     let units = table.map_or(0, Table::rows);
-    let text = json!([
-        recipe.metric,
-        recipe.version,
-        recipe.profile.name(),
-        recipe.params,
-        inputs,
-        key,
-        axis,
-        choice.columns,
-        units,
-        names
-    ]);
-    blake3::hash(text.to_string().as_bytes())
+    let (metric, profile) = (&recipe.metric, recipe.profile.name());
+    let parts = (metric, recipe.version, profile, &recipe.params, inputs, key, axis, &choice.columns, units, names);
+    // Written piece by piece: the names of a million units are long.
+    let mut hash = BufWriter::with_capacity(1 << 16, blake3::Hasher::new());
+    let written = serde_json::to_writer(&mut hash, &parts);
+    written.ok().and_then(|()| hash.into_inner().ok()).map(|hash| hash.finalize())
 }
 
 #[cfg(test)]
@@ -223,7 +226,7 @@ mod tests {
         let mut stored = run(Example { units: &[Some(0.2), None, Some(0.4)], ..Example::default() });
         let units = UnitValues::find(&[&stored], "score").unwrap();
         let column = &units.runs[0][0];
-        assert_eq!((&column.values, &column.defined), (&vec![0.2, 0.0, 0.4], &vec![1.0, 0.0, 1.0]));
+        assert_eq!((&column.values, &column.defined), (&vec![0.2, 0.0, 0.4], &vec![1, 0, 1]));
         // Units 0, 0 and 2: (0.2 + 0.2 + 0.4) / 3; only unit 1: undefined.
         assert!((units.mean(&[2.0, 0.0, 1.0]) - 0.8 / 3.0).abs() < 1e-15);
         assert!(units.mean(&[0.0, 3.0, 0.0]).is_nan());
@@ -281,7 +284,7 @@ mod tests {
         assert!(UnitValues::find(&[&stored], "score").is_none());
         stored.result.scores.tables = vec![table.counts("counted", [1, 0, 1])];
         let units = UnitValues::find(&[&stored], "score").unwrap();
-        assert_eq!(units.runs[0][0].defined, [1.0, 0.0, 1.0]);
+        assert_eq!(units.runs[0][0].defined, [1, 0, 1]);
     }
 
     #[test]

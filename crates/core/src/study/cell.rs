@@ -89,7 +89,7 @@ impl Study {
             self.metrics.get(cell.metric).ok_or_else(|| Error::Bug(format!("no metric number {}", cell.metric)))?;
         let recipe = recipe(*metric, &set.inputs, given, self.profile, cell.seed)?;
         let about = about_cell(&set);
-        if archive.get(&Stored::id_of(&recipe, &about)?)?.is_some() {
+        if archive.get(&Stored::id_of(&recipe, &about)?, context.budget())?.is_some() {
             return Ok(CellOutcome::Done);
         }
         let evaluation = Evaluation { units: Some(units), mode, ..Evaluation::default() };
@@ -97,7 +97,7 @@ impl Study {
             Evaluated::Stored => Ok(CellOutcome::Stored),
             Evaluated::Waiting { stage, missing } => Ok(CellOutcome::Waiting { stage, missing }),
             Evaluated::Done(result) => {
-                archive.put(&result, &about)?;
+                archive.put(&result, &about, context.budget())?;
                 Kept::new(units, &recipe.id()?).forget()?;
                 Ok(CellOutcome::Done)
             }

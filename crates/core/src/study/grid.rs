@@ -178,7 +178,7 @@ impl Grid<'_> {
             }
         }
         let store = |_: usize, result: ResultFile| {
-            self.archive.put(&result, &about)?;
+            self.archive.put(&result, &about, self.context.budget())?;
             self.forget(&result.recipe)
         };
         let done = evaluate_together(&work, &set.inputs, self.units, self.context, store);
@@ -193,15 +193,15 @@ impl Grid<'_> {
 
     /// Looks for a result in the archive. One of the same recipe under another name is copied.
     fn stored(&self, recipe: &Recipe, about: &BTreeMap<String, Value>) -> Result<Found> {
-        if let Some(stored) = self.archive.get(&Stored::id_of(recipe, about)?)? {
+        if let Some(stored) = self.archive.get(&Stored::id_of(recipe, about)?, self.context.budget())? {
             // The inputs may have changed and changed back: the result that this run uses becomes the current one.
             self.archive.renew(&stored.id)?;
             // A run that was killed right after it stored the result has left its units.
             self.forget(recipe)?;
             return Ok(Found::SameName);
         }
-        let Some(same) = self.archive.same_recipe(recipe)? else { return Ok(Found::Nothing) };
-        self.archive.put(&same.result, about)?;
+        let Some(same) = self.archive.same_recipe(recipe, self.context.budget())? else { return Ok(Found::Nothing) };
+        self.archive.put(&same.result, about, self.context.budget())?;
         Ok(Found::OtherName)
     }
 

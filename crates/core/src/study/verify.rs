@@ -23,7 +23,7 @@ pub struct Checked {
 }
 
 /// Checks a directory and its subdirectories; the error names the first damaged file.
-pub fn verify(directory: &Path) -> Result<Checked> {
+pub fn verify(directory: &Path, budget: &Budget) -> Result<Checked> {
     if !directory.is_dir() {
         return Err(InputError::new("there is no such directory")
             .expected("a store, codes, a world or a results directory")
@@ -32,7 +32,7 @@ pub fn verify(directory: &Path) -> Result<Checked> {
             .into());
     }
     let mut checked = Checked::default();
-    visit(directory, &mut checked)?;
+    visit(directory, &mut checked, budget)?;
     if checked.files == 0 {
         return Err(InputError::new("the directory holds nothing that Etalon wrote")
             .expected("a store, codes, a dictionary, a world or a results directory")
@@ -44,7 +44,7 @@ pub fn verify(directory: &Path) -> Result<Checked> {
     Ok(checked)
 }
 
-fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
+fn visit(directory: &Path, checked: &mut Checked, budget: &Budget) -> Result<()> {
     if directory.join("manifest.json").exists() {
         let store = store::verify(directory)?;
         checked.files += store.files;
@@ -59,7 +59,7 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
         checked.kinds.push("world".into());
     }
     if checkpoint::is_etalon(directory) {
-        let loaded = checkpoint::load(directory, &Budget::of_machine())?;
+        let loaded = checkpoint::load(directory, budget)?;
         checked.files += 2;
         checked.bytes += loaded.bytes;
         checked.kinds.push("etalon-sae".into());
@@ -67,7 +67,7 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
     }
     if directory.join("results").is_dir() {
         let archive = Archive::open(directory)?;
-        let (whole, damaged) = archive.read_all()?;
+        let (whole, damaged) = archive.check(budget)?;
         if let Some(damaged) = damaged.first() {
             return Err(InputError::new("a result is damaged")
                 .found(&damaged.reason)
@@ -78,7 +78,7 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
         let (files, bytes) = archive.size()?;
         checked.files += files;
         checked.bytes += bytes;
-        if !whole.is_empty() {
+        if whole > 0 {
             checked.kinds.push("results".into());
         }
     }
@@ -90,5 +90,5 @@ fn visit(directory: &Path, checked: &mut Checked) -> Result<()> {
         }
     }
     subdirectories.sort();
-    subdirectories.iter().try_for_each(|path| visit(path, checked))
+    subdirectories.iter().try_for_each(|path| visit(path, checked, budget))
 }

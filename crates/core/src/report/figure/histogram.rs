@@ -22,7 +22,8 @@ const BINS: usize = 30;
 
 impl Histogram {
     /// Draws the figure.
-    pub fn draw(&self) -> Figure {
+    pub fn draw(mut self) -> Figure {
+        self.series.iter_mut().for_each(|(_, _, values)| values.sort_unstable_by(f64::total_cmp));
         let width = 880.0;
         let names: Vec<(String, usize)> =
             self.series.iter().map(|(label, colour, _)| (label.clone(), *colour)).collect();
@@ -50,9 +51,7 @@ impl Histogram {
         }
         frame.horizontal(&mut canvas, &across, &across.ticks(6), &self.across);
         let middle = |(label, _, values): &(String, usize, Vec<f64>)| {
-            let mut sorted = values.clone();
-            sorted.sort_by(f64::total_cmp);
-            let median = etalon_kernel::statistics::quantile(&sorted, 0.5).map_or("undefined".into(), brief);
+            let median = etalon_kernel::statistics::quantile(values, 0.5).map_or("undefined".into(), brief);
             format!("{label}: {} latents, median {median}", values.len())
         };
         let description = self.series.iter().map(middle).collect::<Vec<_>>().join("; ");

@@ -48,7 +48,7 @@ struct Content<'a> {
 }
 
 /// The report as a page.
-pub fn page(title: &str, results: &[Stored], options: &Options) -> Result<String> {
+pub fn page<'a>(title: &str, results: impl IntoIterator<Item = &'a Stored>, options: &Options) -> Result<String> {
     let gathered = Gathered::of(results);
     let pinned = match &options.pinned {
         None => None,
@@ -66,15 +66,16 @@ pub fn page(title: &str, results: &[Stored], options: &Options) -> Result<String
     let album = Album::of(&gathered);
     let (folder, home) = (options.folder(), String::new());
     let content = Content { gathered, album, pinned, beside: options.beside, folder, home };
-    Ok(document(&tidy(title), if results.is_empty() { nothing() } else { content.body() }).into_string())
+    let is_empty = content.gathered.sets.is_empty();
+    Ok(document(&tidy(title), if is_empty { nothing() } else { content.body() }).into_string())
 }
 
 /// The first page of a report on several data sets: a summary of each, with a link to its page.
-pub fn overview(title: &str, parts: &[OnData]) -> Result<String> {
-    let contents: Vec<(&OnData, Content<'_>)> = parts
+pub fn overview(title: &str, parts: &[OnData<'_>]) -> Result<String> {
+    let contents: Vec<(&OnData<'_>, Content<'_>)> = parts
         .iter()
         .map(|part| {
-            let gathered = Gathered::of(&part.results);
+            let gathered = Gathered::of(part.results.iter().copied());
             let (mut album, options) =
                 (Album::of(&gathered), Options { figures: Some(part.slug.clone()), ..Options::default() });
             album.sanity.iter_mut().for_each(|figure| figure.on_data(&part.slug, &part.name));

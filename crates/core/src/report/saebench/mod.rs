@@ -7,4 +7,4 @@ mod write;
 
 pub use envelope::{Envelope, EvaluationFields, SHAPES};
 pub use read::{Imported, read};
-pub use write::files;
+pub use write::{bytes, files};

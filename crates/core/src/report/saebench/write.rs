@@ -8,10 +8,20 @@ use super::envelope::{Envelope, SHAPES};
 use super::read::SUFFIX;
 use super::translate::{COUNTS, SIZES, translate};
 use crate::error::{Error, Result};
-use crate::results::{Profile, Stored, current};
+use crate::results::{Headlines, Profile, Stored, Table, current};
 
 /// SAEBench's name for dictionaries outside of releases.
 const CUSTOM: &str = "custom_sae";
+
+/// Bytes of memory of an entry by latent, as values and as text.
+const LATENT_BYTES: u64 = 1600;
+
+/// Bytes of memory that [`files`] and their text take.
+pub fn bytes(results: &[Stored]) -> u64 {
+    let core = results.iter().filter(|stored| stored.result.recipe.metric == "core");
+    let latents = core.map(|stored| stored.result.scores.table("latent").map_or(0, Table::rows) as u64);
+    LATENT_BYTES * latents.sum::<u64>()
+}
 
 /// A file for every result that SAEBench has an evaluation for: its path below the output folder, and its content.
 /// Takes the lowest of several seeds, and no superseded results. `now` is in milliseconds since 1970.
@@ -45,7 +55,7 @@ pub fn files(results: &[Stored], now: u64) -> Result<Vec<(PathBuf, Envelope)>> {
             sae_lens_version: None,
             sae_cfg_dict: Some(dictionary(stored)),
             eval_result_unstructured: Some(
-                json!({"headline": stored.result.to_json()?["headline"], "notes": stored.result.scores.notes}),
+                json!({"headline": Headlines(&stored.result.scores.headline), "notes": stored.result.scores.notes}),
             ),
         };
         envelope.check().map_err(|error| Error::Bug(format!("{}: {error}", path.display())))?;
