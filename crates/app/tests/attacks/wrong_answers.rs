@@ -49,6 +49,39 @@ fn results_of_old_labels_are_not_averaged_with_new_ones() {
 }
 
 #[test]
+fn a_sanity_check_of_other_codes_shows_only_them() {
+    let sandbox = Sandbox::new();
+    let labels = labels(200);
+    sandbox.write("z.npy", codes(&labels, 8));
+    // The same codes in another order of rows: their score is that of chance.
+    let shifted: Vec<u8> = labels.iter().cycle().skip(7).take(200).copied().collect();
+    sandbox.write("permuted.npy", codes(&shifted, 8));
+    sandbox.write("x.npy", npy_f32(&[200, 6], &noise(1200, 3)));
+    sandbox.write("y.csv", labels.iter().fold("bird\n".to_string(), |text, label| format!("{text}{label}\n")));
+    let check = |codes: &str, out: &str| {
+        let inputs = format!("--codes {codes}.npy --embeddings x.npy --labels y.csv");
+        sandbox.done(&format!("sanity {inputs} --metrics match --nulls 1 --out {out}")).out
+    };
+    let table = |out: &str| out.lines().filter(|line| line.contains("trained")).map(String::from).collect::<Vec<_>>();
+    let first = check("z", "out");
+    let second = check("permuted", "out");
+    let alone = check("permuted", "alone");
+    assert_eq!(table(&second), table(&alone));
+    assert_ne!(table(&first), table(&second));
+    assert!(second.contains("superseded result"), "{second}");
+    assert!(!first.contains("superseded") && !alone.contains("superseded"));
+    let board = |out: &str| {
+        sandbox.done(&format!("export {out} --out {out}-explorer"));
+        sandbox.json(&format!("{out}-explorer/api/v1/runs.json"))["data"][0].clone()
+    };
+    let (both, alone) = (board("out"), board("alone"));
+    assert_eq!(both["sets"].as_array().unwrap().len(), alone["sets"].as_array().unwrap().len());
+    assert!(!both["superseded"].as_array().unwrap().is_empty() && alone["superseded"].as_array().unwrap().is_empty());
+    let page = sandbox.read("out/report/index.html");
+    assert!(page.contains("Superseded results"));
+}
+
+#[test]
 fn samples_may_have_any_numbers() {
     let sandbox = Sandbox::new();
     let values: Vec<f32> = noise(240, 2).iter().map(|value| value.max(0.0)).collect();
