@@ -13,7 +13,7 @@ pub(super) static CARD: Card = Card {
     title: "Oracle impurity score",
     summary: "How much the representation of a concept says about other concepts, beyond what the labels themselves \
         say.",
-    version: 2,
+    version: 3,
     measures: "In a concept bottleneck, or in a dictionary whose latents were matched to concepts, every concept \
         has a representation of its own: one number, or a few. It is pure if it predicts the other concepts no \
         better than the true label of its concept does: labels may be correlated, a representation must not add to \
@@ -38,7 +38,7 @@ pub(super) static CARD: Card = Card {
         `optimal` maximises the sum. `auto` is `none` if there are as many representations as concepts, otherwise \
         `greedy`. Alignment chooses by the areas that enter the score, which flatters it. With many latents, only \
         the `candidates` representations per concept whose best latent has the area farthest from 1/2 are probed \
-        (profile `reference`: all).\n\
+        (profile `reference`: all); where concepts share them, more are probed until there is one for every concept.\n\
         `probe_input` = `ranks` replaces every value by its rank among all rows, scaled to variance 1: a probe on raw \
         values sees only what varies on the scale of its inputs, and misses what a representation hides within a \
         narrow range.\n\

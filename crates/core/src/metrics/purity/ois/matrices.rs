@@ -3,7 +3,7 @@
 use etalon_kernel::small_networks::Training;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::labels::Factors;
 use crate::metrics::purity::alignment::{greedy, optimal};
 use crate::metrics::purity::areas::Area;
@@ -162,7 +162,12 @@ impl Measurement<'_> {
                 Align::Greedy => greedy(&scores, concepts),
                 _ => optimal(&scores, concepts, job.context)?,
             };
-            chosen.into_iter().map(|source| candidates[source.unwrap_or(0)]).collect()
+            let of_concept = |source: Option<usize>| {
+                source
+                    .map(|source| candidates[source])
+                    .ok_or_else(|| Error::Bug("a concept has no representation".into()))
+            };
+            chosen.into_iter().map(of_concept).collect::<Result<Vec<usize>>>()?
         };
         let found = work.blocks_with(&columns, "impurity", repeats * concepts, |columns, block| {
             let (repeat, source) = (block / concepts, block % concepts);
@@ -239,7 +244,8 @@ impl Measurement<'_> {
         Ok(areas)
     }
 
-    /// The representations that are considered: of every concept those whose best latent separates it best.
+    /// The representations that are considered: of every concept those whose best latent separates it best. Concepts may
+    /// share them: more of each are taken until there is one for every concept.
     fn candidates(&self, work: &mut Work<'_>, sources: usize) -> Result<Vec<usize>> {
         let wanted = self.settings.candidates;
         let all = wanted == 0 || wanted.saturating_mul(self.usable.len()) >= sources;
@@ -259,14 +265,22 @@ impl Measurement<'_> {
             }
             Ok(best)
         })?;
-        let mut chosen = Vec::new();
-        for concept in 0..self.usable.len() {
+        let order_of = |concept: usize| {
             let mut order: Vec<usize> = (0..sources).collect();
             order.sort_by(|&a, &b| best[b][concept].total_cmp(&best[a][concept]).then(a.cmp(&b)));
-            chosen.extend(order.into_iter().take(wanted));
+            order
+        };
+        let orders: Vec<Vec<usize>> = (0..self.usable.len()).map(order_of).collect();
+        let mut is_chosen = vec![false; sources];
+        let mut count = 0;
+        for place in 0..sources {
+            if place >= wanted && count >= self.usable.len() {
+                break;
+            }
+            for order in &orders {
+                count += usize::from(!std::mem::replace(&mut is_chosen[order[place]], true));
+            }
         }
-        chosen.sort_unstable();
-        chosen.dedup();
-        Ok(chosen)
+        Ok((0..sources).filter(|&source| is_chosen[source]).collect())
     }
 }

@@ -184,6 +184,32 @@ fn threads_and_other_latents_do_not_change_the_score() {
 }
 
 #[test]
+fn concepts_that_share_candidates_have_representations_of_their_own() {
+    // Latent 2 is best for all three concepts, which are nearly the same: one candidate per concept is one in all.
+    let rows = 120;
+    let bit = |row: usize, concept: usize| (row % 2 == 0) != (row == concept);
+    let values: Vec<f32> = (0..rows)
+        .flat_map(|row| {
+            let noise = |step: usize| (row * step % 17) as f32 / 17.0;
+            [noise(5), noise(7), f32::from(u8::from(row % 2 == 0)), noise(11), noise(3)]
+        })
+        .collect();
+    let inputs = Inputs::default()
+        .with(&CODES, codes(&values, 5))
+        .with(&LABELS, testing::labels_by(3, rows, |row, concept| testing::yes_if(bit(row, concept))));
+    for align in ["greedy", "optimal"] {
+        let given = [("align", align), ("candidates", "1"), ("hidden", "8"), ("repeats", "1")];
+        let scores = run(&inputs, &given, Profile::Paper);
+        let mut chosen: Vec<usize> =
+            column(&scores, "concept", "representation").into_iter().map(|source| source.unwrap() as usize).collect();
+        chosen.sort_unstable();
+        assert!(chosen.contains(&2), "{align}: {chosen:?}");
+        chosen.dedup();
+        assert_eq!(chosen.len(), 3, "{align}: {chosen:?}");
+    }
+}
+
+#[test]
 fn representations_may_have_several_latents_and_concepts_several_classes() {
     let factors = load_factors(&golden("multi/labels.npy"), &budget()).unwrap();
     let codes = load_codes(&golden("multi/codes.npy"), &budget()).unwrap();
