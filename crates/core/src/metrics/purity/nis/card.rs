@@ -9,7 +9,7 @@ pub(super) static CARD: Card = Card {
     name: "nis",
     title: "Niche impurity score",
     summary: "How well concepts are predicted from the representations that are not correlated with them.",
-    version: 2,
+    version: 3,
     measures: "Information about a concept may be spread over many representations, each of which looks unrelated \
         to it. One classifier predicts all concepts from all representations. For each concept, the representations \
         that correlate with it (its niche) are then set to zero, from none to all as the threshold falls, and the \
@@ -27,14 +27,16 @@ pub(super) static CARD: Card = Card {
         trapezoid rule at 0, 0.05, …, 1, the mean over `repeats`; `integral` = `exact` adds the steps themselves. \
         At β = 0 everything correlated is masked. The curves are in the tables `threshold` and `niche`.\n\
         Profile `reference` applies a softmax across all outputs before the areas and ends at β = 0.95: chance is \
-        0.475 and the maximum 0.95. The softmax lets other concepts' outputs speak for a masked one.\n\
+        0.475 and the maximum 0.95. The softmax lets other concepts' outputs speak for a masked one, so that \
+        `integral` = `exact` adds the steps of the niches of all concepts there.\n\
         `balance` = `task` first draws rows with replacement so that all classes of the task are as frequent as the \
         rarest, in the training and in the test rows.\n\
         Several values of `hidden` are compared in the table `helper`; the headline is that of the first.\n\
         Undefined: fewer than 5 rows, and no concept with two classes in both parts of every split; a concept that \
         has not does not count. Cells without a label are left out.",
     cost: "One network per split and size on one thread (rows × latents × hidden per epoch), then rows × hidden per \
-        concept and threshold. Memory: the dense codes, and rows × concepts × thresholds in profile `reference`.",
+        concept and threshold. Memory: the dense codes, and rows × concepts × thresholds in profile \
+        `reference`. `integral` = `exact` has as many thresholds as representations, in profile `reference` times concepts.",
     source: "Espinosa Zarlenga et al., Towards Robust Metrics for Concept Representation Evaluation (AAAI 2023), \
         definitions 3.3 to 3.6 and appendix A.4, and the released program concept-quality.\n\
         The paper's wording masks the complement of the niche; its program and its meaning mask the niche. By the \

@@ -19,6 +19,9 @@ use niches::{
 /// The metric `nis`.
 pub struct Nis;
 
+/// Where profile `reference` ends.
+const REFERENCE_END: f64 = 0.95;
+
 /// Thresholds and the weight of each in the integral.
 struct Grid {
     thresholds: Vec<f64>,
@@ -74,8 +77,11 @@ struct ConceptCurve {
     unmasked: Option<f64>,
     /// The integral.
     integral: Option<f64>,
-    /// The predictions at every threshold, for the softmax of profile `reference`.
+    /// For the softmax of profile `reference`: thresholds, ascending, and the predictions from each up to the next.
+    thresholds: Vec<f64>,
     predictions: Vec<Vec<f64>>,
+    /// The correlations of all representations, for the exact integral of profile `reference`.
+    niche: Vec<f64>,
 }
 
 /// The mean over concepts and splits.
@@ -189,6 +195,15 @@ impl Niches<'_> {
             Ok(StoredLayers::of(classifier.train(&train, repeat as u64)?))
         })?;
         let grid = Grid::of(job.profile);
+        let is_exact = job.word("integral")? == "exact";
+        let _kept = match job.profile {
+            Profile::Paper => None,
+            Profile::Reference => {
+                let steps = if is_exact { job.get(&CODES)?.latents() / self.dimensions } else { 0 };
+                let values = self.factors.rows().div_ceil(5) * self.outputs.len() * (grid.thresholds.len() + steps);
+                Some(job.budget().reserve(8 * (self.repeats * values) as u64, "the predictions of all concepts")?)
+            }
+        };
         let mut curves = work
             .blocks_with(&dense, "niches", self.repeats * concepts, |dense, block| {
                 let network = networks[block / concepts].network();
@@ -197,18 +212,7 @@ impl Niches<'_> {
             .into_parts()
             .0;
         if job.profile == Profile::Reference {
-            let areas = work.blocks("softmax", self.repeats * grid.thresholds.len(), |block| {
-                let (repeat, number) = (block / grid.thresholds.len(), block % grid.thresholds.len());
-                self.softmax_areas(&curves[repeat * concepts..][..concepts], repeat, number)
-            })?;
-            for repeat in 0..self.repeats {
-                for concept in 0..concepts {
-                    let curve = &mut curves[repeat * concepts + concept];
-                    let own = |number: usize| areas[repeat * grid.thresholds.len() + number][concept];
-                    curve.areas = (0..grid.thresholds.len()).map(own).collect();
-                    curve.integral = integral(&grid.weights, &curve.areas);
-                }
-            }
+            self.apply_softmax(work, &mut curves, &grid, is_exact)?;
         }
         Ok(self.mean(&curves, grid.thresholds.len()))
     }
@@ -233,33 +237,87 @@ impl Niches<'_> {
         let range = self.outputs_of(concept);
         let outputs = &self.outputs[range.clone()];
         let masked = Masked { network, dense, dimensions: self.dimensions, outputs: range };
-        let bytes = 8 * test.len() * (self.hidden + outputs.len() * (grid.thresholds.len() + 2));
+        let is_exact = self.job.word("integral")? == "exact";
+        let end = if self.job.profile == Profile::Reference { REFERENCE_END } else { 1.0 };
+        let exact = if is_exact { Grid::exact(&niche, end) } else { Grid { thresholds: vec![], weights: vec![] } };
+        let kept = grid.thresholds.len() + exact.thresholds.len() + 2;
+        let bytes = 8 * test.len() * (self.hidden + outputs.len() * kept);
         let _memory = self.job.budget().reserve(bytes as u64, "the predictions of a concept")?;
         let area = |all: &[f64]| output_area(self.factors, outputs, &test, all).map(|area| area.value);
         let unmasked = masked.predictions(&test, &niche, &[2.0]).first().and_then(|all| area(all));
-        let predictions = masked.predictions(&test, &niche, &grid.thresholds);
-        let areas: Vec<Option<f64>> = predictions.iter().map(|all| area(all)).collect();
         if self.job.profile == Profile::Reference {
-            return Ok(ConceptCurve { areas, unmasked, integral: None, predictions });
+            // Areas follow from the outputs of all concepts together.
+            let mut thresholds = [&grid.thresholds[..], &exact.thresholds[..]].concat();
+            thresholds.sort_by(f64::total_cmp);
+            thresholds.dedup();
+            let predictions = masked.predictions(&test, &niche, &thresholds);
+            return Ok(ConceptCurve { areas: vec![], unmasked, integral: None, thresholds, predictions, niche });
         }
-        let integral = match self.job.word("integral")? {
-            "exact" => {
-                let exact = Grid::exact(&niche, 1.0);
-                let steps = masked.predictions(&test, &niche, &exact.thresholds);
-                integral(&exact.weights, &steps.iter().map(|all| area(all)).collect::<Vec<_>>())
-            }
-            _ => integral(&grid.weights, &areas),
+        let areas_at = |thresholds: &[f64]| -> Vec<Option<f64>> {
+            masked.predictions(&test, &niche, thresholds).iter().map(|all| area(all)).collect()
         };
-        Ok(ConceptCurve { areas, unmasked, integral, predictions: Vec::new() })
+        let areas = areas_at(&grid.thresholds);
+        let integral = match is_exact {
+            true => integral(&exact.weights, &areas_at(&exact.thresholds)),
+            false => integral(&grid.weights, &areas),
+        };
+        Ok(ConceptCurve { areas, unmasked, integral, thresholds: vec![], predictions: vec![], niche: vec![] })
+    }
+
+    /// Fills in the areas and integrals of profile `reference`. After the softmax, the area of a concept may change
+    /// wherever the niche of any concept does: the exact integral is over the steps of all.
+    fn apply_softmax(
+        &self,
+        work: &mut Work<'_>,
+        curves: &mut [ConceptCurve],
+        grid: &Grid,
+        is_exact: bool,
+    ) -> Result<()> {
+        let concepts = self.usable.len();
+        let exact_of = |repeat: usize| {
+            let own = &curves[repeat * concepts..][..concepts];
+            let steps: Vec<f64> = own.iter().flat_map(|curve| curve.niche.iter().copied()).collect();
+            Grid::exact(&steps, REFERENCE_END)
+        };
+        let exact: Vec<Grid> = (0..if is_exact { self.repeats } else { 0 }).map(exact_of).collect();
+        let of_repeat = |repeat: usize| {
+            let steps = exact.get(repeat).map_or(&[][..], |exact| &exact.thresholds);
+            grid.thresholds.iter().chain(steps).map(move |&threshold| (repeat, threshold))
+        };
+        let points: Vec<(usize, f64)> = (0..self.repeats).flat_map(of_repeat).collect();
+        let areas = work.blocks("softmax", points.len(), |block| {
+            let (repeat, threshold) = points[block];
+            self.softmax_areas(&curves[repeat * concepts..][..concepts], repeat, threshold)
+        })?;
+        let mut first = 0;
+        for (repeat, own) in curves.chunks_mut(concepts).enumerate() {
+            for (concept, curve) in own.iter_mut().enumerate() {
+                let at = |start: usize, count: usize| -> Vec<Option<f64>> {
+                    (start..start + count).map(|number| areas[number][concept]).collect()
+                };
+                curve.areas = at(first, grid.thresholds.len());
+                curve.integral = match exact.get(repeat) {
+                    Some(exact) => integral(&exact.weights, &at(first + grid.thresholds.len(), exact.thresholds.len())),
+                    None => integral(&grid.weights, &curve.areas),
+                };
+            }
+            first += grid.thresholds.len() + exact.get(repeat).map_or(0, |exact| exact.thresholds.len());
+        }
+        Ok(())
     }
 
     /// The areas of all concepts at one threshold after a softmax across the outputs of all concepts.
-    fn softmax_areas(&self, curves: &[ConceptCurve], repeat: usize, number: usize) -> Result<Vec<Option<f64>>> {
+    fn softmax_areas(&self, curves: &[ConceptCurve], repeat: usize, threshold: f64) -> Result<Vec<Option<f64>>> {
         let (_, test) = self.rows(repeat)?;
+        Ok(self.softmax_areas_of(curves, &test, threshold))
+    }
+
+    fn softmax_areas_of(&self, curves: &[ConceptCurve], test: &[u32], threshold: f64) -> Vec<Option<f64>> {
         let width = self.outputs.len();
         let mut all = vec![0.0; test.len() * width];
         for (concept, curve) in curves.iter().enumerate() {
             let range = self.outputs_of(concept);
+            let number = curve.thresholds.partition_point(|own| *own <= threshold).max(1) - 1;
             for (row, own) in curve.predictions[number].chunks_exact(range.len().max(1)).enumerate() {
                 all[row * width..][range.clone()].copy_from_slice(own);
             }
@@ -268,9 +326,9 @@ impl Niches<'_> {
         let area = |concept: usize| {
             let range = self.outputs_of(concept);
             let own: Vec<f64> = all.chunks_exact(width).flat_map(|row| row[range.clone()].iter().copied()).collect();
-            output_area(self.factors, &self.outputs[range], &test, &own).map(|area| area.value)
+            output_area(self.factors, &self.outputs[range], test, &own).map(|area| area.value)
         };
-        Ok((0..self.usable.len()).map(area).collect())
+        (0..self.usable.len()).map(area).collect()
     }
 
     fn mean(&self, curves: &[ConceptCurve], thresholds: usize) -> Curve {

@@ -64,7 +64,7 @@ fn the_curve_is_that_of_the_released_program() {
         let usable: Vec<usize> = (0..4).collect();
         let outputs = output_classes(&factors, &usable);
         let correlation = numbers(&expected["train_correlation"]);
-        let (mut curves, mut exact) = (Vec::new(), 0.0);
+        let (mut curves, mut exact, mut masked_first) = (Vec::new(), 0.0, Vec::new());
         for concept in 0..4 {
             let niche = correlations(&dense, 1, &factors, concept, &train);
             let known: Vec<f64> = (0..5).map(|source| correlation[source * 4 + concept].abs()).collect();
@@ -82,11 +82,27 @@ fn the_curve_is_that_of_the_released_program() {
             let steps = Grid::exact(&niche, 1.0);
             let at = masked.predictions(&test, &niche, &steps.thresholds);
             exact += at.iter().zip(&steps.weights).map(|(all, weight)| weight * area(all)).sum::<f64>() / 4.0;
-            curves.push((areas, masked.predictions(&test, &niche, &Grid::of(Profile::Reference).thresholds)));
+            // Profile `reference`: predictions from one step to the next.
+            let grid = Grid::of(Profile::Reference).thresholds;
+            let steps = Grid::exact(&niche, REFERENCE_END).thresholds;
+            let mut thresholds = [&grid[..], &steps[..]].concat();
+            thresholds.sort_by(f64::total_cmp);
+            thresholds.dedup();
+            let predictions = masked.predictions(&test, &niche, &thresholds);
+            let at = masked.predictions(&test, &niche, &[0.3]);
+            let first: Vec<f64> = at[0][..5].to_vec();
+            let known = &expected["at_beta_0.3"];
+            let column =
+                |key: &str| -> Vec<f64> { numbers(&known[key]).into_iter().skip(concept).step_by(4).collect() };
+            close(&first, &column("masked_proba_first5"), 1e-9, "masked probabilities");
+            let is_masked: Vec<f64> = niche.iter().map(|&own| f64::from(u8::from(own > 0.3))).collect();
+            assert_eq!(is_masked, column("niche"));
+            masked_first.push(first);
+            curves.push((areas, niche, thresholds, predictions));
         }
         let weights = Grid::of(Profile::Paper).weights;
         let mean: f64 =
-            curves.iter().flat_map(|(areas, _)| areas.iter().zip(&weights).map(|(a, w)| a * w)).sum::<f64>() / 4.0;
+            curves.iter().flat_map(|(areas, ..)| areas.iter().zip(&weights).map(|(a, w)| a * w)).sum::<f64>() / 4.0;
         close(
             &[mean, exact],
             &[
@@ -106,19 +122,40 @@ fn the_curve_is_that_of_the_released_program() {
             repeats: 1,
             hidden: 20,
         };
-        let mut found = Vec::new();
-        for number in 0..20 {
-            let mut all: Vec<f64> = (0..test.len() * 4).map(|i| curves[i % 4].1[number][i / 4]).collect();
-            all.chunks_exact_mut(4).for_each(|row| Outputs::Softmax.normalise(row));
-            for concept in 0..4 {
-                let own: Vec<f64> = all.chunks_exact(4).map(|row| row[concept]).collect();
-                found.push(output_area(&factors, &outputs[concept..=concept], &test, &own).unwrap().value);
-            }
+        let curves: Vec<ConceptCurve> = curves
+            .into_iter()
+            .map(|(_, niche, thresholds, predictions)| ConceptCurve {
+                areas: Vec::new(),
+                unmasked: None,
+                integral: None,
+                thresholds,
+                predictions,
+                niche,
+            })
+            .collect();
+        let known = &expected["reference"];
+        let areas = |thresholds: &[f64]| -> Vec<f64> {
+            let at = |&threshold: &f64| niches.softmax_areas_of(&curves, &test, threshold);
+            thresholds.iter().flat_map(at).map(|area| area.unwrap()).collect()
+        };
+        let integral = |grid: &Grid| -> f64 {
+            let areas = areas(&grid.thresholds);
+            areas.chunks(4).zip(&grid.weights).map(|(areas, weight)| weight * areas.iter().sum::<f64>() / 4.0).sum()
+        };
+        let grid = Grid::of(Profile::Reference);
+        close(&areas(&grid.thresholds), &numbers(&known["auc_per_concept"]), 1e-9, "reference");
+        let steps: Vec<f64> = curves.iter().flat_map(|curve| curve.niche.clone()).collect();
+        close(
+            &[integral(&grid), integral(&Grid::exact(&steps, REFERENCE_END))],
+            &[known["integral"].as_f64().unwrap(), known["exact_step_integral_0_to_0.95"].as_f64().unwrap()],
+            1e-9,
+            "integrals of the reference",
+        );
+        for row in 0..5 {
+            let mut own: Vec<f64> = masked_first.iter().map(|first: &Vec<f64>| first[row]).collect();
+            Outputs::Softmax.normalise(&mut own);
+            close(&own, &numbers(&expected["at_beta_0.3"]["softmax_first5"][row]), 1e-9, "softmax");
         }
-        close(&found, &numbers(&expected["reference"]["auc_per_concept"]), 1e-9, "reference");
-        let weights = Grid::of(Profile::Reference).weights;
-        let score: f64 = found.chunks(4).zip(&weights).map(|(areas, w)| w * areas.iter().sum::<f64>() / 4.0).sum();
-        close(&[score], &[expected["reference"]["integral"].as_f64().unwrap()], 1e-9, "score");
         assert_eq!(niches.outputs_of(2), 2..3);
         Ok(())
     })
@@ -183,6 +220,9 @@ fn everything_is_masked_at_zero_and_nothing_at_one() {
     let reference = testing::scores(&Nis, &leaky(), &[], Profile::Reference, 1).unwrap();
     assert_eq!(testing::column(&reference, "threshold", "beta").len(), 20);
     assert!(reference.value("nis").unwrap() <= 0.95 && reference.headline[0].interval.is_none());
+    let exact = scores_with_any_threads(&Nis, &leaky(), &[("integral", "exact")], Profile::Reference);
+    let (exact, trapezoid) = (exact.value("nis").unwrap(), reference.value("nis").unwrap());
+    assert!(exact != trapezoid && (exact - trapezoid).abs() < 0.05, "{exact} {trapezoid}");
 }
 
 #[test]
