@@ -81,24 +81,32 @@ impl WorldMaker for ImpureCodes {
     }
 }
 
+/// A score of a concept, with random numbers for what the mode leaves open.
 fn score(there: &[bool], concept: usize, mode: &str, random: &mut ChaCha8Rng) -> f64 {
+    let slot = if mode == "pure" { 0 } else { slot(there, concept, mode == "distributed", random) };
+    let within = if mode == "fixed" { 0.5 } else { unit(random) };
+    score_in_slot(there, concept, mode, slot, within)
+}
+
+/// The number that the other concepts make up; if they are scattered, in random order and with random bits for absent ones.
+fn slot(there: &[bool], concept: usize, scattered: bool, random: &mut ChaCha8Rng) -> usize {
+    let order = if scattered { permutation(there.len(), random) } else { (0..there.len()).collect() };
+    let mut slot = 0;
+    for other in order.into_iter().filter(|&other| other != concept) {
+        slot = slot * 2 + if !there[other] && scattered { index(2, random) } else { usize::from(there[other]) };
+    }
+    slot
+}
+
+/// A score at a place from 0 to 1 within its slot; pure scores have one slot.
+fn score_in_slot(there: &[bool], concept: usize, mode: &str, slot: usize, within: f64) -> f64 {
     let (low, high) = match (mode, there[concept]) {
         ("unaligned", _) => (0.0, 1.0),
         (_, true) => (1.0 - SLACK, 1.0),
         (_, false) => (0.0, SLACK),
     };
-    if mode == "pure" {
-        return low + (high - low) * unit(random);
-    }
-    let scattered = mode == "distributed";
-    let order = if scattered { permutation(there.len(), random) } else { (0..there.len()).collect() };
-    let mut slot = 0usize;
-    for other in order.into_iter().filter(|&other| other != concept) {
-        slot = slot * 2 + if !there[other] && scattered { index(2, random) } else { usize::from(there[other]) };
-    }
-    let size = (high - low) / (1u64 << (there.len() - 1)) as f64;
-    let within = if mode == "fixed" { 0.5 } else { unit(random) };
-    low + (slot as f64 + within) * size
+    let slots = if mode == "pure" { 1 } else { 1u64 << (there.len() - 1) };
+    low + (slot as f64 + within) * ((high - low) / slots as f64)
 }
 
 #[cfg(test)]
@@ -131,6 +139,37 @@ mod tests {
             assert!((0.968_75..0.971_875).contains(&found), "{found}");
             // Two ones are always set: the slot is at least 0011.
             assert!(score(&there, 0, "distributed", &mut random) >= 0.95 + 3.0 * 0.003_125);
+        }
+    }
+
+    #[test]
+    fn scores_are_those_of_the_released_program() {
+        let read = |name: &str| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/purity/table1");
+            let bytes = std::fs::read(format!("{folder}/{name}.npy")).unwrap();
+            let header = 10 + u16::from_le_bytes([bytes[8], bytes[9]]) as usize;
+            bytes[header..].to_vec()
+        };
+        let concepts: Vec<bool> =
+            read("concepts").as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes) == 1).collect();
+        let uniform: Vec<f64> =
+            read("uniform").as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+        assert_eq!((concepts.len(), uniform.len()), (640, 640));
+        for (mode, file) in [
+            ("pure", "codes_random"),
+            ("impure", "codes_localized"),
+            ("fixed", "codes_localized_fixed"),
+            ("unaligned", "codes_unaligned"),
+        ] {
+            let expected: Vec<f32> = read(file).as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+            for (entry, &expected) in expected.iter().enumerate() {
+                let (there, concept) = (&concepts[entry / 4 * 4..][..4], entry % 4);
+                let slot = if mode == "pure" { 0 } else { slot(there, concept, false, &mut stream(0, "unused", 0)) };
+                let within = if mode == "fixed" { 0.5 } else { uniform[entry] };
+                let found = score_in_slot(there, concept, mode, slot, within);
+                // They are stored as 32-bit numbers.
+                assert!((found - f64::from(expected)).abs() < 6e-8, "{mode}, entry {entry}: {found} and {expected}");
+            }
         }
     }
 
