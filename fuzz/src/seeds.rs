@@ -186,7 +186,7 @@ pub fn world() -> Seeds {
     let settings = [("rows", "12"), ("width", "4"), ("features", "6"), ("active", "2"), ("pairs", "3")]
         .map(|(name, value)| (name.to_string(), value.to_string()));
     let (settings, context) = (BTreeMap::from(settings), Context::silent(1, 1 << 26)?);
-    let world = worlds::make("superposition", &settings, 0, context.budget())?;
+    let world = worlds::make("superposition", &settings, 0, &context)?;
     let out = scratch.path().join("world");
     load::save_world(&world, &settings, 0, &out, &context)?;
     directory(&out)

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use etalon::codes::Codes;
-use etalon::context::Budget;
+use etalon::context::Context;
 use etalon::error::{Error, Result};
 use etalon::labels::worlds;
 use etalon::results::Profile;
@@ -69,7 +69,7 @@ const ROWS: usize = 3000;
 fn inputs(mode: &str, covariance: &str, seed: u64) -> Result<Inputs> {
     let given = [("mode", mode), ("covariance", covariance), ("rows", &ROWS.to_string())]
         .map(|(name, value)| (name.to_string(), value.to_string()));
-    let world = worlds::make("impure-codes", &BTreeMap::from(given), seed, &Budget::new(1 << 30))?;
+    let world = worlds::make("impure-codes", &BTreeMap::from(given), seed, &Context::silent(2, 1 << 30)?)?;
     let tile = world.activations.tile(0..ROWS)?;
     let dense: Vec<f32> = (0..ROWS).flat_map(|row| tile.row(row).to_vec()).collect();
     Ok(Inputs::default().with(&CODES, Codes::from_dense(&dense, 5)?).with(&LABELS, world.labels))

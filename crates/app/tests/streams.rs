@@ -137,7 +137,9 @@ fn ctrl_c_saves_the_stream() {
     std::thread::sleep(Duration::from_millis(150));
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let stopped = Instant::now();
     let code = child.wait().unwrap().code();
+    assert!(stopped.elapsed() < common::interrupt::WALL_LIMIT, "{:?}", stopped.elapsed());
     assert!(code == Some(130) || code == Some(0), "{code:?}");
     sandbox.done(&command("parts"));
     assert!(bytes(&sandbox, "whole") == bytes(&sandbox, "parts"));

@@ -169,13 +169,17 @@ impl Points {
         let lists = found.ids.par_chunks_mut(each).zip(found.distances.par_chunks_mut(each));
         type Lists<'l> = ((&'l mut [u32], &'l mut [f32]), &'l Option<RowCandidates>);
         let decide = |(row, ((ids, distances), candidates)): (usize, Lists<'_>)| {
+            if let Err(cancelled) = monitor.check() {
+                return Some(Err(cancelled));
+            }
             let nearest = candidates.as_ref().and_then(|candidates| self.nearest(row, candidates, each));
-            let Some(nearest) = nearest else { return Some(row) };
+            let Some(nearest) = nearest else { return Some(Ok(row)) };
             fill(ids, distances, &nearest);
             None
         };
-        let left: Vec<usize> = lists.zip(&candidates).enumerate().filter_map(decide).collect();
-        for rows in left.par_chunks(ROWS).map(|rows| self.nearest_among_all(rows, each)).collect::<Vec<_>>() {
+        let left: Vec<usize> = lists.zip(&candidates).enumerate().filter_map(decide).collect::<Result<_, _>>()?;
+        let among_all = |rows: &[usize]| monitor.check().map(|()| self.nearest_among_all(rows, each));
+        for rows in left.par_chunks(ROWS).map(among_all).collect::<Result<Vec<_>, _>>()? {
             for (row, nearest) in rows {
                 let range = row * each..(row + 1) * each;
                 fill(&mut found.ids[range.clone()], &mut found.distances[range], &nearest);

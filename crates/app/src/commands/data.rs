@@ -41,7 +41,7 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, console: &Console) ->
                 .advice("remove --from")
                 .into());
         }
-        let world = worlds::make(maker.card().name, &given, args.seed, console.budget())?;
+        let world = worlds::make(maker.card().name, &given, args.seed, &console.context)?;
         load::save_world(&world, &given, args.seed, out, &console.context)?;
         console.print(
             format!("world: {} ({} rows)", out.display(), world.activations.rows()),

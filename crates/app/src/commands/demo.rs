@@ -99,7 +99,7 @@ pub fn run(args: &cli::Demo, console: &Console) -> Result<ExitCode> {
     for demo_world in &DEMO_WORLDS {
         console.status(format!("world `{}`", demo_world.world));
         let settings = demo_world.settings.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        let truth = oracle(worlds::make(demo_world.world, &settings, args.seed, console.budget())?);
+        let truth = oracle(worlds::make(demo_world.world, &settings, args.seed, &console.context)?);
         let out = args.out.join("dictionaries").join(demo_world.world);
         let trained = trained(demo_world, &truth, args.seed, &out, console)?;
         let mut sets = vec![Set::new("oracle", truth)];

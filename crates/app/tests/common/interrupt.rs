@@ -16,9 +16,29 @@ fn state(child: &Child) -> (char, f64) {
     (fields[0].chars().next().unwrap(), (ticks(11) + ticks(12)) / TICKS)
 }
 
-/// The processor seconds per thread from Ctrl-C to the end, which do not depend on what else runs on the machine, and the
-/// exit code; `None` if the command ended before.
-pub fn interrupted(sandbox: &Sandbox, arguments: &str, after: Duration) -> Option<(f64, Option<i32>)> {
+/// The longest time from Ctrl-C to the end, on a machine that may run other tests at the same time. Alone it is a second.
+pub const WALL_LIMIT: Duration = Duration::from_secs(5);
+
+/// How a command ended after Ctrl-C.
+pub struct Interrupted {
+    /// Processor seconds per thread from Ctrl-C to the end, which do not depend on what else runs on the machine.
+    pub seconds: f64,
+    /// The time from Ctrl-C to the end.
+    pub wall: Duration,
+    /// The exit code.
+    pub code: Option<i32>,
+}
+
+impl Interrupted {
+    /// Checks both times.
+    pub fn assert_in_time(&self, what: &str) {
+        let Interrupted { seconds, wall, .. } = self;
+        assert!(*seconds < 1.0 && *wall < WALL_LIMIT, "{what}: {seconds} s of the processor, {wall:?}");
+    }
+}
+
+/// Runs a command and sends it Ctrl-C; `None` if the command ended before.
+pub fn interrupted(sandbox: &Sandbox, arguments: &str, after: Duration) -> Option<Interrupted> {
     const THREADS: f64 = 2.0;
     let mut command = etalon(&sandbox.path("."), &words(&format!("{arguments} --threads {THREADS}")));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -39,5 +59,6 @@ pub fn interrupted(sandbox: &Sandbox, arguments: &str, after: Duration) -> Optio
         assert!(began.elapsed() < TIME_LIMIT, "{arguments}");
         std::thread::sleep(Duration::from_millis(3));
     };
-    Some((spent / THREADS, child.wait().unwrap().code()))
+    let wall = began.elapsed();
+    Some(Interrupted { seconds: spent / THREADS, wall, code: child.wait().unwrap().code() })
 }

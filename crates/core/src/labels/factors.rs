@@ -151,9 +151,14 @@ impl Factors {
 
     /// The CSV table that [`Factors::from_table`] reads.
     pub fn to_csv(&self) -> Result<String> {
+        csv_text(self.csv_records())
+    }
+
+    /// The records of that table, one at a time.
+    pub fn csv_records(&self) -> impl Iterator<Item = Vec<String>> + '_ {
         let cell = |class: i32| if class < 0 { String::new() } else { class.to_string() };
-        let line = |row: usize| self.columns.iter().map(|column| cell(column[row])).collect::<Vec<String>>();
-        csv_text(std::iter::once(self.names.clone()).chain((0..self.rows).map(line)))
+        let line = move |row: usize| self.columns.iter().map(|column| cell(column[row])).collect::<Vec<String>>();
+        std::iter::once(self.names.clone()).chain((0..self.rows).map(line))
     }
 
     /// The content address of names and cells.

@@ -146,16 +146,19 @@ impl PairSet {
 
     /// The CSV table that [`PairSet::from_table`] reads.
     pub fn to_csv(&self, names: Option<&[String]>) -> Result<String> {
-        let mut lines = vec![["before", "after", "added", "removed"].map(String::from).to_vec()];
-        for pair in &self.pairs {
-            let concept = |concept: Option<Concept>| {
-                let name = |concept: Concept| names.and_then(|names| names.get(concept.0 as usize)).cloned();
-                concept.map_or_else(String::new, |concept| name(concept).unwrap_or_else(|| concept.0.to_string()))
-            };
-            let rows = [pair.before.to_string(), pair.after.to_string()];
-            lines.push(rows.into_iter().chain([concept(pair.added), concept(pair.removed)]).collect());
-        }
-        csv_text(lines)
+        csv_text(self.csv_records(names))
+    }
+
+    /// The records of that table, one at a time.
+    pub fn csv_records<'a>(&'a self, names: Option<&'a [String]>) -> impl Iterator<Item = [String; 4]> + 'a {
+        let name = move |concept: Concept| names.and_then(|names| names.get(concept.0 as usize)).cloned();
+        let concept = move |concept: Option<Concept>| {
+            concept.map_or_else(String::new, |concept| name(concept).unwrap_or_else(|| concept.0.to_string()))
+        };
+        let line = move |pair: &Pair| {
+            [pair.before.to_string(), pair.after.to_string(), concept(pair.added), concept(pair.removed)]
+        };
+        std::iter::once(["before", "after", "added", "removed"].map(String::from)).chain(self.pairs.iter().map(line))
     }
 }
 

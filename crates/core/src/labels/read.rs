@@ -1,5 +1,6 @@
 //! Annotations from tables and arrays, and back to CSV.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::cells::{cell, text};
@@ -106,24 +107,30 @@ impl Annotations {
     ///
     /// Without ids, row numbers are written as ids only if the name of the first concept is that of an id column.
     pub fn to_csv(&self, ids: Option<&[String]>) -> Result<String> {
+        csv_text(self.csv_records(ids)?)
+    }
+
+    /// The records of that table, one at a time.
+    pub fn csv_records<'a>(&'a self, ids: Option<&'a [String]>) -> Result<impl Iterator<Item = Vec<Cow<'a, [u8]>>>> {
         if let Some(ids) = ids.filter(|ids| ids.len() != self.rows()) {
             return Err(Error::Bug(format!("{} ids for {} rows of labels", ids.len(), self.rows())));
         }
         let ambiguous =
             self.names().first().is_some_and(|name| ID_COLUMNS.iter().any(|id| name.eq_ignore_ascii_case(id)));
         let with_ids = ids.is_some() || ambiguous;
-        let header = with_ids.then(|| "sample".to_string()).into_iter().chain(self.names().to_vec());
-        let mut lines = vec![header.collect::<Vec<String>>()];
-        for row in 0..self.rows() {
-            let id = with_ids.then(|| ids.map_or_else(|| row.to_string(), |ids| ids[row].clone()));
+        let names = self.names().iter().map(|name| Cow::from(name.as_bytes()));
+        let text = |text: &'static str| Cow::from(text.as_bytes());
+        let header: Vec<Cow<'a, [u8]>> = with_ids.then(|| text("sample")).into_iter().chain(names).collect();
+        let line = move |row: usize| {
+            let id = || ids.map_or_else(|| row.to_string().into_bytes().into(), |ids| Cow::from(ids[row].as_bytes()));
             let cells = (0..self.concepts()).map(|concept| match self.label(row, Concept(concept as u32)) {
-                Label::Yes => "1".to_string(),
-                Label::No => "0".to_string(),
-                Label::Unknown => String::new(),
+                Label::Yes => text("1"),
+                Label::No => text("0"),
+                Label::Unknown => text(""),
             });
-            lines.push(id.into_iter().chain(cells).collect());
-        }
-        csv_text(lines)
+            with_ids.then(id).into_iter().chain(cells).collect()
+        };
+        Ok(std::iter::once(header).chain((0..self.rows()).map(line)))
     }
 }
 

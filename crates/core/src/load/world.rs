@@ -10,7 +10,7 @@ use super::Given;
 use crate::context::Context;
 use crate::error::{Error, InputError, Result};
 use crate::labels::worlds::{Planted, World};
-use crate::store::{ActivationStore, ImportOptions, csv_text, disk, import};
+use crate::store::{ActivationStore, ImportOptions, disk, import, write_csv};
 
 /// Writes a world: activations, images, factors, true codes and directions, labels, task labels, pairs, generators (`generated/NAME`, with their
 /// planted faults in `planted.csv`), and last `world.json`, which marks the directory as complete.
@@ -26,35 +26,37 @@ pub fn save_world(
         import(&mut store.reader(), &out.join(name), &ImportOptions::default(), context).map(|_| ())
     };
     let mut tables = BTreeMap::new();
-    let mut table = |name: &'static str, text: String| {
-        tables.insert(name, format!("blake3:{}", blake3::hash(text.as_bytes()).to_hex()));
-        disk::write(&out.join(name), text.as_bytes())
+    let mut noted = |name: &'static str, hash: blake3::Hash| {
+        tables.insert(name, format!("blake3:{}", hash.to_hex()));
     };
+    let path = |name: &str| out.join(name);
     store("activations", &world.activations)?;
+    context.check()?;
     world.codes.save(&out.join("codes"))?;
-    table("labels.csv", world.labels.to_csv(None)?)?;
+    noted("labels.csv", write_csv(&path("labels.csv"), world.labels.csv_records(None)?, context)?);
     if let Some(factors) = &world.factors {
-        table("factors.csv", factors.to_csv()?)?;
+        noted("factors.csv", write_csv(&path("factors.csv"), factors.csv_records(), context)?);
         if let Some(images) = &world.images {
             let shape = [world.activations.rows(), images.height, images.width, 3];
             disk::write(&out.join(IMAGES), &npy_bytes(&shape, &images.pixels))?;
         }
     }
     if let Some(classes) = &world.classes {
-        let cells = classes.iter().map(|class| vec![class.to_string()]);
-        table("task-labels.csv", csv_text(std::iter::once(vec!["task".to_string()]).chain(cells))?)?;
+        let cells = classes.iter().map(|class| [class.to_string()]);
+        let records = std::iter::once(["task".to_string()]).chain(cells);
+        noted("task-labels.csv", write_csv(&path("task-labels.csv"), records, context)?);
     }
     if !world.weak_pairs.is_empty() {
-        let pair = |pair: &[u32; 2]| pair.map(|row| row.to_string()).to_vec();
-        let cells = world.weak_pairs.iter().map(pair);
-        let header = ["before", "after"].map(String::from).to_vec();
-        table("weak-pairs.csv", csv_text(std::iter::once(header).chain(cells))?)?;
+        let cells = world.weak_pairs.iter().map(|pair| pair.map(|row| row.to_string()));
+        let records = std::iter::once(["before", "after"].map(String::from)).chain(cells);
+        noted("weak-pairs.csv", write_csv(&path("weak-pairs.csv"), records, context)?);
     }
     if let Some(directions) = &world.directions {
         store("directions", directions)?;
     }
     if let Some(pairs) = &world.pairs {
-        table("pairs.csv", pairs.to_csv(Some(world.labels.names()))?)?;
+        let records = pairs.csv_records(Some(world.labels.names()));
+        noted("pairs.csv", write_csv(&path("pairs.csv"), records, context)?);
     }
     if let Some(activations) = &world.pair_activations {
         store("pair-activations", activations)?;
@@ -63,7 +65,7 @@ pub fn save_world(
         codes.save(&out.join("pair-codes"))?;
     }
     if let Some(labels) = &world.pair_labels {
-        table("pair-labels.csv", labels.to_csv(None)?)?;
+        noted("pair-labels.csv", write_csv(&path("pair-labels.csv"), labels.csv_records(None)?, context)?);
     }
     let mut planted = vec![["model", "feature", "planted"].map(String::from)];
     for generator in &world.generated {
@@ -76,7 +78,7 @@ pub fn save_world(
         planted.extend(generator.planted.iter().map(record));
     }
     if !world.generated.is_empty() {
-        table("planted.csv", csv_text(planted)?)?;
+        noted("planted.csv", write_csv(&path("planted.csv"), planted, context)?);
     }
     let parts = STORES.iter().filter(|name| out.join(name).is_dir()).collect::<Vec<_>>();
     let about = json!({
@@ -236,7 +238,7 @@ mod tests {
         let given = [("rows", "40"), ("features", "12"), ("width", "8"), ("active", "3"), ("planted", "2")]
             .map(|(name, value)| (name.to_string(), value.to_string()));
         let (given, context) = (BTreeMap::from(given), Context::silent(1, 1 << 26).unwrap());
-        let world = crate::labels::worlds::make("blindspots", &given, 1, context.budget()).unwrap();
+        let world = crate::labels::worlds::make("blindspots", &given, 1, &context).unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("world");
         // The second time it resumes.

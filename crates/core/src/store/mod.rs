@@ -34,7 +34,7 @@ mod verify;
 
 pub use activations::{ActivationStore, StoreReader, Tile};
 pub(crate) use checksums::BLOCK_BYTES;
-pub use csv::csv_text;
+pub use csv::{csv_text, write_csv};
 pub use import::{ImportOptions, import};
 pub use lock::Lock;
 pub use manifest::DirectoryFormat;

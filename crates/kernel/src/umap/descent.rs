@@ -51,6 +51,10 @@ pub fn descend(
         for batch in 0..BATCHES {
             let last = &before;
             after.par_chunks_mut(BLOCK).enumerate().for_each_init(Scratch::default, |scratch, (block, points)| {
+                // An epoch of many points is long. Its coordinates are not used after a cancellation.
+                if monitor.is_cancelled() {
+                    return;
+                }
                 let first = block * BLOCK;
                 pulls.due(batch, first..first + points.len(), epoch, &mut scratch.due);
                 let stream_block = (epoch * BATCHES + batch) * blocks + block;

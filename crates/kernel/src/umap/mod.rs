@@ -83,10 +83,10 @@ pub fn layout(rows: &[f32], width: usize, params: &UmapParams, monitor: &dyn Mon
     let epochs = params.epochs.unwrap_or(if count <= 10_000 { 500 } else { 200 });
     let graph =
         graph::Graph::new(&neighbours, count, params.neighbours).without_edges_below(1.0 / epochs.max(1) as f32);
-    let (first, start) = start::initialise(&graph, &points, params.seed);
+    let (first, start) = start::initialise(&graph, &points, params.seed, monitor)?;
     let curve = curve::Curve::fit(params.min_dist);
     let moved = descent::descend(&graph, first, &curve, epochs, params.seed, monitor)?;
-    let trusted = trust::trustworthiness(&points, &moved, params.neighbours, params.seed);
+    let trusted = trust::trustworthiness(&points, &moved, params.neighbours, params.seed, monitor)?;
     Ok(Embedding {
         points: fit_to_square(moved),
         trustworthiness: trusted.map(|(value, _)| value),

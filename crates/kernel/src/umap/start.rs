@@ -3,7 +3,8 @@
 use rayon::prelude::*;
 
 use super::graph::Graph;
-use crate::lanczos::{BLOCK, LanczosParams, largest};
+use crate::lanczos::{BLOCK, LanczosParams, try_largest};
+use crate::monitor::{Cancelled, Monitor};
 use crate::neighbours::Points;
 use crate::random::{stream, unit};
 
@@ -36,11 +37,22 @@ impl Start {
 }
 
 /// The initial coordinates of all points.
-pub fn initialise(graph: &Graph, points: &Points, seed: u64) -> (Vec<[f32; 2]>, Start) {
+pub fn initialise(
+    graph: &Graph,
+    points: &Points,
+    seed: u64,
+    monitor: &dyn Monitor,
+) -> Result<(Vec<[f32; 2]>, Start), Cancelled> {
     let count = points.count();
-    let spectral = (count > 3 && graph.is_connected()).then(|| laplacian_axes(graph, seed)).flatten();
+    let spectral = match count > 3 && graph.is_connected() {
+        true => laplacian_axes(graph, seed, monitor)?,
+        false => None,
+    };
     let start = if spectral.is_some() { Start::Spectral } else { Start::Components };
-    let axes = spectral.unwrap_or_else(|| components(points, seed));
+    let axes = match spectral {
+        Some(axes) => axes,
+        None => components(points, seed, monitor)?,
+    };
     let mut random = stream(seed, "umap/start", 0);
     let mut coordinates = vec![[0f32; 2]; count];
     for (side, axis) in axes.iter().enumerate() {
@@ -52,11 +64,11 @@ pub fn initialise(graph: &Graph, points: &Points, seed: u64) -> (Vec<[f32; 2]>, 
             point[side] = ((x - low) * scale + 2e-4 * (unit(&mut random) - 0.5)) as f32;
         }
     }
-    (coordinates, start)
+    Ok((coordinates, start))
 }
 
 /// The second and third eigenvector of the graph's normalised Laplacian.
-fn laplacian_axes(graph: &Graph, seed: u64) -> Option<[Vec<f64>; 2]> {
+fn laplacian_axes(graph: &Graph, seed: u64, monitor: &dyn Monitor) -> Result<Option<[Vec<f64>; 2]>, Cancelled> {
     let count = graph.points();
     let roots: Vec<f64> = (0..count)
         .map(|point| graph.of_point(point).1.iter().map(|&weight| f64::from(weight)).sum::<f64>().sqrt())
@@ -75,17 +87,17 @@ fn laplacian_axes(graph: &Graph, seed: u64) -> Option<[Vec<f64>; 2]> {
     };
     // Approximate eigenvectors are enough: a basis of modest size suffices.
     let params = LanczosParams { count: 3, tolerance: 1e-4, basis: 320, seed };
-    let found = largest(count, &params, multiply)?;
+    let Some(found) = try_largest(count, &params, monitor, multiply)? else { return Ok(None) };
     let vector = |index: usize| {
         let vector = &found.eigen.vectors[index * count..][..count];
         vector.iter().zip(&roots).map(|(&part, root)| part / root).collect::<Vec<f64>>()
     };
     let axes = [vector(1), vector(2)];
-    axes.iter().flatten().all(|part| part.is_finite()).then_some(axes)
+    Ok(axes.iter().flatten().all(|part| part.is_finite()).then_some(axes))
 }
 
 /// The rows projected onto their first two principal components.
-fn components(points: &Points, seed: u64) -> [Vec<f64>; 2] {
+fn components(points: &Points, seed: u64, monitor: &dyn Monitor) -> Result<[Vec<f64>; 2], Cancelled> {
     let (count, width) = (points.count(), points.width());
     let step = count.div_ceil(SAMPLE).max(1);
     let rows: Vec<usize> = (0..count).step_by(step).collect();
@@ -117,7 +129,8 @@ fn components(points: &Points, seed: u64) -> [Vec<f64>; 2] {
             out.iter_mut().zip(sums).for_each(|(out, sum)| *out += sum);
         }
     };
-    let found = largest(width, &LanczosParams { count: 2, tolerance: 1e-3, basis: 64, seed }, multiply);
+    let params = LanczosParams { count: 2, tolerance: 1e-3, basis: 64, seed };
+    let found = try_largest(width, &params, monitor, multiply)?;
     let axis = |component: usize| {
         let vector =
             found.as_ref().and_then(|found| found.eigen.vectors.get(component * width..(component + 1) * width));
@@ -127,7 +140,7 @@ fn components(points: &Points, seed: u64) -> [Vec<f64>; 2] {
         };
         (0..count).into_par_iter().with_min_len(64).map(along).collect::<Vec<f64>>()
     };
-    [axis(0), axis(1)]
+    Ok([axis(0), axis(1)])
 }
 
 #[cfg(test)]
@@ -140,7 +153,7 @@ mod tests {
     fn spread(rows: &[f32], width: usize) -> (Vec<[f32; 2]>, Start) {
         let points = Points::new(rows, width, Distance::Euclidean);
         let neighbours = points.neighbours(4, &Silent).unwrap();
-        initialise(&Graph::new(&neighbours, points.count(), 5), &points, 0)
+        initialise(&Graph::new(&neighbours, points.count(), 5), &points, 0, &Silent).unwrap()
     }
 
     #[test]

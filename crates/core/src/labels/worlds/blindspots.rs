@@ -9,7 +9,7 @@ use super::{
     reserve,
 };
 use crate::codes::{Codes, CodesBuilder};
-use crate::context::Budget;
+use crate::context::Context;
 use crate::error::{InputError, Key, Result};
 use crate::store::ActivationStore;
 use etalon_kernel::random::{ChaCha8Rng, permutation, stream, unit};
@@ -63,12 +63,12 @@ impl WorldMaker for Blindspots {
         &CARD
     }
 
-    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
+    fn make(&self, settings: &WorldSettings, seed: u64, context: &Context) -> Result<World> {
         let (rows, width, features) = (settings.whole("rows")?, settings.whole("width")?, settings.whole("features")?);
         let models = settings.whole("models")?;
-        let _rows = reserve(rows.saturating_mul(models + 1), width, features, budget)?;
-        let _directions = reserve(features, width.saturating_mul(3), 0, budget)?;
-        let rule = Rule::new(settings, seed)?;
+        let _rows = reserve(rows.saturating_mul(models + 1), width, features, context.budget())?;
+        let _directions = reserve(features, width.saturating_mul(3), 0, context.budget())?;
+        let rule = Rule::new(settings, seed, context)?;
         let plans = rule.plans(models, settings.whole("planted")?)?;
         let mut activations = vec![vec![0f32; rows * width]; models + 1];
         let mut chunks: Vec<Vec<&mut [f32]>> =
@@ -77,11 +77,12 @@ impl WorldMaker for Blindspots {
         let blocks: Vec<Vec<&mut [f32]>> = (0..rows.div_ceil(BLOCK_ROWS))
             .map(|_| chunks.iter_mut().map(|side| side.remove(0)).collect::<Vec<_>>())
             .collect();
-        let made: Vec<Vec<Vec<Row>>> =
-            blocks.into_par_iter().enumerate().map(|(block, outs)| rule.block(block, outs, &plans)).collect();
+        let make = |(block, outs)| rule.block(block, outs, &plans, context);
+        let made: Vec<Vec<Vec<Row>>> = blocks.into_par_iter().enumerate().map(make).collect::<Result<_>>()?;
         let codes = |side: usize| -> Result<Codes> {
             let mut builder = CodesBuilder::new(features);
             for row in made.iter().flat_map(|block| &block[side]) {
+                context.check()?;
                 let (latents, values): (Vec<u32>, Vec<f32>) = row.iter().copied().unzip();
                 builder.push(&latents, &values)?;
             }
@@ -95,7 +96,7 @@ impl WorldMaker for Blindspots {
             generated.push(WorldGenerator { name, activations: store?, codes: codes(model)?, planted });
         }
         let real = codes(0)?;
-        let labels = labels_of(&real, (0..features).map(|feature| format!("feature_{feature}")).collect())?;
+        let labels = labels_of(&real, (0..features).map(|feature| format!("feature_{feature}")).collect(), context)?;
         let mut world = World::new(CARD.name, real_store, real, labels);
         world.directions = Some(ActivationStore::from_rows(rule.directions, width)?);
         world.generated = generated;
@@ -117,7 +118,7 @@ struct Rule {
 }
 
 impl Rule {
-    fn new(settings: &WorldSettings, seed: u64) -> Result<Rule> {
+    fn new(settings: &WorldSettings, seed: u64, context: &Context) -> Result<Rule> {
         let parent = vec![None; settings.whole("features")?];
         Ok(Rule {
             seed,
@@ -126,7 +127,7 @@ impl Rule {
             strength: settings.number("strength")?,
             fidelity: settings.number("fidelity")?,
             rate: rates(&parent, settings.number("power")?, settings.number("active")?)?,
-            directions: directions(&parent, settings.whole("width")?, 0.0, seed),
+            directions: directions(&parent, settings.whole("width")?, 0.0, seed, context)?,
         })
     }
 
@@ -165,11 +166,18 @@ impl Rule {
 
     /// The rows of one block, the real ones first. Every generator has its own random stream, so that the number of
     /// generators does not change the rows of any.
-    fn block(&self, block: usize, mut outs: Vec<&mut [f32]>, plans: &[Vec<(u32, Planted)>]) -> Vec<Vec<Row>> {
+    fn block(
+        &self,
+        block: usize,
+        mut outs: Vec<&mut [f32]>,
+        plans: &[Vec<(u32, Planted)>],
+        context: &Context,
+    ) -> Result<Vec<Vec<Row>>> {
         let mut random = stream(self.seed, "blindspots/rows", block as u64);
         let rows = outs.first().map_or(0, |out| out.len() / self.width);
         let mut sides: Vec<Vec<Row>> = Vec::with_capacity(outs.len());
-        let real: Vec<Row> = (0..rows).map(|_| self.real(&mut random)).collect();
+        let draw = |_| context.check().map(|()| self.real(&mut random));
+        let real: Vec<Row> = (0..rows).map(draw).collect::<Result<_>>()?;
         for (row, out) in real.iter().zip(outs[0].chunks_mut(self.width)) {
             self.write(row, &mut random, out);
         }
@@ -179,6 +187,7 @@ impl Rule {
             let mut random = stream(self.seed, &format!("blindspots/model/{model}"), block as u64);
             let mut made = Vec::with_capacity(rows);
             for (row, out) in out.chunks_mut(self.width).enumerate() {
+                context.check()?;
                 let real = &sides[0][row];
                 let copied = unit(&mut random) < self.strength
                     && plan.iter().any(|(feature, what)| *what == Planted::Memorised && has(real, *feature));
@@ -193,7 +202,7 @@ impl Rule {
             }
             sides.push(made);
         }
-        sides
+        Ok(sides)
     }
 
     fn real(&self, random: &mut ChaCha8Rng) -> Row {
@@ -252,7 +261,7 @@ mod tests {
 
     fn world(settings: &[(&str, &str)]) -> World {
         let given = settings.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        make("blindspots", &given.collect::<BTreeMap<_, _>>(), 7, &Budget::new(1 << 30)).unwrap()
+        make("blindspots", &given.collect::<BTreeMap<_, _>>(), 7, &Context::silent(2, 1 << 30).unwrap()).unwrap()
     }
 
     fn mean(codes: &Codes, feature: u32) -> f64 {
@@ -317,7 +326,7 @@ mod tests {
         let suppressed = world.generated[0].planted[0].0;
         assert!((mean(&world.codes, suppressed) - mean(&world.generated[0].codes, suppressed)).abs() < 0.05);
         let given = BTreeMap::from([("features".to_string(), "20".to_string())]);
-        let error = make("blindspots", &given, 0, &Budget::new(1 << 30)).unwrap_err().to_string();
+        let error = make("blindspots", &given, 0, &Context::silent(2, 1 << 30).unwrap()).unwrap_err().to_string();
         assert!(error.contains("`planted`") && error.contains("25"), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::factor_grid::{FactorSpec, Family, SETTINGS};
 use super::{World, WorldCard, WorldMaker, WorldSettings};
-use crate::context::Budget;
+use crate::context::Context;
 use crate::error::Result;
 
 pub(super) struct Dsprites;
@@ -58,8 +58,8 @@ impl WorldMaker for Dsprites {
         &CARD
     }
 
-    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
-        FAMILY.make(settings, seed, budget)
+    fn make(&self, settings: &WorldSettings, seed: u64, context: &Context) -> Result<World> {
+        FAMILY.make(settings, seed, context)
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     fn world(settings: &[(&str, &str)]) -> World {
         let given: BTreeMap<String, String> =
             settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        make("dsprites", &given, 3, &Budget::new(1 << 31)).unwrap()
+        make("dsprites", &given, 3, &Context::silent(2, 1 << 31).unwrap()).unwrap()
     }
 
     #[test]

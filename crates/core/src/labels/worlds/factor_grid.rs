@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{Allowed, BLOCK_ROWS, Images, Setting, World, WorldSettings, labels_of, reserve};
 use crate::codes::{Codes, CodesBuilder};
-use crate::context::Budget;
+use crate::context::Context;
 use crate::error::Result;
 use crate::labels::{Concept, Factors, Pair, PairSet};
 use crate::store::ActivationStore;
@@ -137,30 +137,33 @@ impl Family {
         all
     }
 
-    pub fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
+    pub fn make(&self, settings: &WorldSettings, seed: u64, context: &Context) -> Result<World> {
         let (rows, side, pairs) = (settings.whole("rows")?, settings.whole("side")?, settings.whole("pairs")?);
         let (weak, lambda) = (settings.whole("weak_pairs")?, settings.whole("lambda")?);
         let (paper, corruption) = (settings.word("variant")? == "paper", settings.number("corruption")?);
         let size = side * side * 3;
-        let _memory = reserve(rows.saturating_add(pairs.saturating_mul(2)), size * 2, self.factors.len(), budget)?;
+        let _memory =
+            reserve(rows.saturating_add(pairs.saturating_mul(2)), size * 2, self.factors.len(), context.budget())?;
         let all = self.combinations(lambda, paper, seed);
         let order = permutation(all.len(), &mut stream(seed, &format!("{}/order", self.name), 0));
         let chosen: Vec<&Vec<usize>> = (0..rows).map(|row| &all[order[row % order.len().max(1)]]).collect();
         let code_labels = !paper;
         let mut pixels = vec![0u8; rows * size];
-        pixels.par_chunks_mut((BLOCK_ROWS * size).max(1)).enumerate().for_each(|(block, out)| {
+        pixels.par_chunks_mut((BLOCK_ROWS * size).max(1)).enumerate().try_for_each(|(block, out)| -> Result<()> {
             let mut random = stream(seed, &format!("{}/corruption", self.name), block as u64);
             for (offset, image) in out.chunks_mut(size).enumerate() {
+                context.check()?;
                 let factors = chosen[block * BLOCK_ROWS + offset];
                 (self.render)(factors, side, image);
                 if unit(&mut random) < corruption {
                     background(image, (self.task)(factors, code_labels), self.tasks);
                 }
             }
-        });
+            Ok(())
+        })?;
         let codes = self.codes(chosen.iter().map(|factors| &factors[..]))?;
         let names = || self.factors.iter().map(|spec| spec.concept.to_string()).collect();
-        let labels = labels_of(&codes, names())?;
+        let labels = labels_of(&codes, names(), context)?;
         let mut world = World::new(self.name, self.activations(&pixels, size)?, codes, labels);
         world.classes = Some(chosen.iter().map(|factors| (self.task)(factors, code_labels)).collect());
         let column = |factor: usize| chosen.iter().map(|factors| factors[factor] as i32).collect();
@@ -172,9 +175,14 @@ impl Family {
             let made = self.pairs(&all, pairs, seed);
             let mut pixels = vec![0u8; pairs * 2 * size];
             let sides: Vec<&Vec<usize>> = made.iter().flat_map(|(before, after, _)| [before, after]).collect();
-            pixels.par_chunks_mut(size.max(1)).zip(&sides).for_each(|(out, factors)| (self.render)(factors, side, out));
+            let render = |(out, factors): (&mut [u8], &&Vec<usize>)| -> Result<()> {
+                context.check()?;
+                (self.render)(factors, side, out);
+                Ok(())
+            };
+            pixels.par_chunks_mut(size.max(1)).zip(&sides).try_for_each(render)?;
             let codes = self.codes(sides.iter().map(|factors| &factors[..]))?;
-            world.pair_labels = Some(labels_of(&codes, names())?);
+            world.pair_labels = Some(labels_of(&codes, names(), context)?);
             world.pair_codes = Some(codes);
             world.pairs = Some(PairSet { pairs: made.iter().map(|(_, _, pair)| *pair).collect() });
             world.pair_activations = Some(self.activations(&pixels, size)?);

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::draw::normal;
 use super::{Allowed, Setting};
+use crate::context::{Context, Monitor};
 use crate::error::{InputError, Key, Result};
 use etalon_kernel::random::{ChaCha8Rng, permutation, stream};
 
@@ -119,18 +120,27 @@ pub(super) fn groups(parent: &[Option<usize>], random: &mut ChaCha8Rng) -> (Vec<
 }
 
 /// Unit vectors, one per feature. A child has the cosine `splitting` with its parent.
-pub(super) fn directions(parent: &[Option<usize>], width: usize, splitting: f64, seed: u64) -> Vec<f32> {
+pub(super) fn directions(
+    parent: &[Option<usize>],
+    width: usize,
+    splitting: f64,
+    seed: u64,
+    context: &Context,
+) -> Result<Vec<f32>> {
     let features = parent.len();
     let mut drawn: Vec<f64> = (0..features)
         .into_par_iter()
         .flat_map_iter(|feature| {
             let mut random = stream(seed, "superposition/directions", feature as u64);
+            let width = if context.is_cancelled() { 0 } else { width };
             let direction: Vec<f64> = (0..width).map(|_| normal(&mut random)).collect();
             direction
         })
         .collect();
     let orthogonal = features <= width && features <= LARGEST_ORTHOGONAL;
     for feature in 0..features {
+        // Checked before the first use: some directions are missing after a cancellation.
+        context.check()?;
         let (earlier, rest) = drawn.split_at_mut(feature * width);
         let own = &mut rest[..width];
         if orthogonal {
@@ -141,6 +151,7 @@ pub(super) fn directions(parent: &[Option<usize>], width: usize, splitting: f64,
     if splitting > 0.0 {
         for feature in 0..features {
             let Some(parent) = parent[feature] else { continue };
+            context.check()?;
             let (earlier, rest) = drawn.split_at_mut(feature * width);
             let (own, other) = (&mut rest[..width], &earlier[parent * width..][..width]);
             subtract_projection(own, other);
@@ -151,7 +162,7 @@ pub(super) fn directions(parent: &[Option<usize>], width: usize, splitting: f64,
             scale_to_unit(own);
         }
     }
-    drawn.into_iter().map(|part| part as f32).collect()
+    Ok(drawn.into_iter().map(|part| part as f32).collect())
 }
 
 /// Subtracts the projection on a unit vector.

@@ -3,7 +3,7 @@
 use super::draw::correlated;
 use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve};
 use crate::codes::CodesBuilder;
-use crate::context::Budget;
+use crate::context::Context;
 use crate::error::Result;
 use crate::store::ActivationStore;
 use etalon_kernel::random::{ChaCha8Rng, index, permutation, stream, unit};
@@ -52,16 +52,17 @@ impl WorldMaker for ImpureCodes {
         &CARD
     }
 
-    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
+    fn make(&self, settings: &WorldSettings, seed: u64, context: &Context) -> Result<World> {
         let (rows, concepts) = (settings.whole("rows")?, settings.whole("concepts")?);
         let (mode, covariance) = (settings.word("mode")?, settings.number("covariance")?);
-        let _memory = reserve(rows, concepts, concepts, budget)?;
+        let _memory = reserve(rows, concepts, concepts, context.budget())?;
         let mut scores = Vec::with_capacity(rows * concepts);
         let mut builder = CodesBuilder::new(concepts);
         let mut classes = Vec::with_capacity(rows);
         for block in 0..rows.div_ceil(BLOCK_ROWS) {
             let mut random = stream(seed, "impure-codes/rows", block as u64);
             for _ in block * BLOCK_ROWS..((block + 1) * BLOCK_ROWS).min(rows) {
+                context.check()?;
                 let there: Vec<bool> =
                     correlated(concepts, covariance, &mut random).into_iter().map(|z| z > 0.0).collect();
                 scores.extend((0..concepts).map(|concept| score(&there, concept, mode, &mut random) as f32));
@@ -70,7 +71,7 @@ impl WorldMaker for ImpureCodes {
             }
         }
         let codes = builder.finish();
-        let labels = labels_of(&codes, (0..concepts).map(|concept| format!("concept_{concept}")).collect())?;
+        let labels = labels_of(&codes, (0..concepts).map(|concept| format!("concept_{concept}")).collect(), context)?;
         // Score i is concept i, except in the mode where scores do not depend on their own concept.
         let identity = (0..concepts * concepts).map(|cell| f32::from(u8::from(cell / concepts == cell % concepts)));
         let directions =
@@ -120,7 +121,7 @@ mod tests {
 
     fn world(mode: &str, rows: &str) -> World {
         let given = [("mode", mode), ("rows", rows)].map(|(name, value)| (name.to_string(), value.to_string()));
-        make("impure-codes", &BTreeMap::from(given), 5, &Budget::new(1 << 30)).unwrap()
+        make("impure-codes", &BTreeMap::from(given), 5, &Context::silent(2, 1 << 30).unwrap()).unwrap()
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub use settings::{Allowed, Setting, WorldSettings};
 
 use super::{Annotations, Factors, PairSet};
 use crate::codes::Codes;
-use crate::context::Budget;
+use crate::context::{Budget, Context};
 use crate::error::{Command, InputError, Result};
 use crate::store::ActivationStore;
 use etalon_kernel::bits::Bits;
@@ -160,8 +160,8 @@ pub struct WorldCard {
 pub trait WorldMaker: Sync {
     /// The description.
     fn card(&self) -> &'static WorldCard;
-    /// Generates the world.
-    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World>;
+    /// Generates the world. Long loops check whether the user has cancelled.
+    fn make(&self, settings: &WorldSettings, seed: u64, context: &Context) -> Result<World>;
 }
 
 /// All worlds, in the order of the documentation.
@@ -181,23 +181,25 @@ pub fn find(name: &str) -> Option<&'static dyn WorldMaker> {
 }
 
 /// Generates a world by name, with the given settings and the defaults of all others.
-pub fn make(name: &str, given: &BTreeMap<String, String>, seed: u64, budget: &Budget) -> Result<World> {
+pub fn make(name: &str, given: &BTreeMap<String, String>, seed: u64, context: &Context) -> Result<World> {
     let maker = find(name).ok_or_else(|| {
         let known: Vec<&str> = WORLDS.iter().map(|maker| maker.card().name).collect();
         InputError::new(format!("there is no world `{name}`"))
             .advice(format!("list all worlds with {}", Command("data --list")))
             .one_of(name, &known)
     })?;
-    maker.make(&WorldSettings::of(maker.card(), given)?, seed, budget)
+    let settings = WorldSettings::of(maker.card(), given)?;
+    context.install(|| maker.make(&settings, seed, context))
 }
 
 /// Rows per random stream.
 const BLOCK_ROWS: usize = 1024;
 
 /// Every feature is a concept, which is present where the feature is above 0.
-fn labels_of(codes: &Codes, names: Vec<String>) -> Result<Annotations> {
+fn labels_of(codes: &Codes, names: Vec<String>, context: &Context) -> Result<Annotations> {
     let mut yes = vec![Bits::empty(codes.rows()); codes.latents()];
     for (row, features, values) in codes.all()?.iter() {
+        context.check()?;
         for (&feature, _) in features.iter().zip(values).filter(|&(_, &value)| value > 0.0) {
             yes[feature as usize].insert(row);
         }
@@ -219,14 +221,14 @@ mod tests {
     use crate::labels::{Concept, Label};
 
     /// A small world of every kind, with pairs where it can have them.
-    fn small(maker: &dyn WorldMaker, seed: u64) -> World {
+    fn small(maker: &dyn WorldMaker, seed: u64, threads: usize) -> World {
         let mut given = BTreeMap::from([("rows".to_string(), "1500".to_string())]);
         for (name, value) in [("pairs", "60"), ("hierarchy", "0.3"), ("correlation", "0.4")] {
             if maker.card().settings.iter().any(|setting| setting.name == name) {
                 given.insert(name.into(), value.into());
             }
         }
-        make(maker.card().name, &given, seed, &Budget::new(1 << 30)).unwrap()
+        make(maker.card().name, &given, seed, &Context::silent(threads, 1 << 30).unwrap()).unwrap()
     }
 
     fn ids(world: &World) -> Vec<String> {
@@ -245,7 +247,7 @@ mod tests {
     #[test]
     fn every_world_is_consistent() {
         for maker in WORLDS {
-            let world = small(*maker, 3);
+            let world = small(*maker, 3, 2);
             assert_eq!(world.name, maker.card().name);
             let features = world.codes.latents();
             assert_eq!((world.activations.rows(), world.codes.rows(), world.labels.rows()), (1500, 1500, 1500));
@@ -290,10 +292,11 @@ mod tests {
     #[test]
     fn worlds_depend_on_the_seed_and_not_on_threads() {
         for maker in WORLDS {
-            let first = ids(&small(*maker, 3));
-            let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-            assert_eq!(one.install(|| ids(&small(*maker, 3))), first, "{}", maker.card().name);
-            let other = ids(&small(*maker, 4));
+            let first = ids(&small(*maker, 3, 2));
+            for threads in [1, 7] {
+                assert_eq!(ids(&small(*maker, 3, threads)), first, "{}", maker.card().name);
+            }
+            let other = ids(&small(*maker, 4, 2));
             assert!((0..3).all(|part| other[part] != first[part]), "{}", maker.card().name);
         }
     }
@@ -303,7 +306,7 @@ mod tests {
         for maker in WORLDS {
             for rows in ["0", "1"] {
                 let given = BTreeMap::from([("rows".to_string(), rows.to_string())]);
-                let world = make(maker.card().name, &given, 0, &Budget::new(1 << 30)).unwrap();
+                let world = make(maker.card().name, &given, 0, &Context::silent(2, 1 << 30).unwrap()).unwrap();
                 assert_eq!(world.activations.rows().to_string(), rows);
             }
         }
@@ -313,11 +316,20 @@ mod tests {
     fn a_world_that_does_not_fit_is_refused() {
         for maker in WORLDS {
             let given = BTreeMap::from([("rows".to_string(), "1000000000".to_string())]);
-            let error = make(maker.card().name, &given, 0, &Budget::new(1 << 20)).unwrap_err();
+            let error = make(maker.card().name, &given, 0, &Context::silent(1, 1 << 20).unwrap()).unwrap_err();
             assert!(matches!(error, crate::error::Error::Memory { .. }), "{error}");
         }
-        assert!(
-            make("nowhere", &BTreeMap::new(), 0, &Budget::new(0)).unwrap_err().to_string().contains("superposition")
-        );
+        let error = make("nowhere", &BTreeMap::new(), 0, &Context::silent(1, 0).unwrap()).unwrap_err();
+        assert!(error.to_string().contains("superposition"));
+    }
+
+    #[test]
+    fn cancelled_worlds_are_not_generated() {
+        for maker in WORLDS {
+            let context = Context::silent(2, 1 << 30).unwrap();
+            context.cancel();
+            let error = make(maker.card().name, &BTreeMap::new(), 0, &context).unwrap_err();
+            assert!(matches!(error, crate::error::Error::Cancelled), "{}: {error}", maker.card().name);
+        }
     }
 }

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::scene::{CONCEPTS, Scene};
 use super::{Allowed, BLOCK_ROWS, Images, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve};
 use crate::codes::{Codes, CodesBuilder};
-use crate::context::Budget;
+use crate::context::Context;
 use crate::error::Result;
 use crate::labels::{Pair, PairSet};
 use crate::store::ActivationStore;
@@ -56,32 +56,35 @@ impl WorldMaker for Shapes {
         &CARD
     }
 
-    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
+    fn make(&self, settings: &WorldSettings, seed: u64, context: &Context) -> Result<World> {
         let (rows, side, pairs) = (settings.whole("rows")?, settings.whole("side")?, settings.whole("pairs")?);
         let (jitter, noise) = (settings.number("jitter")?, settings.number("noise")?);
         let size = side * side * 3;
-        let _memory = reserve(rows.saturating_add(pairs.saturating_mul(2)), size * 2, CONCEPTS.len(), budget)?;
+        let _memory =
+            reserve(rows.saturating_add(pairs.saturating_mul(2)), size * 2, CONCEPTS.len(), context.budget())?;
         let mut pixels = vec![0u8; rows * size];
-        let scenes: Vec<Vec<Scene>> = pixels
+        let scenes: Result<Vec<Vec<Scene>>> = pixels
             .par_chunks_mut(BLOCK_ROWS * size)
             .enumerate()
             .map(|(block, out)| {
                 let mut random = stream(seed, "shapes/rows", block as u64);
                 let draw = |out: &mut [u8]| {
+                    context.check()?;
                     let scene = Scene::draw(&mut random);
                     scene.render(side, jitter, noise, &mut random, out);
-                    scene
+                    Ok(scene)
                 };
                 out.chunks_mut(size).map(draw).collect()
             })
             .collect();
         let mut pair_pixels = vec![0u8; pairs * 2 * size];
-        let changes: Vec<Vec<(Scene, Scene, Pair)>> = pair_pixels
+        let changes: Result<Vec<Vec<(Scene, Scene, Pair)>>> = pair_pixels
             .par_chunks_mut(BLOCK_ROWS * 2 * size)
             .enumerate()
             .map(|(block, out)| {
                 let mut random = stream(seed, "shapes/pairs", block as u64);
                 let draw = |(number, out): (usize, &mut [u8])| {
+                    context.check()?;
                     let before = Scene::draw(&mut random);
                     let (after, added, removed) = before.change(&mut random);
                     let (first, second) = out.split_at_mut(size);
@@ -89,21 +92,22 @@ impl WorldMaker for Shapes {
                     before.render(side, jitter, noise, &mut random.clone(), first);
                     after.render(side, jitter, noise, &mut random, second);
                     let row = 2 * (block * BLOCK_ROWS + number);
-                    (before, after, Pair { before: row, after: row + 1, added, removed })
+                    Ok((before, after, Pair { before: row, after: row + 1, added, removed }))
                 };
                 out.chunks_mut(2 * size).enumerate().map(draw).collect()
             })
             .collect();
+        let (scenes, changes) = (scenes?, changes?);
         let names = || CONCEPTS.map(String::from).to_vec();
         let mean = mean_image(&pixels, size);
         let codes = codes_of(scenes.iter().flatten())?;
-        let labels = labels_of(&codes, names())?;
+        let labels = labels_of(&codes, names(), context)?;
         let mut world = World::new(CARD.name, centred(&pixels, &mean)?, codes, labels);
         world.images = Some(Images { width: side, height: side, pixels });
         if pairs > 0 {
             let made = || changes.iter().flatten();
             let codes = codes_of(made().flat_map(|(before, after, _)| [before, after]))?;
-            world.pair_labels = Some(labels_of(&codes, names())?);
+            world.pair_labels = Some(labels_of(&codes, names(), context)?);
             world.pair_codes = Some(codes);
             world.pairs = Some(PairSet { pairs: made().map(|(_, _, pair)| *pair).collect() });
             world.pair_activations = Some(centred(&pair_pixels, &mean)?);
@@ -150,7 +154,7 @@ mod tests {
     fn world(settings: &[(&str, &str)]) -> World {
         let given: BTreeMap<String, String> =
             settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        make("shapes", &given, 2, &Budget::new(1 << 30)).unwrap()
+        make("shapes", &given, 2, &Context::silent(2, 1 << 30).unwrap()).unwrap()
     }
 
     #[test]

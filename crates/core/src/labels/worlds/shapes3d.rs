@@ -3,7 +3,7 @@
 
 use super::factor_grid::{FactorSpec, Family, SETTINGS};
 use super::{World, WorldCard, WorldMaker, WorldSettings};
-use crate::context::Budget;
+use crate::context::Context;
 use crate::error::Result;
 
 pub(super) struct Shapes3d;
@@ -75,8 +75,8 @@ impl WorldMaker for Shapes3d {
         &CARD
     }
 
-    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
-        FAMILY.make(settings, seed, budget)
+    fn make(&self, settings: &WorldSettings, seed: u64, context: &Context) -> Result<World> {
+        FAMILY.make(settings, seed, context)
     }
 }
 

@@ -8,7 +8,7 @@ use super::features::{
 };
 use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve};
 use crate::codes::{Codes, CodesBuilder};
-use crate::context::Budget;
+use crate::context::Context;
 use crate::error::{InputError, Key, Result};
 use crate::labels::{Concept, Pair, PairSet};
 use crate::store::ActivationStore;
@@ -70,20 +70,20 @@ impl WorldMaker for Superposition {
         &CARD
     }
 
-    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
+    fn make(&self, settings: &WorldSettings, seed: u64, context: &Context) -> Result<World> {
         let (rows, width, pairs) = (settings.whole("rows")?, settings.whole("width")?, settings.whole("pairs")?);
         let features = settings.whole("features")?;
-        let _rows = reserve(rows.saturating_add(pairs.saturating_mul(2)), width, features, budget)?;
-        let _directions = reserve(features, width.saturating_mul(3), 0, budget)?;
-        let rule = Rule::new(settings, seed)?;
-        let (activations, codes) = rule.rows(rows)?;
+        let _rows = reserve(rows.saturating_add(pairs.saturating_mul(2)), width, features, context.budget())?;
+        let _directions = reserve(features, width.saturating_mul(3), 0, context.budget())?;
+        let rule = Rule::new(settings, seed, context)?;
+        let (activations, codes) = rule.rows(rows, context)?;
         let names = || (0..features).map(|feature| format!("feature_{feature}")).collect::<Vec<_>>();
-        let labels = labels_of(&codes, names())?;
+        let labels = labels_of(&codes, names(), context)?;
         let mut world = World::new(CARD.name, ActivationStore::from_rows(activations, width)?, codes, labels);
         world.parents = Some(rule.parent.iter().map(|parent| parent.map(|parent| parent as u32)).collect());
         if pairs > 0 {
-            let (activations, codes, set) = rule.pairs(pairs)?;
-            world.pair_labels = Some(labels_of(&codes, names())?);
+            let (activations, codes, set) = rule.pairs(pairs, context)?;
+            world.pair_labels = Some(labels_of(&codes, names(), context)?);
             world.pair_activations = Some(ActivationStore::from_rows(activations, width)?);
             world.pair_codes = Some(codes);
             world.pairs = Some(set);
@@ -138,7 +138,7 @@ impl Row {
 }
 
 impl Rule {
-    fn new(settings: &WorldSettings, seed: u64) -> Result<Rule> {
+    fn new(settings: &WorldSettings, seed: u64, context: &Context) -> Result<Rule> {
         let (features, width) = (settings.whole("features")?, settings.whole("width")?);
         let mut random = stream(seed, "superposition/hierarchy", 0);
         // Feature 0 is a root; any other may be the child of an earlier one.
@@ -152,9 +152,10 @@ impl Rule {
         let marginal = rates(&parent, settings.number("power")?, settings.number("active")?)?;
         let rate: Vec<f64> =
             (0..features).map(|f| marginal[f] / parent[f].map_or(1.0, |parent| marginal[parent])).collect();
-        let threshold = rate.iter().map(|&rate| exceeded_at(rate)).collect();
+        let threshold = |&rate: &f64| context.check().map(|()| exceeded_at(rate));
+        let threshold = rate.par_iter().map(threshold).collect::<Result<Vec<f64>>>()?;
         let (group, groups) = groups(&parent, &mut random);
-        let directions = directions(&parent, width, settings.number("splitting")?, seed);
+        let directions = directions(&parent, width, settings.number("splitting")?, seed, context)?;
         Ok(Rule {
             seed,
             width,
@@ -207,25 +208,26 @@ impl Rule {
         (0..self.width).map(|_| one()).collect()
     }
 
-    fn rows(&self, rows: usize) -> Result<(Vec<f32>, Codes)> {
+    fn rows(&self, rows: usize, context: &Context) -> Result<(Vec<f32>, Codes)> {
         let mut activations = vec![0f32; rows * self.width];
-        let blocks: Vec<Vec<Row>> = activations
+        let blocks: Result<Vec<Vec<Row>>> = activations
             .par_chunks_mut(BLOCK_ROWS * self.width)
             .enumerate()
             .map(|(block, out)| {
                 let mut random = stream(self.seed, "superposition/rows", block as u64);
                 let make = |out: &mut [f32]| {
+                    context.check()?;
                     let row = self.draw(&mut random);
                     self.write(&row, &self.draw_noise(&mut random), out);
-                    row
+                    Ok(row)
                 };
                 out.chunks_mut(self.width).map(make).collect()
             })
             .collect();
-        Ok((activations, self.codes(blocks.iter().flatten())?))
+        Ok((activations, self.codes(blocks?.iter().flatten(), context)?))
     }
 
-    fn pairs(&self, pairs: usize) -> Result<(Vec<f32>, Codes, PairSet)> {
+    fn pairs(&self, pairs: usize, context: &Context) -> Result<(Vec<f32>, Codes, PairSet)> {
         let mut activations = vec![0f32; pairs * 2 * self.width];
         let blocks: Vec<Result<Vec<(Row, Row, Change)>>> = activations
             .par_chunks_mut(BLOCK_ROWS * 2 * self.width)
@@ -233,6 +235,7 @@ impl Rule {
             .map(|(block, out)| {
                 let mut random = stream(self.seed, "superposition/pairs", block as u64);
                 let make = |out: &mut [f32]| {
+                    context.check()?;
                     let (before, after, change) = self.draw_pair(&mut random)?;
                     let noise = self.draw_noise(&mut random);
                     let (first, second) = out.split_at_mut(self.width);
@@ -245,7 +248,7 @@ impl Rule {
             .collect();
         let made: Vec<(Row, Row, Change)> =
             blocks.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-        let codes = self.codes(made.iter().flat_map(|(before, after, _)| [before, after]))?;
+        let codes = self.codes(made.iter().flat_map(|(before, after, _)| [before, after]), context)?;
         let concept = |feature: Option<usize>| feature.map(|feature| Concept(feature as u32));
         let pair = |(number, (_, _, change)): (usize, &(Row, Row, Change))| Pair {
             before: 2 * number,
@@ -289,9 +292,10 @@ impl Rule {
             .into())
     }
 
-    fn codes<'a>(&self, rows: impl Iterator<Item = &'a Row>) -> Result<Codes> {
+    fn codes<'a>(&self, rows: impl Iterator<Item = &'a Row>, context: &Context) -> Result<Codes> {
         let mut builder = CodesBuilder::new(self.rate.len());
         for row in rows {
+            context.check()?;
             builder.push(&row.features, &row.values)?;
         }
         Ok(builder.finish())
@@ -316,7 +320,7 @@ mod tests {
     fn world(settings: &[(&str, &str)]) -> World {
         let given: BTreeMap<String, String> =
             settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        make("superposition", &given, 7, &Budget::new(1 << 30)).unwrap()
+        make("superposition", &given, 7, &Context::silent(2, 1 << 30).unwrap()).unwrap()
     }
 
     fn firing(world: &World) -> Vec<f64> {
@@ -447,7 +451,7 @@ mod tests {
     #[test]
     fn impossible_worlds_are_refused() {
         let given = BTreeMap::from([("active".to_string(), "200".to_string())]);
-        let error = make("superposition", &given, 0, &Budget::new(1 << 30)).unwrap_err().to_string();
+        let error = make("superposition", &given, 0, &Context::silent(2, 1 << 30).unwrap()).unwrap_err().to_string();
         assert!(error.contains("at most 128.00"), "{error}");
     }
 }

@@ -4,7 +4,7 @@ use super::draw::correlated;
 use super::factor_grid::weak_pairs;
 use super::{Allowed, BLOCK_ROWS, Setting, World, WorldCard, WorldMaker, WorldSettings, labels_of, reserve};
 use crate::codes::CodesBuilder;
-use crate::context::Budget;
+use crate::context::Context;
 use crate::error::Result;
 use crate::labels::{Concept, Pair, PairSet};
 use crate::store::ActivationStore;
@@ -47,16 +47,17 @@ impl WorldMaker for TabularToy {
         &CARD
     }
 
-    fn make(&self, settings: &WorldSettings, seed: u64, budget: &Budget) -> Result<World> {
+    fn make(&self, settings: &WorldSettings, seed: u64, context: &Context) -> Result<World> {
         let (rows, delta) = (settings.whole("rows")?, settings.number("delta")?);
         let (pairs, weak) = (settings.whole("pairs")?, settings.whole("weak_pairs")?);
-        let _memory = reserve(rows.saturating_add(pairs.saturating_mul(2)), 7, 3, budget)?;
+        let _memory = reserve(rows.saturating_add(pairs.saturating_mul(2)), 7, 3, context.budget())?;
         let mut activations = Vec::with_capacity(rows * 7);
         let mut builder = CodesBuilder::new(3);
         let mut classes = Vec::with_capacity(rows);
         for block in 0..rows.div_ceil(BLOCK_ROWS) {
             let mut random = stream(seed, "tabular-toy/rows", block as u64);
             for _ in block * BLOCK_ROWS..((block + 1) * BLOCK_ROWS).min(rows) {
+                context.check()?;
                 let hidden = correlated(3, delta, &mut random);
                 activations.extend(seen(&hidden).map(|value| value as f32));
                 builder.push_dense(&hidden.iter().map(|&z| z as f32).collect::<Vec<_>>())?;
@@ -65,7 +66,7 @@ impl WorldMaker for TabularToy {
         }
         let codes = builder.finish();
         let names = || (1..=3).map(|number| format!("z{number}_positive")).collect();
-        let labels = labels_of(&codes, names())?;
+        let labels = labels_of(&codes, names(), context)?;
         let mut world = World::new(CARD.name, ActivationStore::from_rows(activations, 7)?, codes, labels);
         world.classes = Some(classes);
         world.weak_pairs = weak_pairs(&world, weak, seed);
@@ -74,6 +75,7 @@ impl WorldMaker for TabularToy {
             let (mut activations, mut builder, mut made) =
                 (Vec::with_capacity(pairs * 14), CodesBuilder::new(3), Vec::new());
             for number in 0..pairs {
+                context.check()?;
                 let before = correlated(3, delta, &mut random);
                 let changed = index(3, &mut random);
                 let mut after = before.clone();
@@ -87,7 +89,7 @@ impl WorldMaker for TabularToy {
                 made.push(Pair { before: 2 * number, after: 2 * number + 1, added, removed });
             }
             let codes = builder.finish();
-            world.pair_labels = Some(labels_of(&codes, names())?);
+            world.pair_labels = Some(labels_of(&codes, names(), context)?);
             world.pair_codes = Some(codes);
             world.pair_activations = Some(ActivationStore::from_rows(activations, 7)?);
             world.pairs = Some(PairSet { pairs: made });
@@ -121,7 +123,7 @@ mod tests {
     #[test]
     fn hidden_numbers_have_the_given_covariance() {
         let given = [("delta", "0.9"), ("rows", "20000")].map(|(name, value)| (name.to_string(), value.to_string()));
-        let world = make("tabular-toy", &BTreeMap::from(given), 1, &Budget::new(1 << 30)).unwrap();
+        let world = make("tabular-toy", &BTreeMap::from(given), 1, &Context::silent(2, 1 << 30).unwrap()).unwrap();
         let all = world.codes.all().unwrap();
         let column = |index: usize| (0..20_000).map(|row| f64::from(all.row(row).1[index])).collect::<Vec<_>>();
         assert!((pearson(&column(0), &column(2)).unwrap() - 0.9).abs() < 0.01);

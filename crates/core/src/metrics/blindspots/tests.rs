@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Blindspots, CARD};
 use crate::codes::Codes;
-use crate::context::{Budget, Context};
+use crate::context::Context;
 use crate::error::Result;
 use crate::labels::worlds::{self, Planted, World};
 use crate::metrics::{Metric, evaluate, recipe};
@@ -125,7 +125,7 @@ fn bad_input_is_refused() {
 
 pub(super) fn planted(settings: &[(&str, &str)], seed: u64) -> (World, Inputs) {
     let given = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let world = worlds::make("blindspots", &given, seed, &Budget::new(1 << 30)).unwrap();
+    let world = worlds::make("blindspots", &given, seed, &Context::silent(2, 1 << 30).unwrap()).unwrap();
     let copy = |codes: &Codes| codes.select(&(0..codes.rows()).collect::<Vec<_>>()).unwrap();
     let add = |inputs: Inputs, made: &worlds::WorldGenerator| {
         inputs.and(&GENERATED, &made.name, generated(copy(&made.codes)))

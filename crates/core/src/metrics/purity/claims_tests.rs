@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Mig, Modularity, Nis, Ois, Sap};
-use crate::context::Budget;
+use crate::context::Context;
 use crate::labels::worlds;
 use crate::metrics::Metric;
 use crate::metrics::testing::{self, codes, column};
@@ -14,7 +14,8 @@ fn world(mode: &str, covariance: &str, seed: u64) -> Inputs {
     let rows = 2000;
     let given = [("mode", mode), ("covariance", covariance), ("rows", &rows.to_string())]
         .map(|(name, value)| (name.to_string(), value.to_string()));
-    let world = worlds::make("impure-codes", &BTreeMap::from(given), seed, &Budget::new(1 << 30)).unwrap();
+    let world =
+        worlds::make("impure-codes", &BTreeMap::from(given), seed, &Context::silent(2, 1 << 30).unwrap()).unwrap();
     let tile = world.activations.tile(0..rows).unwrap();
     let dense: Vec<f32> = (0..rows).flat_map(|row| tile.row(row).to_vec()).collect();
     Inputs::default().with(&CODES, codes(&dense, 5)).with(&LABELS, world.labels)

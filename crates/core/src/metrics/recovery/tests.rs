@@ -4,7 +4,7 @@ use etalon_kernel::random::{index, permutation, stream};
 
 use super::*;
 use crate::codes::CodesBuilder;
-use crate::context::{Budget, Context};
+use crate::context::Context;
 use crate::labels::worlds;
 use crate::metrics::testing::{codes, column, scores_with_any_threads};
 use crate::metrics::{evaluate, recipe};
@@ -51,7 +51,7 @@ fn rows(store: &ActivationStore, order: impl Iterator<Item = usize>) -> Activati
 fn world() -> worlds::World {
     let given = [("rows", "2000"), ("features", "60"), ("width", "24"), ("active", "4")];
     let given = given.map(|(name, value)| (name.to_string(), value.to_string()));
-    worlds::make("superposition", &BTreeMap::from(given), 9, &Budget::new(1 << 30)).unwrap()
+    worlds::make("superposition", &BTreeMap::from(given), 9, &Context::silent(2, 1 << 30).unwrap()).unwrap()
 }
 
 #[test]

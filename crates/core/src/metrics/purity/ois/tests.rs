@@ -133,7 +133,8 @@ fn alignments_are_those_of_the_released_program() {
 fn world(mode: &str, rows: usize, seed: u64) -> Inputs {
     let given =
         [("mode", mode), ("rows", &rows.to_string())].map(|(name, value)| (name.to_string(), value.to_string()));
-    let world = worlds::make("impure-codes", &BTreeMap::from(given), seed, &budget()).unwrap();
+    let world =
+        worlds::make("impure-codes", &BTreeMap::from(given), seed, &Context::silent(2, 1 << 30).unwrap()).unwrap();
     let values = world.activations.tile(0..rows).unwrap();
     let dense: Vec<f32> = (0..rows).flat_map(|row| values.row(row).to_vec()).collect();
     Inputs::default().with(&CODES, codes(&dense, 5)).with(&LABELS, world.labels)
