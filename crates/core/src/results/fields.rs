@@ -16,6 +16,22 @@ use super::bootstrap::Interval;
 use super::cells::Cells;
 use super::recipe::{Profile, Recipe, ResultFile};
 use super::scores::{Headline, Scores, Table};
+use crate::error::{Error, InputError};
+
+impl ResultFile {
+    /// The JSON of a result file, which takes several times the memory of the result.
+    pub fn to_json(&self) -> Result<Value, Error> {
+        let fields = ResultFields { result: self, about: None, end: Some(None) };
+        serde_json::to_value(fields).map_err(|error| Error::Bug(format!("result to JSON: {error}")))
+    }
+
+    /// Reads the JSON of a result file.
+    pub fn from_json(value: &Value) -> Result<ResultFile, Error> {
+        let fields = ParsedFields::deserialize(value);
+        let fields = fields.map_err(|error| InputError::new("not a result file of Etalon").found(error))?;
+        Ok(fields.into_result())
+    }
+}
 
 /// A result with the metadata of its inputs.
 pub(super) struct ResultFields<'a> {

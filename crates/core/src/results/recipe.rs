@@ -1,13 +1,12 @@
-//! Recipes, which identify a result by hash, and the JSON of result files.
+//! Recipes, which identify a result by hash, and results.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::fields::{ParsedFields, ResultFields};
 use super::scores::Scores;
-use crate::error::{Error, InputError, Result};
+use crate::error::{Error, Result};
 
 /// Which definition of a metric to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -66,21 +65,6 @@ pub struct ResultFile {
     pub scores: Scores,
     /// The run time, which is not part of the recipe.
     pub seconds: f64,
-}
-
-impl ResultFile {
-    /// The JSON of a result file, which takes several times the memory of the result.
-    pub fn to_json(&self) -> Result<Value> {
-        let fields = ResultFields { result: self, about: None, end: Some(None) };
-        serde_json::to_value(fields).map_err(|error| Error::Bug(format!("result to JSON: {error}")))
-    }
-
-    /// Reads the JSON of a result file.
-    pub fn from_json(value: &Value) -> Result<ResultFile> {
-        let fields = ParsedFields::deserialize(value);
-        let fields = fields.map_err(|error| InputError::new("not a result file of Etalon").found(error))?;
-        Ok(fields.into_result())
-    }
 }
 
 #[cfg(test)]
