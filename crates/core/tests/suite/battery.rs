@@ -1,11 +1,12 @@
 //! The common battery: every metric runs on the same small data sets and must satisfy the same laws.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 
 use etalon::codes::Codes;
-use etalon::context::Context;
+use etalon::context::{Budget, Context, Progress};
 use etalon::error::{Error, Result};
 use etalon::labels::{Annotations, Concept, Factors, Label, Pair, PairSet};
 use etalon::metrics::{Evaluated, Evaluation, METRICS, Metric};
@@ -726,6 +727,66 @@ fn memory_is_released_and_cancelled_work_stops() {
         let stopped = evaluation.run(metric, &inputs, &recipe, &context);
         assert!(matches!(stopped, Err(Error::Cancelled)), "{name}: {stopped:?}");
         assert_eq!(context.budget().left(), MEMORY, "{name} holds memory after cancellation");
+    });
+}
+
+/// Metrics without work: `training` copies the record of a training into a table.
+const WITHOUT_STAGES: &[&str] = &["training"];
+
+/// Records the progress of a metric: the number of calls, the threads that call, and the size of the pool they are in.
+#[derive(Default)]
+struct Calls {
+    starts: usize,
+    steps: u64,
+    callers: HashSet<ThreadId>,
+    pools: BTreeSet<usize>,
+}
+
+struct Recorder(Arc<Mutex<Calls>>);
+
+impl Recorder {
+    fn record(&self, change: impl FnOnce(&mut Calls)) {
+        let mut calls = self.0.lock().unwrap();
+        calls.callers.insert(std::thread::current().id());
+        calls.pools.insert(rayon::current_num_threads());
+        change(&mut calls);
+    }
+}
+
+impl Progress for Recorder {
+    fn start(&self, _: &str, _: u64, _: &str) {
+        self.record(|calls| calls.starts += 1);
+    }
+
+    fn advance(&self, steps: u64) {
+        self.record(|calls| calls.steps += steps);
+    }
+
+    fn finish(&self) {
+        self.record(|_| ());
+    }
+}
+
+#[test]
+fn metrics_show_progress_and_stay_in_the_thread_pool() {
+    let inputs = Small::random(300, 10, 4, 13).inputs();
+    // Outside of every pool, rayon counts the threads of its global pool: never as many as one of these pools has.
+    let outside = rayon::current_num_threads();
+    for_every_metric(|metric, profile| {
+        let recipe = recipe_of(metric, &inputs, &quick(metric), profile, 0).unwrap();
+        for threads in [outside + 1, outside + 2] {
+            let calls = Arc::new(Mutex::new(Calls::default()));
+            let context = Context::new(threads, Budget::new(MEMORY), Recorder(calls.clone())).unwrap();
+            Evaluation::default().run(metric, &inputs, &recipe, &context).unwrap();
+            let (name, calls) = (title(metric, profile), calls.lock().unwrap());
+            if WITHOUT_STAGES.contains(&metric.card().name) {
+                assert_eq!(calls.starts, 0, "{name} has stages");
+                continue;
+            }
+            assert!(calls.starts > 0 && calls.steps > 0, "{name} shows no progress");
+            assert_eq!(calls.pools, BTreeSet::from([threads]), "{name} leaves the pool of {threads} threads");
+            assert!(calls.callers.len() <= threads, "{name}: {} threads", calls.callers.len());
+        }
     });
 }
 
