@@ -7,7 +7,7 @@ use super::distance::{Distance, distances, each_difference};
 use super::memorised::{Memory, examine};
 use super::params::{POSITIVE, RANKED, SHARE, TEMPERATURE};
 use super::ranking::keep_first;
-use super::shuffled::{OtherRows, shuffled};
+use super::shuffled::shuffled;
 use crate::error::Result;
 use crate::metrics::{Better, Card, Kind, Metric, Output, Param};
 use crate::results::{Cells, Scores, Table};
@@ -29,7 +29,7 @@ static CARD: Card = Card {
     name: "divergence",
     title: "Divergence of pairs",
     summary: "How far every generated row is from the real row of its prompt, and which are suspiciously near.",
-    version: 2,
+    version: 3,
     measures: "Large distances are prompts that were misunderstood or have many valid images; the table lists the concepts that \
         account for most of each distance. Very small distances may be memorised training images. But an empty or templated \
         image is near to its counterpart as well. Therefore a row is a candidate only if it is much nearer to its own real row \
@@ -51,9 +51,9 @@ static CARD: Card = Card {
         resamples of rows.",
     source: "Bohacek, Fel, Agrawala and Lubana, Section 5.4, Appendix A.4, Figures 11 and 12. The paper sorts by distance and \
         inspects images; ratios, neighbours and the count of similar rows are not in it.",
-    interval: "Percentile bootstrap over rows, 1000 resamples, the same rows for all models. `divergence_shuffled`: every row is in \
-        two of its pairs, so pairs are drawn in chains of ten, in which each pair shares a row with the next; in simulations with \
-        600 and 2,000 rows its interval contains the expected value in 90 % of data sets. None for the share of \
+    interval: "Percentile bootstrap over rows, 1000 resamples, the same rows for all models. None for `divergence_shuffled`: every \
+        row is in two of its pairs, and in simulations with 600 and 2,000 rows the intervals of pairs drawn in chains, in which \
+        each pair shares a row with the next, contained the expected value in 90 % of data sets only. None for the share of \
         candidates. Differences between dictionaries on the same rows are paired by draw.",
     needs: &[&CODES, &GENERATED],
     uses: &[&EMBEDDINGS],
@@ -75,11 +75,11 @@ static CARD: Card = Card {
 /// Latents that are listed for a pair.
 const LISTED: usize = 20;
 
-/// The medians over rows that are headlines.
-const MEDIANS: [&str; 4] = ["divergence", "divergence_normalised", "divergence_sigmoid", "divergence_shuffled"];
+/// The medians over rows that are headlines with an interval.
+const MEDIANS: [&str; 3] = ["divergence", "divergence_normalised", "divergence_sigmoid"];
 
 /// In the order of [`MEDIANS`].
-type Medians = [Option<f64>; 4];
+type Medians = [Option<f64>; 3];
 
 impl Metric for Divergence {
     fn card(&self) -> &'static Card {
@@ -90,16 +90,15 @@ impl Metric for Divergence {
         let rows = job.get(&CODES)?.rows();
         let distances = distances(job.number(TEMPERATURE.name)?, job, work)?;
         let shuffled = shuffled(job, work)?;
-        let medians = |model: usize, drawn: &[usize], chained: &[usize]| {
-            let shuffled = shuffled.0.get(model * rows..(model + 1) * rows).unwrap_or(&[]);
-            medians(&distances[model].0, shuffled, (drawn, chained))
-        };
         let (examined, ranked) = (job.whole(EXAMINED.name)?, job.whole(RANKED.name)?);
         let found = work.blocks("models", distances.len(), |model| {
             let _memory = job.budget().reserve(24 * rows as u64, "an order of all rows")?;
             let all: Vec<usize> = (0..rows).collect();
+            // Empty if there are no other prompts.
+            let shuffled = shuffled.0.get(model * rows..(model + 1) * rows).unwrap_or(&[]);
             Ok(ModelRows {
-                medians: medians(model, &all, &all),
+                medians: medians(&distances[model].0, &all),
+                shuffled: median(&mut shuffled.to_vec()),
                 nearest: nearest(&distances[model].0, examined),
                 largest: extreme(&distances[model].0, ranked, true),
                 smallest: extreme(&distances[model].0, ranked, false),
@@ -107,28 +106,20 @@ impl Metric for Divergence {
         })?;
         let nearest: Vec<&[usize]> = found.iter().map(|model| &model.nearest[..]).collect();
         let memories = examine(&distances, &nearest, job, work)?;
-        let others = OtherRows::new(rows, job)?;
         let replicates = resampled(job, work, ("divergence/rows", rows, 24), |drawn| {
-            let chained = others.chains(drawn);
-            over_models((0..distances.len()).map(|model| medians(model, drawn, &chained)))
+            over_models(distances.iter().map(|list| medians(&list.0, drawn)))
         })?;
         let distances: Vec<&[Distance]> = distances.iter().map(|list| &list.0[..]).collect();
         Report { rows, distances, found: &found, memories: &memories }.scores(&replicates, job)
     }
 }
 
-/// Medians over some rows of a model, those of `shuffled` over rows of their own. `shuffled` is empty if there are no other
-/// prompts.
-fn medians(distances: &[Distance], shuffled: &[f64], (rows, chained): (&[usize], &[usize])) -> Medians {
-    let over = |rows: &[usize], number: &dyn Fn(usize) -> Option<f64>| {
-        median(&mut rows.iter().filter_map(|&row| number(row)).collect::<Vec<f64>>())
+/// Medians over some rows of a model.
+fn medians(distances: &[Distance], rows: &[usize]) -> Medians {
+    let over = |number: &dyn Fn(&Distance) -> Option<f64>| {
+        median(&mut rows.iter().filter_map(|&row| number(&distances[row])).collect::<Vec<f64>>())
     };
-    [
-        over(rows, &|row| Some(distances[row].length)),
-        over(rows, &|row| distances[row].normalised()),
-        over(rows, &|row| distances[row].sigmoid),
-        over(chained, &|row| shuffled.get(row).copied()),
-    ]
+    [over(&|distance| Some(distance.length)), over(&Distance::normalised), over(&|distance| distance.sigmoid)]
 }
 
 fn over_models(medians: impl Iterator<Item = Medians>) -> Medians {
@@ -140,6 +131,8 @@ fn over_models(medians: impl Iterator<Item = Medians>) -> Medians {
 #[derive(Serialize, Deserialize)]
 struct ModelRows {
     medians: Medians,
+    /// The median distance to real rows of other prompts.
+    shuffled: Option<f64>,
     /// The rows with the smallest normalised distance, ascending by row.
     nearest: Vec<usize>,
     /// The rows with the largest distance, and with the smallest.
@@ -190,6 +183,8 @@ impl Report<'_> {
             let interval = (self.rows > 1).then(|| interval_of_defined(replicates)).flatten();
             scores.headline(key, medians[number], interval, self.rows);
         }
+        let shuffled = mean_of_defined(self.found.iter().map(|model| model.shuffled));
+        scores.headline("divergence_shuffled", shuffled, None, self.rows);
         if self.rows > 1 {
             let draws = |number: usize| replicates.iter().map(move |medians| medians[number]).collect();
             scores.put_replicates(MEDIANS.iter().enumerate().map(|(number, key)| (key.to_string(), draws(number))));
@@ -203,7 +198,7 @@ impl Report<'_> {
             1 => scores.note("a single row cannot be compared with others: undefined"),
             _ => {}
         }
-        if medians.iter().any(Option::is_none) {
+        if medians.iter().chain([&shuffled]).any(Option::is_none) {
             scores.note("no pair has a latent that fires: shares are undefined");
         }
         let examined = self.memories.iter().map(Vec::len).sum::<usize>();

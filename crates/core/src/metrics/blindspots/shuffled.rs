@@ -9,17 +9,14 @@ use etalon_kernel::random::{permutation, stream};
 /// Rows per block.
 const BLOCK: usize = 1 << 14;
 
-/// Pairs of a chain of resampled pairs.
-const CHAIN: usize = 10;
-
 /// For every row another one: the next in a random order.
-pub(super) struct OtherRows {
+struct OtherRows {
     of_row: Vec<usize>,
     _memory: Reservation,
 }
 
 impl OtherRows {
-    pub fn new(rows: usize, job: &Job<'_>) -> Result<OtherRows> {
+    fn new(rows: usize, job: &Job<'_>) -> Result<OtherRows> {
         let memory = job.budget().reserve(16 * rows as u64, "a random order of the rows")?;
         let order = permutation(rows, &mut stream(job.seed, "divergence/shuffled", 0));
         let mut of_row = vec![0; rows];
@@ -27,13 +24,6 @@ impl OtherRows {
             of_row[row] = order[(position + 1) % rows];
         }
         Ok(OtherRows { of_row, _memory: memory })
-    }
-
-    /// As many rows as `drawn`, in chains: the first drawn rows, each followed by the rows that come next in the order. The
-    /// pair of a row shares the other row with the pair of the next, so pairs of a row and another are not independent.
-    pub fn chains(&self, drawn: &[usize]) -> Vec<usize> {
-        let chain = |&first: &usize| std::iter::successors(Some(first), |&row| Some(self.of_row[row])).take(CHAIN);
-        drawn.iter().flat_map(chain).take(drawn.len()).collect()
     }
 }
 
