@@ -10,6 +10,7 @@ import path from 'node:path';
 import { ink, launch, number, open, program, running, serve, stop, downloadCharts, visit } from './browser.mjs';
 import { LATENTS, make } from './fixture.mjs';
 import { heatTests } from './heat_tests.mjs';
+import { purityTests } from './purity_tests.mjs';
 import { realTests } from './real_tests.mjs';
 import { units } from './units.mjs';
 
@@ -372,6 +373,15 @@ async function browserTests() {
     assert.notEqual(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), 'none', 'focus is visible');
   });
 
+  await test('pages of metrics without results are not listed, and their addresses say what to run', async () => {
+    assert.ok(!(await page.locator('nav a').allInnerTexts()).some((name) => ['Purity', 'Units'].includes(name)));
+    for (const [hash, text] of [['#/purity', /metrics ois and nis/], ['#/units', /metric mis/]]) {
+      await visit(page, hash);
+      assert.match(await page.locator('[data-state=empty]').innerText(), text);
+      assert.deepEqual(await accessible(page), []);
+    }
+  });
+
   await test('an unknown address shows an error', async () => {
     await visit(page, '#/nowhere');
     assert.match(await page.locator('[data-state=error]').innerText(), /no such page/);
@@ -463,6 +473,7 @@ try {
   await units(test);
   browser = await launch();
   await heatTests(test, scratch, program, accessible);
+  await purityTests(test, scratch, program, accessible);
   await realTests(test, scratch, program, accessible);
   make(results, program);
   await browserTests();

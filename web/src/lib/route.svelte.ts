@@ -40,11 +40,11 @@ export function set(change: Record<string, string | number | boolean | null | un
   history.replaceState(null, '', write(route));
 }
 
-/** The keys `[` and `]` select the previous and next model, wrapping around; not while typing in a field. */
-export function step(event: KeyboardEvent, models: string[]) {
-  if ((event.target as HTMLElement).matches('input, select, textarea') || event.ctrlKey || event.metaKey || !['[', ']'].includes(event.key) || !models.length) return;
-  const here = Math.max(0, models.indexOf(route.query.model ?? ''));
-  set({ model: models[(here + (event.key === ']' ? 1 : -1) + models.length) % models.length] });
+/** The keys `[` and `]` select the previous and next model, or another value, wrapping around; not while typing in a field. */
+export function step(event: KeyboardEvent, values: string[], name = 'model') {
+  if ((event.target as HTMLElement).matches('input, select, textarea') || event.ctrlKey || event.metaKey || !['[', ']'].includes(event.key) || !values.length) return;
+  const here = Math.max(0, values.indexOf(route.query[name] ?? ''));
+  set({ [name]: values[(here + (event.key === ']' ? 1 : -1) + values.length) % values.length] });
 }
 
 export function link(page: string, rest: (string | number)[] = [], query: Record<string, string> = {}): string {
