@@ -42,6 +42,8 @@ pub struct Lines {
     /// Names of the horizontal values of a categorical axis: `x` is the index of the category. Empty for a numeric
     /// axis.
     pub categories: Vec<String>,
+    /// Whether intervals are joined to a band, as along a numeric axis; otherwise a category has error bars.
+    pub bands: bool,
     /// The lines.
     pub series: Vec<Series>,
     /// Whether points are drawn as markers.
@@ -102,7 +104,7 @@ impl Lines {
             }
             across
         };
-        self.bands(&mut canvas, &across, &up, &far);
+        self.draw_intervals(&mut canvas, &across, &up, &far);
         let mut ends = Vec::new();
         for ((series, label), _) in self.series.iter().zip(&labels).zip(&far).filter(|(_, far)| !**far) {
             let ink = Ink::Colour(series.colour);
@@ -171,11 +173,11 @@ impl Lines {
         if values.len() <= 8 && apart { values } else { across.ticks(6) }
     }
 
-    fn bands(&self, canvas: &mut Canvas, across: &Scale, up: &Scale, far: &[bool]) {
+    fn draw_intervals(&self, canvas: &mut Canvas, across: &Scale, up: &Scale, far: &[bool]) {
         for (series, _) in self.series.iter().zip(far).filter(|(_, far)| !**far) {
             let noisy: Vec<(f64, Interval)> =
                 series.points.iter().filter_map(|p| Some((across.position(p.x), p.interval?))).collect();
-            if noisy.len() == 1 || !self.categories.is_empty() {
+            if noisy.len() == 1 || !self.bands {
                 for (x, noise) in &noisy {
                     canvas.line(
                         (*x, up.position(noise.low)),
@@ -240,6 +242,7 @@ mod tests {
             across: "latents".into(),
             up: "score".into(),
             categories: Vec::new(),
+            bands: true,
             series: vec![
                 series("trained", Stroke::Solid, &[(1.0, 0.2), (2.0, 0.6)]),
                 series("pca", Stroke::Dashed, &[(2.0, 0.4)]),

@@ -14,7 +14,7 @@ mod scatter;
 pub use axis::span;
 pub use bars::{Bar, Bars, Panel};
 pub use dots::Dots;
-pub use heat::{Heat, HeatCell};
+pub use heat::{Heat, HeatCell, HeatPanel};
 pub use histogram::Histogram;
 pub use lines::{Lines, Point, Series};
 pub use palette::COLOURS;

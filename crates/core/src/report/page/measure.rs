@@ -36,7 +36,7 @@ impl Content<'_> {
                 (self.runs(measure))
                 (self.notes(measure))
                 @let (small, large): (Vec<_>, Vec<_>) =
-                    self.album.measures[measure].iter().partition(|figure| figure.name.contains("-by-step-"));
+                    self.album.measures[measure].iter().partition(|figure| figure.name.contains("-by-"));
                 @for figure in large { (self.figure(figure, &self.caption(measure, &figure.name))) }
                 @if !small.is_empty() {
                     div.pairs { @for figure in small { (self.figure(figure, &self.caption(measure, &figure.name))) } }
@@ -49,7 +49,15 @@ impl Content<'_> {
 
     /// The caption of a figure, by its name.
     fn caption(&self, measure: usize, name: &str) -> String {
+        if name.contains("-matrices-") {
+            return "Areas under the ROC curve with which the representation of the concept of a row (learned), or its \
+                    labels (oracle), predicts the concept of a column; 0.5 is chance. First run."
+                .into();
+        }
         let omitted = match () {
+            () if name.ends_with("-by-layer") || name.ends_with("-by-model") => {
+                "; band: 5th to 95th percentile of units"
+            }
             () if name.ends_with("-concepts") => "; concepts with undefined scores are omitted",
             () if name.ends_with("-latents") => "; latents with undefined scores are omitted",
             () => "",

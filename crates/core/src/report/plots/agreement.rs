@@ -1,7 +1,7 @@
 //! Agreement between measures: scatter plots and rank correlations over input sets.
 
 use super::super::agreement::Agreement;
-use super::super::figure::{Figure, Heat, HeatCell, Scatter};
+use super::super::figure::{Figure, Heat, HeatCell, HeatPanel, Scatter};
 use super::super::gather::Gathered;
 use super::super::words::{arrow, brief};
 use crate::results::RankAgreement;
@@ -54,7 +54,7 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
     if agreement.measures.len() > 2 {
         let cell = |row: usize, column: usize, of: &RankAgreement| {
             let is_weak = of.is_chance == Some(true) && row != column;
-            HeatCell { value: of.value, n: of.n, is_weak }
+            HeatCell { value: of.value, n: Some(of.n), is_weak }
         };
         let cells = |(row, cells): (usize, &Vec<RankAgreement>)| {
             cells.iter().enumerate().map(|(column, of)| cell(row, column, of)).collect()
@@ -62,8 +62,17 @@ pub fn draw(gathered: &Gathered<'_>) -> Vec<Figure> {
         let heat = Heat {
             name: "correlations".into(),
             title: "Agreement of measures over input sets".into(),
+            description: format!(
+                "Rank correlation between {} measures over input sets, each oriented so that higher is better.",
+                agreement.measures.len()
+            ),
             names: agreement.measures.iter().map(|&m| title(m).to_string()).collect(),
-            cells: agreement.cells.iter().enumerate().map(cells).collect(),
+            panels: vec![HeatPanel {
+                heading: String::new(),
+                cells: agreement.cells.iter().enumerate().map(cells).collect(),
+                centre: 0.0,
+                reach: 1.0,
+            }],
         };
         figures.insert(0, heat.draw());
     }

@@ -77,6 +77,7 @@ fn curves(gathered: &Gathered<'_>, sets: &[Concepts], name: String, title: Strin
         across: "rank of the concept by score, in each input set".into(),
         up: column,
         categories: Vec::new(),
+        bands: true,
         series: sets.iter().map(line).collect(),
         marks: false,
         width: 880.0,

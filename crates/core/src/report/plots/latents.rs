@@ -4,8 +4,11 @@ use super::super::figure::{Figure, Histogram};
 use super::super::gather::Gathered;
 
 /// The columns, and the names of their axes.
-const COLUMNS: [(&str, &str); 2] =
-    [("score", "score of a latent"), ("log10_density", "log10 of the fraction of rows in which a latent fires")];
+const COLUMNS: [(&str, &str); 3] = [
+    ("score", "score of a latent"),
+    ("mis", "score of a unit"),
+    ("log10_density", "log10 of the fraction of rows in which a latent fires"),
+];
 
 /// Draws the first run of every input set that has a score, or else a density, by latent.
 pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {

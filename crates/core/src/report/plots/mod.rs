@@ -3,7 +3,9 @@
 mod agreement;
 mod columns;
 mod concepts;
+mod curves;
 mod latents;
+mod matrices;
 mod sanity;
 mod steps;
 mod strategies;
@@ -22,7 +24,7 @@ pub struct Album {
     pub sanity: Vec<Figure>,
     /// The caption of the sanity figure.
     pub sanity_caption: String,
-    /// By measure: concepts, latents, strategies and steps.
+    /// By measure: concepts, latents, strategies, steps, matrices and curves.
     pub measures: Vec<Vec<Figure>>,
     /// Measures against a varying number, such as the number of latents; by name of that number.
     pub trends: Vec<(String, Vec<Figure>)>,
@@ -38,6 +40,8 @@ impl Album {
             figures.extend(latents::draw(gathered, measure));
             figures.extend(strategies::draw(gathered, measure));
             figures.extend(steps::draw(gathered, measure));
+            figures.extend(matrices::draw(gathered, measure));
+            figures.extend(curves::draw(gathered, measure));
             figures
         };
         let mut album = Album {

@@ -39,6 +39,7 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Vec<Figure> {
                 across: "step".into(),
                 up: tidy(column).replace('_', " "),
                 categories: Vec::new(),
+                bands: true,
                 series,
                 marks: false,
                 width: 430.0,

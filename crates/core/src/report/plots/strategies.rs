@@ -42,6 +42,7 @@ pub fn draw(gathered: &Gathered<'_>, measure: usize) -> Option<Figure> {
             across: "strategy".into(),
             up,
             categories,
+            bands: false,
             series,
             marks: true,
             width: 880.0,

@@ -65,6 +65,7 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
             across: field.into(),
             up: about.title.clone(),
             categories: Vec::new(),
+            bands: true,
             series,
             marks: true,
             width: 430.0,
@@ -74,7 +75,7 @@ fn against(gathered: &Gathered<'_>, measure: usize, field: &str, file: &str) -> 
 }
 
 /// Colours of lines: where two are equal, the later one gets the next that is free.
-fn distinct(colours: impl Iterator<Item = usize>) -> Vec<usize> {
+pub(super) fn distinct(colours: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut taken: Vec<usize> = Vec::new();
     for colour in colours {
         let free = (0..COLOURS.len()).map(|step| (colour + step) % COLOURS.len()).find(|other| !taken.contains(other));
