@@ -188,11 +188,11 @@ fn threads_and_other_latents_do_not_change_the_score() {
 fn concepts_that_share_candidates_have_representations_of_their_own() {
     // Latent 2 is best for all three concepts, which are nearly the same: one candidate per concept is one in all.
     let rows = 120;
-    let bit = |row: usize, concept: usize| (row % 2 == 0) != (row == concept);
+    let bit = |row: usize, concept: usize| (row.is_multiple_of(2)) != (row == concept);
     let values: Vec<f32> = (0..rows)
         .flat_map(|row| {
             let noise = |step: usize| (row * step % 17) as f32 / 17.0;
-            [noise(5), noise(7), f32::from(u8::from(row % 2 == 0)), noise(11), noise(3)]
+            [noise(5), noise(7), f32::from(u8::from(row.is_multiple_of(2))), noise(11), noise(3)]
         })
         .collect();
     let inputs = Inputs::default()
