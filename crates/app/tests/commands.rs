@@ -88,7 +88,27 @@ fn worlds_of_factors_write_images_factors_concepts_and_tasks() {
         let images = fs::read(sandbox.path(&format!("{name}/images.npy"))).unwrap();
         assert!(images.starts_with(b"\x93NUMPY") && images.len() == 128 + 30 * 8 * 8 * 3, "{}", images.len());
         assert!(String::from_utf8_lossy(&images[..128]).contains("(30, 8, 8, 3)"));
+        let pairs = fs::read(sandbox.path(&format!("{name}/pair-images.npy"))).unwrap();
+        assert!(String::from_utf8_lossy(&pairs[..128]).contains("(8, 8, 8, 3)"));
         sandbox.done(&format!("verify {name}"));
+        // A changed pixel is found, in either file.
+        for file in ["images.npy", "pair-images.npy"] {
+            let path = sandbox.path(&format!("{name}/{file}"));
+            let whole = fs::read(&path).unwrap();
+            let mut damaged = whole.clone();
+            damaged[200] ^= 1;
+            fs::write(&path, damaged).unwrap();
+            let output = sandbox.run(&format!("verify {name}"));
+            assert!(output.code == Some(2) && output.err.contains(file), "{:?} {}", output.code, output.err);
+            fs::write(&path, whole).unwrap();
+        }
+        // A world supplies its factors, unless labels are given.
+        let with_world = format!("eval mig --codes {name}/activations --world {name} --json");
+        let mig = |command: &str| sandbox.done(command).json()["headline"]["mig"]["value"].as_f64().unwrap();
+        let concepts = mig(&format!("eval mig --codes {name}/activations --labels {name}/labels.csv --json"));
+        let given = mig(&format!("eval mig --codes {name}/activations --factors {name}/factors.csv --json"));
+        assert_eq!((mig(&with_world), mig(&format!("{with_world} --labels {name}/labels.csv"))), (given, concepts));
+        assert_ne!(given, concepts, "{name}");
         // Pixels can be evaluated as codes.
         let options = format!("--codes {name}/activations --labels {name}/labels.csv");
         check_shape(&sandbox.done(&format!("eval explicitness {options} --json")).json());
@@ -109,6 +129,12 @@ fn published_images_of_factors_are_converted() {
     assert_eq!(sandbox.read("d/labels.csv"), "low_shape,low_scale,low_orientation,low_x,low_y\n0,0,1,1,1\n1,1,0,0,0\n");
     // Not a square or ellipse: 4 + [orientation, y] = 7. A small square to the right: [scale, x] = 2.
     assert_eq!(sandbox.read("d/task-labels.csv"), "task\n7\n2\n");
+    // As the program has it: 4 + [x < 15, y < 15] = 7, and [scale, orientation] = 2.
+    sandbox.done("data dsprites-file --from d.npz --variant code --out d-code");
+    assert_eq!(sandbox.read("d-code/task-labels.csv"), "task\n7\n2\n");
+    assert_eq!(sandbox.read("d-code/labels.csv"), sandbox.read("d/labels.csv"));
+    let output = sandbox.run("data dsprites-file --from d.npz --variant both --out d-both");
+    assert!(output.code == Some(2) && output.err.contains("paper | code"), "{}", output.err);
     assert_eq!(sandbox.json("d/activations/manifest.json")["dtype"], "f16");
     sandbox.done("verify d/activations");
     assert_eq!(sandbox.run("data dsprites-file --from d.npz --out d").code, Some(2));
@@ -119,6 +145,9 @@ fn published_images_of_factors_are_converted() {
     sandbox.done("data 3dshapes-file --from s.npz --out s");
     // A capsule: 8 + [scale, orientation] = 11. A cube of high hues: 0.
     assert_eq!(sandbox.read("s/task-labels.csv"), "task\n11\n0\n");
+    // As the program has it: a capsule of a low floor and a low wall: [1, 1] = 3; a cube: 4 + [object, scale, orientation] = 4.
+    sandbox.done("data 3dshapes-file --from s.npz --variant code --out s-code");
+    assert_eq!(sandbox.read("s-code/task-labels.csv"), "task\n3\n4\n");
 }
 
 #[test]

@@ -23,7 +23,10 @@ const DATA_SETS: [(&str, &str); 8] = [
     ("coco", "Object classes of COCO: --from instances_val2017.json"),
     ("syncub", "Pairs and attributes of synCUB: --from DIRECTORY"),
     ("syncoco", "Pairs and classes of synCOCO: --from DIRECTORY"),
-    ("dsprites-file", "Images, factors, concepts and task of dSprites: --from dsprites_ndarray_....npz"),
+    (
+        "dsprites-file",
+        "Images, factors, concepts and task of dSprites: --from dsprites_ndarray_....npz [--variant code]",
+    ),
     ("3dshapes-file", "The same of 3dshapes, after a conversion to .npz (docs/purity.md): --from 3dshapes.npz"),
     ("words", "Words of a vocabulary, their first letters, and prompts: --from tokenizer.json"),
 ];
@@ -57,6 +60,17 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, console: &Console) ->
             .one_of(name, &names)
             .into());
     }
+    let mut given = given;
+    let written = if load::is_factor_file(name) { given.remove("variant") } else { None };
+    let variant = match written {
+        Some(written) => load::TaskVariant::find(&written).ok_or_else(|| {
+            InputError::new("invalid value for `--variant`")
+                .expected(load::TaskVariant::NAMES.join(" | "))
+                .found(format!("`{written}`"))
+                .advice("task labels of the paper, or of the released program")
+        })?,
+        None => load::TaskVariant::default(),
+    };
     if let Some(setting) = given.keys().next() {
         return Err(InputError::new(format!("the data set `{name}` has no setting `{setting}`"))
             .advice("settings belong to worlds; `etalon data --list` shows which")
@@ -68,7 +82,7 @@ pub fn run(args: &cli::Data, matches: Option<&ArgMatches>, console: &Console) ->
     })?;
     match name.as_str() {
         "array" => import_array(from, out, &args.nan, console),
-        _ => convert(name, from, out, args.seed, console),
+        _ => convert(name, from, out, (args.seed, variant), console),
     }
 }
 
@@ -116,9 +130,15 @@ fn import_array(from: &Path, out: &Path, nan: &str, console: &Console) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-fn convert(name: &str, from: &Path, out: &Path, seed: u64, console: &Console) -> Result<ExitCode> {
+fn convert(
+    name: &str,
+    from: &Path,
+    out: &Path,
+    (seed, variant): (u64, load::TaskVariant),
+    console: &Console,
+) -> Result<ExitCode> {
     let written = match load::is_factor_file(name) {
-        true => load::convert_factor_file(name, from, out, &console.context)?,
+        true => load::convert_factor_file(name, from, out, variant, &console.context)?,
         false => load::convert_data_set(name, from, out, seed, console.budget())?,
     };
     let what = if name == "words" { "words" } else { "images" };

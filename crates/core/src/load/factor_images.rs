@@ -6,7 +6,7 @@ use super::data_set::Converted;
 use crate::context::Context;
 use crate::error::{Error, InFile, InputError, Result};
 use crate::input::{self, Finite, RowReader, Shape, Source};
-use crate::labels::Factors;
+use crate::labels::{Factors, worlds};
 use crate::store::{ImportOptions, StoredNumber, csv_text, disk, import};
 
 /// A factor: its name, its number of classes, and the threshold below which its concept is present.
@@ -16,15 +16,15 @@ type FactorLayout = (&'static str, usize, usize);
 struct Layout {
     name: &'static str,
     factors: &'static [FactorLayout],
-    /// The class of the task, from the concepts.
-    task: fn(&[u32]) -> u32,
+    /// The class of the task, from the factors; true for the labels of the released program.
+    task: fn(&[usize], bool) -> u32,
 }
 
 const LAYOUTS: [Layout; 2] = [
     Layout {
         name: "dsprites-file",
         factors: &[("shape", 3, 2), ("scale", 6, 3), ("orientation", 40, 20), ("x", 32, 16), ("y", 32, 16)],
-        task: |c| if c[0] == 1 { 2 * c[1] + c[3] } else { 4 + 2 * c[2] + c[4] },
+        task: worlds::dsprites_task,
     },
     Layout {
         name: "3dshapes-file",
@@ -36,9 +36,33 @@ const LAYOUTS: [Layout; 2] = [
             ("shape", 4, 2),
             ("orientation", 15, 7),
         ],
-        task: |c| if c[4] == 1 { 4 * c[0] + 2 * c[1] + c[2] } else { 8 + 2 * c[3] + c[5] },
+        task: worlds::shapes3d_task,
     },
 ];
+
+/// Whose definition of the task a file is labelled with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskVariant {
+    /// That of the purity paper.
+    #[default]
+    Paper,
+    /// That of its released program.
+    Code,
+}
+
+impl TaskVariant {
+    /// The names of the variants.
+    pub const NAMES: [&'static str; 2] = ["paper", "code"];
+
+    /// A variant by name.
+    pub fn find(name: &str) -> Option<TaskVariant> {
+        [TaskVariant::Paper, TaskVariant::Code]
+            .into_iter()
+            .zip(Self::NAMES)
+            .find(|(_, own)| *own == name)
+            .map(|(v, _)| v)
+    }
+}
 
 /// Whether a name is that of such a data set.
 pub fn is_factor_file(name: &str) -> bool {
@@ -112,7 +136,13 @@ fn read_factors(layout: &Layout, from: &Path, context: &Context) -> Result<Facto
 ///
 /// The file needs an array `imgs`, one image per row, and `latents_classes`, the class of every factor per image; a first column
 /// of constant classes, the colour of dSprites, is left out. Bytes are stored as 16-bit numbers, which is exact.
-pub fn convert_factor_file(name: &str, from: &Path, out: &Path, context: &Context) -> Result<Converted> {
+pub fn convert_factor_file(
+    name: &str,
+    from: &Path,
+    out: &Path,
+    variant: TaskVariant,
+    context: &Context,
+) -> Result<Converted> {
     let layout = LAYOUTS
         .iter()
         .find(|layout| layout.name == name)
@@ -144,7 +174,11 @@ pub fn convert_factor_file(name: &str, from: &Path, out: &Path, context: &Contex
         let bits = layout.factors.iter().enumerate();
         bits.map(|(column, (_, _, threshold))| u32::from(factors.column(column)[row] < *threshold as i32)).collect()
     };
-    let task = |row: usize| vec![(layout.task)(&concepts(row)).to_string()];
+    let task = |row: usize| {
+        let classes: Vec<usize> =
+            (0..factors.count()).map(|column| factors.column(column)[row].max(0) as usize).collect();
+        vec![(layout.task)(&classes, variant == TaskVariant::Code).to_string()]
+    };
     let tasks = std::iter::once(vec!["task".to_string()]).chain((0..images).map(task));
     disk::write(&out.join("task-labels.csv"), csv_text(tasks)?.as_bytes())?;
     let header = layout.factors.iter().map(|(name, ..)| format!("low_{name}")).collect::<Vec<_>>();

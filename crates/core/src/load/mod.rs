@@ -18,7 +18,7 @@ pub use data_set::{Converted, convert_data_set};
 pub use derive::Recognised;
 #[cfg(test)]
 pub(crate) use derive::pool;
-pub use factor_images::{convert_factor_file, is_factor_file};
+pub use factor_images::{TaskVariant, convert_factor_file, is_factor_file};
 pub use given::Given;
 pub(crate) use given::setting_text;
 pub use network_source::{CapturedInputs, NetworkSource};

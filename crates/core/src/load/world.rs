@@ -33,13 +33,18 @@ pub fn save_world(
     store("activations", &world.activations)?;
     context.check()?;
     world.codes.save(&out.join("codes"))?;
+    for (name, images) in [(IMAGES, &world.images), (PAIR_IMAGES, &world.pair_images)] {
+        // Worlds without factors have images to look at only.
+        if let Some(images) = images.as_ref().filter(|_| world.factors.is_some()) {
+            let rows = images.pixels.len() / (3 * images.width * images.height).max(1);
+            let bytes = npy_bytes(&[rows, images.height, images.width, 3], &images.pixels);
+            disk::write(&path(name), &bytes)?;
+            noted(name, blake3::hash(&bytes));
+        }
+    }
     noted("labels.csv", write_csv(&path("labels.csv"), world.labels.csv_records(None)?, context)?);
     if let Some(factors) = &world.factors {
         noted("factors.csv", write_csv(&path("factors.csv"), factors.csv_records(), context)?);
-        if let Some(images) = &world.images {
-            let shape = [world.activations.rows(), images.height, images.width, 3];
-            disk::write(&out.join(IMAGES), &npy_bytes(&shape, &images.pixels))?;
-        }
     }
     if let Some(classes) = &world.classes {
         let cells = classes.iter().map(|class| [class.to_string()]);
@@ -104,6 +109,10 @@ pub(super) fn complete(given: &Given, base: &Path) -> Result<Given> {
     };
     part("embeddings", "activations");
     part("labels", "labels.csv");
+    // Factors take the place of labels in metrics of classes: given labels are meant.
+    if !given.has("labels") {
+        part("factors", "factors.csv");
+    }
     part("task-labels", "task-labels.csv");
     part("pair-embeddings", "pair-activations");
     part("pair-labels", "pair-labels.csv");
@@ -143,12 +152,24 @@ const ABOUT: &str = "world.json";
 /// The directories of a world. The first one is written first.
 const STORES: [&str; 6] = ["activations", "codes", "directions", "pair-activations", "pair-codes", GENERATED_PART];
 
-/// The tables of a world.
-const TABLES: [&str; 7] =
-    ["labels.csv", "pairs.csv", "pair-labels.csv", "planted.csv", "factors.csv", "task-labels.csv", "weak-pairs.csv"];
+/// The files of a world whose bytes are verified.
+const FILES: [&str; 9] = [
+    "labels.csv",
+    "pairs.csv",
+    "pair-labels.csv",
+    "planted.csv",
+    "factors.csv",
+    "task-labels.csv",
+    "weak-pairs.csv",
+    IMAGES,
+    PAIR_IMAGES,
+];
 
 /// The images of a world of factors: rows × height × width × 3 bytes.
 const IMAGES: &str = "images.npy";
+
+/// The images of the rows of pairs.
+const PAIR_IMAGES: &str = "pair-images.npy";
 
 /// A NumPy file of bytes.
 fn npy_bytes(shape: &[usize], values: &[u8]) -> Vec<u8> {
@@ -181,9 +202,7 @@ fn claim(out: &Path) -> Result<()> {
     let begun = out.join(STORES[0]).is_dir();
     for entry in std::fs::read_dir(out).map_err(Error::io("list a directory", out))? {
         let name = entry.map_err(Error::io("list a directory", out))?.file_name().to_string_lossy().into_owned();
-        let ours = STORES.contains(&name.as_str())
-            || TABLES.contains(&name.as_str())
-            || [ABOUT, IMAGES].contains(&name.as_str());
+        let ours = STORES.contains(&name.as_str()) || FILES.contains(&name.as_str()) || name == ABOUT;
         if !(begun && (ours || name.ends_with(".tmp"))) {
             return Err(occupied(format!("`{name}`")).into());
         }
@@ -191,7 +210,7 @@ fn claim(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that all parts of a world exist, and every byte of its tables. Returns the number of files and bytes.
+/// Checks that all parts of a world exist, and every byte of its tables and images. Returns the number of files and bytes.
 pub fn verify_tables(directory: &Path) -> Result<(usize, u64)> {
     let path = directory.join(ABOUT);
     let about = disk::read(&path).map_err(Error::io("read a world", &path))?;
@@ -204,17 +223,24 @@ pub fn verify_tables(directory: &Path) -> Result<(usize, u64)> {
         }
     }
     let (mut files, mut bytes) = (1, 0);
-    for name in TABLES {
+    for name in FILES {
         let Some(expected) = about.tables.get(name) else { continue };
-        let table = directory.join(name);
-        let text = disk::read(&table).map_err(Error::io("read a table of a world", &table))?;
-        let found = format!("blake3:{}", blake3::hash(&text).to_hex());
+        let path = directory.join(name);
+        let (hash, length) = hashed(&path).map_err(Error::io("read a file of a world", &path))?;
+        let found = format!("blake3:{hash}");
         if found != *expected {
-            return Err(damaged("a table of a world is damaged").expected(expected).found(found).file(&table).into());
+            return Err(damaged("a file of a world is damaged").expected(expected).found(found).file(&path).into());
         }
-        (files, bytes) = (files + 1, bytes + text.len() as u64);
+        (files, bytes) = (files + 1, bytes + length);
     }
     Ok((files, bytes))
+}
+
+/// The hash and the length of a file, read in pieces: images may be larger than memory.
+fn hashed(path: &Path) -> std::io::Result<(String, u64)> {
+    let mut hasher = blake3::Hasher::new();
+    let bytes = std::io::copy(&mut std::fs::File::open(path)?, &mut hasher)?;
+    Ok((hasher.finalize().to_hex().to_string(), bytes))
 }
 
 /// The part of `world.json` that is verified.

@@ -1,7 +1,7 @@
 //! `dsprites`: white shapes on black, drawn by the geometry of the published images, with dependent factors.
 
-use super::factor_grid::{FactorSpec, Family, SETTINGS};
-use super::{World, WorldCard, WorldMaker, WorldSettings};
+use super::factor_grid::{FactorSpec, Family, settings};
+use super::{Setting, World, WorldCard, WorldMaker, WorldSettings};
 use crate::context::Context;
 use crate::error::Result;
 
@@ -28,6 +28,8 @@ static CARD: WorldCard = WorldCard {
         released program.",
     settings: &SETTINGS,
 };
+
+static SETTINGS: [Setting; 7] = settings(4);
 
 static FAMILY: Family = Family {
     name: "dsprites",
@@ -63,7 +65,8 @@ impl WorldMaker for Dsprites {
     }
 }
 
-fn task(factors: &[usize], code: bool) -> u32 {
+/// The class of the task in the paper, or in the released program.
+pub(super) fn task(factors: &[usize], code: bool) -> u32 {
     let [shape, scale, orientation, x, y] =
         [factors[0] < 2, factors[1] < 3, factors[2] < 20, factors[3] < 16, factors[4] < 16];
     let bits = |high: bool, low: bool| 2 * u32::from(high) + u32::from(low);

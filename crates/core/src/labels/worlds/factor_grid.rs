@@ -42,36 +42,48 @@ pub(super) struct Family {
     pub slip: Option<(usize, usize)>,
 }
 
-/// Settings that all families share.
-pub(super) const SETTINGS: [Setting; 7] = [
-    Setting { name: "rows", doc: "Number of images.", default: "4000", allowed: Allowed::Whole(0, u64::MAX) },
-    Setting { name: "side", doc: "Pixels on each side of an image.", default: "64", allowed: Allowed::Whole(8, 128) },
-    Setting {
-        name: "variant",
-        doc: "Dependencies and task labels of the paper, or of the released program.",
-        default: "paper",
-        allowed: Allowed::Word(&["paper", "code"]),
-    },
-    Setting {
-        name: "corruption",
-        doc: "Share of images whose background depends on the class of the task.",
-        default: "0",
-        allowed: Allowed::Number(0.0, 1.0),
-    },
-    Setting {
-        name: "pairs",
-        doc: "Number of pairs that differ in one attribute.",
-        default: "500",
-        allowed: Allowed::Whole(0, 100_000_000),
-    },
-    Setting {
-        name: "weak_pairs",
-        doc: "Number of pairs of rows that share some but not all concepts.",
-        default: "0",
-        allowed: Allowed::Whole(0, 100_000_000),
-    },
-    Setting { name: "lambda", doc: "Number of dependent factors.", default: "0", allowed: Allowed::Whole(0, 5) },
-];
+/// The settings of a family with some number of factors that can depend on the one before.
+pub(super) const fn settings(dependent: u64) -> [Setting; 7] {
+    [
+        Setting { name: "rows", doc: "Number of images.", default: "4000", allowed: Allowed::Whole(0, u64::MAX) },
+        Setting {
+            name: "side",
+            doc: "Pixels on each side of an image.",
+            default: "64",
+            allowed: Allowed::Whole(8, 128),
+        },
+        Setting {
+            name: "variant",
+            doc: "Dependencies and task labels of the paper, or of the released program.",
+            default: "paper",
+            allowed: Allowed::Word(&["paper", "code"]),
+        },
+        Setting {
+            name: "corruption",
+            doc: "Share of images whose background depends on the class of the task.",
+            default: "0",
+            allowed: Allowed::Number(0.0, 1.0),
+        },
+        Setting {
+            name: "pairs",
+            doc: "Number of pairs that differ in one attribute.",
+            default: "500",
+            allowed: Allowed::Whole(0, 100_000_000),
+        },
+        Setting {
+            name: "weak_pairs",
+            doc: "Number of pairs of rows that share some but not all concepts.",
+            default: "0",
+            allowed: Allowed::Whole(0, 100_000_000),
+        },
+        Setting {
+            name: "lambda",
+            doc: "Number of dependent factors.",
+            default: "0",
+            allowed: Allowed::Whole(0, dependent),
+        },
+    ]
+}
 
 /// The classes of a dependent factor that go with each state of what it depends on.
 struct Filter {
@@ -106,7 +118,7 @@ impl Family {
             let below = |state: usize| if paper { state % 2 == 1 } else { state < parent.threshold };
             Filter { factor, allowed: (0..states).map(|state| draw(below(state))).collect(), by_root: paper }
         };
-        (1..=lambda.min(self.factors.len() - 1)).map(filter).collect()
+        (1..=lambda).map(filter).collect()
     }
 
     fn keeps(&self, factors: &[usize], filters: &[Filter]) -> bool {

@@ -192,6 +192,16 @@ pub fn make(name: &str, given: &BTreeMap<String, String>, seed: u64, context: &C
     context.install(|| maker.make(&settings, seed, context))
 }
 
+/// The class of the task of `dsprites` by the classes of its factors: that of the paper, or that of the released program.
+pub(crate) fn dsprites_task(factors: &[usize], code: bool) -> u32 {
+    dsprites::task(factors, code)
+}
+
+/// The same of `shapes3d-like`, which is that of 3dshapes.
+pub(crate) fn shapes3d_task(factors: &[usize], code: bool) -> u32 {
+    shapes3d::task(factors, code)
+}
+
 /// Rows per random stream.
 const BLOCK_ROWS: usize = 1024;
 

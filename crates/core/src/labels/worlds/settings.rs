@@ -128,6 +128,17 @@ mod tests {
                 }
             }
         }
+        // Only as many factors as there are can depend on the one before.
+        for (name, most) in [("dsprites", 4), ("shapes3d-like", 5)] {
+            let maker = WORLDS.iter().find(|maker| maker.card().name == name).unwrap();
+            let with = |lambda: u64| {
+                let given = BTreeMap::from([("lambda".to_string(), lambda.to_string())]);
+                WorldSettings::of(maker.card(), &given)
+            };
+            assert_eq!(with(most).unwrap().whole("lambda").unwrap() as u64, most);
+            let error = with(most + 1).unwrap_err().to_string();
+            assert!(error.contains(&format!("from 0 to {most}")), "{error}");
+        }
         let card = WORLDS[0].card();
         let given = BTreeMap::from([("colour".to_string(), "red".to_string())]);
         assert!(WorldSettings::of(card, &given).unwrap_err().to_string().contains("rows"));

@@ -1,8 +1,8 @@
 //! `shapes3d-like`: an object on a coloured floor before a coloured wall, ray-cast. Not the published 3dshapes, which were
 //! drawn with another program, with textures and shadows.
 
-use super::factor_grid::{FactorSpec, Family, SETTINGS};
-use super::{World, WorldCard, WorldMaker, WorldSettings};
+use super::factor_grid::{FactorSpec, Family, settings};
+use super::{Setting, World, WorldCard, WorldMaker, WorldSettings};
 use crate::context::Context;
 use crate::error::Result;
 
@@ -23,6 +23,8 @@ static CARD: WorldCard = WorldCard {
         + 4 c3 + 2 c4 + c6 : 2 c1 + c2). `corruption` changes pixels of value 0 only, of which there are few here.",
     settings: &SETTINGS,
 };
+
+static SETTINGS: [Setting; 7] = settings(5);
 
 static FAMILY: Family = Family {
     name: "shapes3d-like",
@@ -80,7 +82,8 @@ impl WorldMaker for Shapes3d {
     }
 }
 
-fn task(factors: &[usize], code: bool) -> u32 {
+/// The class of the task in the paper, or in the released program.
+pub(super) fn task(factors: &[usize], code: bool) -> u32 {
     let c: Vec<u32> =
         FAMILY.factors.iter().zip(factors).map(|(spec, &class)| u32::from(class < spec.threshold)).collect();
     match (c[4] == 1, code) {
