@@ -89,7 +89,7 @@ pub(super) fn row_scores(matrix: &[f64], columns: usize) -> Vec<(f64, f64)> {
     rows.iter().map(score).collect()
 }
 
-fn transposed(matrix: &[f64], columns: usize) -> Vec<f64> {
+pub(super) fn transposed(matrix: &[f64], columns: usize) -> Vec<f64> {
     let rows = matrix.len().checked_div(columns).unwrap_or(0);
     (0..columns).flat_map(|column| (0..rows).map(move |row| matrix[row * columns + column])).collect()
 }

@@ -21,6 +21,8 @@ mod predictive;
 mod probes;
 mod r4;
 mod sap;
+#[cfg(test)]
+mod tree_golden_tests;
 
 pub use dci::Dci;
 pub use explicitness::Explicitness;

@@ -69,6 +69,12 @@ impl Boosted {
         scores
     }
 
+    /// The nodes of the first tree: column, threshold, left child (0 for leaves), value.
+    #[cfg(test)]
+    pub fn first_tree(&self) -> Vec<(u32, f64, u32, f64)> {
+        self.trees[0].iter().map(|node| (node.column, node.threshold, node.left, node.value)).collect()
+    }
+
     /// The class of a row.
     pub fn class(&self, value: impl Fn(usize) -> f32) -> u32 {
         class_of(&self.scores(value))
