@@ -15,7 +15,7 @@ mod text_run;
 pub use latents::{LatentEdit, LatentPatch};
 pub use patch::{Edit, Patch};
 pub use processing::Processing;
-pub use site::{RowKind, Site, SiteId, find_sites};
+pub use site::{LayerType, RowKind, Site, SiteId, find_sites};
 pub use state::{Batch, Grid, Layout, Snapshot, State};
 pub use tap::{Capture, Pair, Tap, Untouched};
 pub(crate) use text_run::open_capture;

@@ -32,6 +32,37 @@ impl RowKind {
     }
 }
 
+/// The kind of layer whose output a site is, for networks of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayerType {
+    /// A convolution.
+    Conv,
+    /// A linear map.
+    Linear,
+    /// A linear map of attention: queries, keys, values, or the mix of the heads.
+    AttentionLinear,
+    /// A batch norm.
+    BatchNorm,
+    /// A layer norm.
+    LayerNorm,
+    /// Factors of a layer's output, one per channel.
+    LayerScale,
+}
+
+impl LayerType {
+    /// Its name in tables of units.
+    pub fn name(self) -> &'static str {
+        match self {
+            LayerType::Conv => "Conv",
+            LayerType::Linear | LayerType::AttentionLinear => "Linear",
+            LayerType::BatchNorm => "BatchNorm",
+            LayerType::LayerNorm => "LayerNorm",
+            LayerType::LayerScale => "LayerScale",
+        }
+    }
+}
+
 /// A named place of a network.
 #[derive(Clone, Debug)]
 pub struct Site {
@@ -47,12 +78,14 @@ pub struct Site {
     pub stage: usize,
     /// Whether it is an input of an activation function (a pre-activation).
     pub before_activation: bool,
+    /// The kind of layer whose output it is, if it is known.
+    pub layer: Option<LayerType>,
 }
 
 impl Site {
     /// A site without equivalent names.
     pub fn new(name: impl Into<String>, width: usize, rows: RowKind, stage: usize) -> Site {
-        Site { name: name.into(), aliases: Vec::new(), width, rows, stage, before_activation: false }
+        Site { name: name.into(), aliases: Vec::new(), width, rows, stage, before_activation: false, layer: None }
     }
 
     /// Adds an equivalent name.

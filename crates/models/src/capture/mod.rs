@@ -10,6 +10,7 @@
 //! | `token_labels.csv` | concepts of the rows, if the words of the texts are annotated |
 //! | `pairs.csv` | pairs of samples that differ in one attribute, if the packaged input has them and all of it was captured |
 //! | `tokens.npy` | the token sequences that were run: uint32 [sequences, context] |
+//! | `units/NAME.csv` | a line per unit of every site of a network of images: id, model, layer, type, depth, width, channel |
 //! | `skipped.csv` | items of the input that could not be read, with the reason |
 //! | `capture.json` | model, input and settings; written last |
 //!
@@ -26,6 +27,7 @@ mod rows;
 mod stream;
 mod text_run;
 mod texts;
+mod units;
 mod word_labels;
 
 use std::path::{Path, PathBuf};
@@ -33,7 +35,7 @@ use std::sync::Arc;
 
 use etalon::context::{Context, Monitor, Reservation};
 use etalon::error::{Error, InputError, Key, Result};
-use etalon::network::{Network, RowKind, SiteId, find_sites};
+use etalon::network::{Network, RowKind, SiteId};
 use etalon::store::{ImportOptions, Lock, disk, import};
 use serde_json::{Value, json};
 
@@ -47,6 +49,7 @@ use crate::open::{Tower, open_with};
 use crate::weights::NetworkOptions;
 use parts::{Parts, PartsReader};
 use records::Records;
+use units::UnitChoice;
 
 /// A finished capture.
 #[derive(Clone, Debug)]
@@ -85,6 +88,8 @@ struct Prepared {
     path: PathBuf,
     network: Arc<dyn Network>,
     sites: Vec<SiteId>,
+    /// Which units were asked for, if units were.
+    choice: Option<UnitChoice>,
     /// The identity of the capture.
     id: String,
     /// Items of the input.
@@ -98,7 +103,14 @@ impl Prepared {
         let (model, tower) = Tower::split(&request.model);
         let path = resolve(model, request.options.cache.as_deref())?;
         let network = context.install(|| open_with(&path, tower, request.settings.network(), context.budget()))?;
-        let sites = find_sites(network.sites(), &request.sites)?;
+        let (sites, choice) = units::sites_of(network.sites(), &request.sites)?;
+        if choice.is_some() && request.settings.rows != RowChoice::Mean {
+            return Err(InputError::new("the units of a network are means over positions")
+                .expected(Key("rows mean"))
+                .found("rows of layers of different sizes")
+                .advice(format!("store one row per image with {}", Key("rows mean")))
+                .into());
+        }
         if for_cache && sites.len() > 1 {
             return Err(several_sites(&*network, &sites).into());
         }
@@ -106,7 +118,7 @@ impl Prepared {
         let address = if for_cache { known_input_id } else { input_id };
         let input = address(&request.input, &request.options, context)?;
         let id = identity(request, &*network, &sites, &input.id)?;
-        Ok(Prepared { path, network, sites, id, items: input.items })
+        Ok(Prepared { path, network, sites, choice, id, items: input.items })
     }
 
     /// How the network is run.
@@ -131,7 +143,7 @@ fn run(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &Cont
 }
 
 fn run_in(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &Context) -> Result<Captured> {
-    let Prepared { path, network, sites, id, items } = prepared;
+    let Prepared { path, network, sites, choice, id, items } = prepared;
     disk::make_directory(out)?;
     let _lock = Lock::take(out)?;
     let mut input = Input::open(&request.input, &request.options, context.budget())?;
@@ -163,6 +175,9 @@ fn run_in(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &C
         import(&mut reader, &store, &options, context)?;
         stores.push((name.clone(), store));
     }
+    if input.kind() == ContentKind::Image {
+        units::write_tables(&request.model, network.sites(), sites, out)?;
+    }
     let labels = records.finish(&input, request.settings.group_labels)?;
     let pairs = pairs(request, &input, out)?;
     let mut model = json!({"name": request.model, "family": network.card().family, "weights": network.card().weights, "id": network.card().id});
@@ -180,6 +195,10 @@ fn run_in(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &C
     disk::write(&out.join(ABOUT), format!("{about:#}\n").as_bytes())?;
     parts.remove()?;
     let mut notes = input.notes();
+    notes.extend(choice.map(|choice| {
+        let units = units::count(network.sites(), sites);
+        format!("{units} units of {} layers (`units:{}`)", sites.len(), choice.name())
+    }));
     if !input.skipped().is_empty() {
         notes.push(format!("{} items of the input were skipped; skipped.csv lists them", input.skipped().len()));
     }

@@ -173,6 +173,13 @@ impl Points {
     }
 }
 
+impl Points {
+    /// The site of a point of a block.
+    pub fn id(&self, layer: usize, point: Point) -> Option<SiteId> {
+        ALL.iter().position(|other| *other == point).and_then(|index| *self.ids.get(layer)?.get(index)?)
+    }
+}
+
 fn width(point: Point, config: &TransformerConfig) -> usize {
     let dim = config.attention.first().map_or(0, |attention| attention.dim);
     let kv = config.attention.first().map_or(0, |attention| attention.kv_heads * dim);

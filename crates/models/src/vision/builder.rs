@@ -5,6 +5,7 @@ use etalon::error::Result;
 use etalon::network::{NetworkCard, RowKind, Site, SiteId};
 
 use super::convnet::{ConvNet, Layer, Shortcut, Stage};
+use super::layer_types::mark_stages;
 use super::unit::{BatchNorm, Kernel, Unit, UnitSites};
 use crate::layer::{Conv, Depthwise, Slide, WeightOrder};
 use crate::weights::{Model, Weights};
@@ -108,7 +109,8 @@ impl<'a> Builder<'a> {
     /// The network. Tensors that were not requested are refused, except those that `ignored` names.
     pub fn finish(self, card: NetworkCard, ignored: fn(&str) -> bool) -> Result<ConvNet> {
         self.weights.refuse_unread(ignored)?;
-        let Builder { sites, stages, memory, .. } = self;
+        let Builder { mut sites, stages, memory, .. } = self;
+        mark_stages(&stages, &mut sites);
         Ok(ConvNet { card, sites, stages, memory })
     }
 }

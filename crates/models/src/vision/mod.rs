@@ -9,6 +9,7 @@ mod dists;
 mod dreamsim;
 mod efficientnet;
 mod features;
+mod layer_types;
 mod lpips;
 mod positions;
 mod resnet;

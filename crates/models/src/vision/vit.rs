@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use etalon::context::{Budget, Context, Reservation};
 use etalon::error::{InputError, Result};
-use etalon::network::{Batch, Grid, Layout, Network, NetworkCard, RowKind, Site, SiteId, State, Tap};
+use etalon::network::{Batch, Grid, LayerType, Layout, Network, NetworkCard, RowKind, Site, SiteId, State, Tap};
 use rayon::prelude::*;
 
+use super::layer_types::mark_transformer;
 use super::positions::{Interpolation, interpolate};
 use crate::layer::{Linear, Norm};
 use crate::transformer::{Blocks, Points, SiteNames, Transformer, TransformerConfig};
@@ -73,11 +74,14 @@ impl VisionTransformer {
         let Family { config, names, blocks, output, .. } = family;
         let points = Points::new(&config, names, RowKind::Patch);
         let mut sites = points.sites().to_vec();
+        mark_transformer(&points, config.layers, names.last_norm, &mut sites);
         let stage = config.layers + 1;
         let pooled = SiteId(sites.len() as u32);
         sites.push(Site::new("pooled", config.width, RowKind::Sample, stage));
         let projected = output.as_ref().map(|output| {
-            sites.push(Site::new(family.output_name, output.to(), RowKind::Sample, stage));
+            let mut site = Site::new(family.output_name, output.to(), RowKind::Sample, stage);
+            site.layer = Some(LayerType::Linear);
+            sites.push(site);
             SiteId(sites.len() as u32 - 1)
         });
         let card = NetworkCard { layers: config.layers, width: config.width, context: family.image, ..family.card };
