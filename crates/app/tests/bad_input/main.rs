@@ -12,6 +12,7 @@ mod directories;
 mod disagreement;
 mod networks;
 mod options;
+mod purity;
 mod studies;
 mod tables;
 mod tasks;
