@@ -23,6 +23,17 @@ fn quick_metrics_cover_the_expected_value() {
 }
 
 #[test]
+fn purity_and_units_cover_the_expected_value() {
+    for metric in ["sap", "mig", "ctl", "mis"] {
+        let found = coverage(metric, 60);
+        assert!(!found.is_empty(), "`{metric}` has no intervals");
+        for (number, coverage) in found {
+            assert!(coverage >= 0.85, "{metric}: {number} {coverage}");
+        }
+    }
+}
+
+#[test]
 fn gaps_of_rare_concepts_are_covered() {
     // Hundreds of intervals per line.
     for (number, coverage) in coverage("blindspots", 60) {

@@ -47,8 +47,12 @@ impl Packages {
 enum Must {
     /// At least this.
     Reach(f64),
+    /// At most this.
+    Stay(f64),
     /// At most this much less than the peer's.
     NearPeer(f64),
+    /// The peer's is at least this many times as large: for seconds of a part.
+    Beat(f64),
 }
 
 impl Must {
@@ -57,6 +61,12 @@ impl Must {
         let mine = ours[name].as_f64().with_context(|| format!("our program does not report {name}"))?;
         match self {
             Must::Reach(least) => Ok((format!("{name} {mine:.0}, at least {least:.0}"), mine >= least)),
+            Must::Stay(most) => Ok((format!("{name} {mine:.0}, at most {most:.0}"), mine <= most)),
+            Must::Beat(ratio) => {
+                let other = theirs[name].as_f64().with_context(|| format!("the peer does not report {name}"))?;
+                let words = format!("{name} {mine:.3}, the peer {other:.3}, at least {ratio} times as long");
+                Ok((words, other >= ratio * mine))
+            }
             Must::NearPeer(less) => {
                 let other = theirs[name].as_f64().with_context(|| format!("the peer does not report {name}"))?;
                 Ok((format!("{name} {mine:.4}, at least {other:.4} - {less}"), mine >= other - less))
@@ -97,7 +107,12 @@ const QUESTIONS: [Question; 13] = [
         ratio: 20.0,
         memory: None,
         packages: Packages::Plain,
-        also: &[("units_per_second", Must::Reach(5000.0)), ("percent_of_bandwidth", Must::Reach(50.0))],
+        also: &[
+            ("units_per_second", Must::Reach(5000.0)),
+            ("percent_of_bandwidth", Must::Reach(50.0)),
+            // Bytes per unit during the selection.
+            ("reserved", Must::Stay(4000.0)),
+        ],
     },
     Question {
         name: "import",
@@ -157,7 +172,7 @@ const QUESTIONS: [Question; 13] = [
         ratio: 10.0,
         memory: None,
         packages: Packages::Plain,
-        also: &[],
+        also: &[("dci_seconds", Must::Beat(10.0)), ("r4_seconds", Must::Beat(10.0))],
     },
     Question {
         name: "umap",

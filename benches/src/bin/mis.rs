@@ -53,6 +53,12 @@ fn main() -> Result<()> {
         gigabytes / reading,
         reserved / 1e3
     );
-    answer(seconds, &[("units_per_second", json!(rate)), ("percent_of_bandwidth", json!(share)), ("how", json!(how))]);
+    let values = [
+        ("units_per_second", json!(rate)),
+        ("percent_of_bandwidth", json!(share)),
+        ("reserved", json!(reserved)),
+        ("how", json!(how)),
+    ];
+    answer(seconds, &values);
     Ok(())
 }
