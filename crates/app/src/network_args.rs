@@ -9,7 +9,7 @@ use etalon::network::Processing;
 use etalon::store::StoredNumber;
 use etalon_models::data::{ContentKind, InputOptions};
 use etalon_models::layer::WeightNumber;
-use etalon_models::{CaptureRequest, CaptureSettings, RowChoice};
+use etalon_models::{CaptureRequest, CaptureSettings, RowChoice, Separator};
 
 use crate::console::parse_size;
 
@@ -43,6 +43,9 @@ pub struct CaptureOptions {
     /// Put texts one after the other in sequences of the same length
     #[arg(long)]
     pub pack: bool,
+    /// Token between packed texts: that of the beginning of a text, that of its end, or none
+    #[arg(long, value_name = "TOKEN", default_value = "bos", value_parser = Separator::NAMES, requires = "pack")]
+    pub separator: String,
     /// Start sequences with the beginning-of-text token [default: as the tokenizer does]
     #[arg(long, value_name = "WHEN", value_parser = ["yes", "no"])]
     pub bos: Option<String>,
@@ -132,6 +135,7 @@ impl CaptureOptions {
             settings: CaptureSettings {
                 context: self.context.unwrap_or(CaptureSettings::default().context),
                 packed: self.pack,
+                separator: Separator::parse(&self.separator).unwrap_or_default(),
                 bos: self.bos.as_ref().map(|when| when == "yes"),
                 keep_special: self.keep_special,
                 rows: RowChoice::parse(&self.rows).unwrap_or_default(),
@@ -211,11 +215,14 @@ mod tests {
         assert_eq!((request.settings.context, request.settings.packed, request.settings.bos), (32, true, Some(false)));
         assert_eq!(request.options.label_columns, Some(vec!["a".to_string(), "b".to_string()]));
         assert!(!read(&[("pack", "false")]).unwrap().pack);
+        let packed = read(&[("pack", "true"), ("separator", "eos")]).unwrap().request("m", "d", "s", None);
+        assert_eq!((packed.settings.separator, request.settings.separator), (Separator::Eos, Separator::Bos));
         let text = |settings| read(settings).map(|_| ()).unwrap_err().to_string();
         assert!(text(&[("contxt", "3")]).contains("did you mean `context`"), "{}", text(&[("contxt", "3")]));
         assert!(text(&[("pack", "3")]).contains("true or false"));
         assert!(text(&[("context", "many")]).contains("many"), "{}", text(&[("context", "many")]));
         assert!(text(&[("rows", "some")]).contains("some"));
+        assert!(read(&[("separator", "eos")]).is_err());
         assert!(text(&[("weights", "int4")]).contains("int4"));
         assert!(text(&[("processing", "centre")]).contains("centre"), "{}", text(&[("processing", "centre")]));
         let settings = read(&[("weights", "int8"), ("processing", "transformer-lens")]).unwrap();

@@ -1,6 +1,7 @@
 //! `etalon fetch hf:org/name` with the real client of the hub and a small local server that has the hub's paths.
 //!
-//! Needs the client: `pip install huggingface_hub`, then `cargo test -p etalon-app --test hub -- --ignored`.
+//! Needs the client: `cargo xtask test` installs it and runs this. By hand: `pip install huggingface_hub`, then
+//! `cargo test -p etalon-app --test hub -- --ignored`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod common;

@@ -81,3 +81,39 @@ fn latents_are_edited_while_a_text_is_generated() {
     );
     assert_eq!(generate("--edit set").code, Some(2));
 }
+
+#[test]
+fn models_lists_families_with_their_sites_and_distances() {
+    let sandbox = Sandbox::new();
+    make_model(&sandbox, 1);
+    let text = sandbox.done("models").out;
+    for part in [
+        "llama, mistral, qwen2, qwen3: language models",
+        "  blocks.N.ln1.hook_normalized ",
+        "model.layers.N.mlp",
+        "resnet: network of convolutions",
+        "lpips",
+        "dists",
+        "dreamsim",
+        "GGUF",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let pre = |text: &str, site: &str| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{site} "))).unwrap();
+        line.contains("pre-activation")
+    };
+    assert!(pre(&text, "blocks.N.mlp.hook_pre") && pre(&text, "layerN.N.sum") && !pre(&text, "blocks.N.mlp.hook_post"));
+    let json = sandbox.done("models --json").json();
+    let groups = json["groups"].as_array().unwrap();
+    let resnet = groups.iter().find(|group| group["families"][0] == "resnet").unwrap();
+    let site = resnet["sites"].as_array().unwrap().iter().find(|site| site["name"] == "layerN.N.bn1").unwrap();
+    assert_eq!((site["before_activation"].as_bool(), site.get("width")), (Some(true), None));
+    assert!(json["families"].as_array().unwrap().iter().any(|name| name == "efficientnet_lite"));
+    assert_eq!(json["measures"].as_array().unwrap().len(), 4);
+    // Of a network.
+    let text = sandbox.done("models model").out;
+    assert!(pre(&text, "blocks.1.mlp.hook_pre") && !pre(&text, "blocks.1.hook_resid_post"), "{text}");
+    let refused = sandbox.run("models model --site hook_pos_embed");
+    assert!(refused.code == Some(2) && refused.err.contains("embeddings of positions"), "{refused:#?}");
+}

@@ -6,6 +6,7 @@ mod capture;
 mod complete;
 mod config;
 pub mod data;
+mod families;
 mod generate;
 pub mod image;
 pub mod language;
@@ -22,9 +23,10 @@ pub mod weights;
 pub use etalon::input::hub;
 
 pub use capture::{
-    Cached, CachedCapture, CaptureRequest, CaptureSettings, Captured, NetworkStream, RowChoice, cached, capture,
-    capture_cached, clear_cached, open_network, open_text_run,
+    Cached, CachedCapture, CaptureRequest, CaptureSettings, Captured, NetworkStream, RowChoice, Separator, cached,
+    capture, capture_cached, clear_cached, open_network, open_text_run,
 };
+pub use families::{FamilyCard, MEASURES, MeasureCard, family_cards};
 pub use generate::{Generation, generate};
 pub use open::{Tower, families, open, open_language, open_language_with, open_with};
 pub use preprocessing::preprocessing;

@@ -2,10 +2,12 @@
 //! converter made from them (`tests/golden/gguf`).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use etalon::context::Budget;
+use etalon::context::{Budget, Context};
 use etalon::input::TensorFile;
+use etalon::network::{Batch, LanguageModel, Network, Untouched};
 use etalon_models::weights::Model;
 use etalon_models::weights::gguf::{List, Value};
 
@@ -128,6 +130,97 @@ fn directories_of_hugging_face_and_timm() {
     assert_eq!((bare.recognised.as_str(), bare.config.len()), ("torch", 0));
     assert_eq!(bare.weights.tensor("single", &[]).unwrap(), [2.5]);
     assert!(bare.weights.unread().contains(&"shared.first".to_string()));
+}
+
+/// A file as `torch.save` writes a state dict: an archive of a pickle and one storage per tensor.
+fn torch_file(model: &Model, names: &[&str]) -> Vec<u8> {
+    let text = |text: &str| [&b"X"[..], &(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
+    let number = |number: usize| [&b"J"[..], &(number as u32).to_le_bytes()[..]].concat();
+    let tuple =
+        |numbers: &[usize]| [b"(".to_vec(), numbers.iter().flat_map(|n| number(*n)).collect(), b"t".to_vec()].concat();
+    let mut pickle = b"\x80\x02ccollections\nOrderedDict\n)R(".to_vec();
+    let mut storages = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let (values, shape) = (values(model, name), model.weights.shape(name).unwrap());
+        let strides: Vec<usize> = (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect();
+        pickle.extend(text(name));
+        pickle.extend(b"ctorch._utils\n_rebuild_tensor_v2\n((");
+        pickle.extend(
+            [text("storage"), b"ctorch\nFloatStorage\n".to_vec(), text(&index.to_string()), text("cpu")].concat(),
+        );
+        pickle.extend([number(values.len()), b"tQ".to_vec(), number(0), tuple(shape), tuple(&strides)].concat());
+        pickle.extend(b"\x89ccollections\nOrderedDict\n)RtR");
+        storages.push(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
+    }
+    pickle.extend(b"u.");
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    let numbered = storages.iter().enumerate().map(|(index, bytes)| (format!("m/data/{index}"), &bytes[..]));
+    for (name, bytes) in [("m/data.pkl".to_string(), &pickle[..])].into_iter().chain(numbered) {
+        writer.start_file(name, options).unwrap();
+        writer.write_all(bytes).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+/// The same network as one torch file and as shards with their index.
+#[test]
+fn torch_files_of_hugging_face() {
+    for name in ["llama", "gpt_neox"] {
+        let source = golden("networks").join(name);
+        let original = open(&source);
+        let names: Vec<&str> = original.weights.names().collect();
+        let copy = |files: &[(&str, Vec<u8>)]| {
+            let directory = tempfile::tempdir().unwrap();
+            std::fs::copy(source.join("config.json"), directory.path().join("config.json")).unwrap();
+            files.iter().for_each(|(name, bytes)| std::fs::write(directory.path().join(name), bytes).unwrap());
+            directory
+        };
+        let whole = copy(&[("pytorch_model.bin", torch_file(&original, &names))]);
+        let shards = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"];
+        let (first, second) = names.split_at(names.len() / 2);
+        let files = first.iter().map(|name| (name, shards[0])).chain(second.iter().map(|name| (name, shards[1])));
+        let files: serde_json::Map<String, serde_json::Value> =
+            files.map(|(name, shard)| (name.to_string(), shard.into())).collect();
+        let index = serde_json::json!({"metadata": {"total_size": 0}, "weight_map": files}).to_string();
+        let sharded = copy(&[
+            (shards[0], torch_file(&original, first)),
+            (shards[1], torch_file(&original, second)),
+            ("pytorch_model.bin.index.json", index.into_bytes()),
+        ]);
+        for (directory, recognised) in [(&whole, "torch"), (&sharded, "torch, 2 shards")] {
+            let model = open(directory.path());
+            assert_eq!(model.recognised, recognised);
+            assert_eq!(model.config.get("model_type"), original.config.get("model_type"));
+            assert_eq!(model.weights.names().collect::<Vec<_>>(), names);
+            for tensor in &names {
+                assert_eq!(model.weights.shape(tensor), original.weights.shape(tensor), "{name} {tensor}");
+                assert_eq!(values(&model, tensor), values(&original, tensor), "{name} {tensor}");
+            }
+            // And it runs: every tensor has its place in the network.
+            let budget = Budget::new(1 << 26);
+            let networks =
+                [directory.path(), source.as_path()].map(|path| etalon_models::open_language(path, &budget).unwrap());
+            let [found, expected] = networks.map(|network| logits(&network));
+            assert_eq!(found, expected, "{name}");
+        }
+        // A shard that is not there, and one that ends.
+        std::fs::remove_file(sharded.path().join(shards[1])).unwrap();
+        assert!(refused(sharded.path()).contains(shards[1]));
+        let bytes = std::fs::read(whole.path().join("pytorch_model.bin")).unwrap();
+        std::fs::write(whole.path().join("pytorch_model.bin"), &bytes[..bytes.len() / 2]).unwrap();
+        assert!(refused(whole.path()).contains("pytorch_model.bin"));
+    }
+}
+
+/// The logits of a few tokens.
+fn logits(network: &etalon_models::language::Decoder) -> Vec<f32> {
+    let context = Context::silent(2, 1 << 26).unwrap();
+    let mut state = network.begin(&Batch::Tokens { tokens: &[1, 5, 9, 3], length: 4 }, &context).unwrap();
+    network.run(0..network.stages(), &mut state, &mut Untouched, &context).unwrap();
+    let mut out = vec![0.0; 4 * network.card().vocabulary];
+    network.logits(&state, 0..4, &mut out).unwrap();
+    out
 }
 
 /// A copy of the sharded network.

@@ -52,7 +52,10 @@ fn weights() -> Vec<Case> {
                 room.change("model/model.safetensors", |bytes| bytes.truncate(bytes.len() - 5));
                 command
             },
-            &["file: model/model.safetensors"],
+            &[
+                "error: the length of the safetensors file does not agree with its header\n  expected: 65800 bytes\n  found: 65795 bytes\n  \
+               help: copy or write the file again\n  file: model/model.safetensors\n",
+            ],
         ),
         case(
             "a header that ends",
@@ -61,7 +64,10 @@ fn weights() -> Vec<Case> {
                 room.change("model/model.safetensors", |bytes| bytes.truncate(60));
                 command
             },
-            &["file: model/model.safetensors"],
+            &[
+                "error: the header of the safetensors file is too long\n  expected: at most 52 bytes\n  found: 2912 bytes\n  at: byte 0\n  \
+               help: copy or write the file again\n  file: model/model.safetensors\n",
+            ],
         ),
         case(
             "an architecture that is not known",
@@ -102,7 +108,12 @@ fn weights() -> Vec<Case> {
                 });
                 command
             },
-            &["model.layers."],
+            &["error: the file has tensors that the network does not use\n  \
+               expected: the tensors of the architecture in the configuration, and no others\n  \
+               found: `model.layers.2.input_layernorm.weight`, `model.layers.2.mlp.down_proj.weight`, \
+               `model.layers.2.mlp.gate_proj.weight`, `model.layers.2.mlp.up_proj.weight`, \
+               `model.layers.2.post_attention_layernorm.weight` and 4 more\n  \
+               help: check that the configuration belongs to the weights\n  file: model\n"],
         ),
         case(
             "a tensor of another shape",

@@ -24,13 +24,18 @@ const VOCABULARY: usize = 96;
 
 /// Writes a tiny language model, `model`, whose words are `w3` to `w95`, and a text for it, `texts.jsonl`.
 pub fn make_model(sandbox: &Sandbox, texts: usize) {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/networks/llama");
+    make_model_of(sandbox, "llama", VOCABULARY, texts);
+}
+
+/// The same with a golden network and the size of its vocabulary.
+pub fn make_model_of(sandbox: &Sandbox, network: &str, vocabulary: usize, texts: usize) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/networks").join(network);
     for name in ["config.json", "model.safetensors"] {
         sandbox.write(&format!("model/{name}"), fs::read(golden.join(name)).unwrap());
     }
     let special = ["<pad>", "<s>", "</s>"];
     let word = |index: usize| special.get(index).map_or(format!("w{index}"), |word| word.to_string());
-    let words: Map<String, Value> = (0..VOCABULARY).map(|index| (word(index), json!(index))).collect();
+    let words: Map<String, Value> = (0..vocabulary).map(|index| (word(index), json!(index))).collect();
     let added = |(id, content): (usize, &&str)| {
         json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
                "normalized": false, "special": true})
@@ -45,7 +50,7 @@ pub fn make_model(sandbox: &Sandbox, texts: usize) {
     let config = json!({"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "tokenizer_class": "PreTrainedTokenizerFast"});
     sandbox.write("model/tokenizer_config.json", config.to_string());
     let text = |number: usize| {
-        let word = |position: usize| format!("w{}", 3 + (number * 31 + position * position * 7) % (VOCABULARY - 3));
+        let word = |position: usize| format!("w{}", 3 + (number * 31 + position * position * 7) % (vocabulary - 3));
         let words: Vec<String> = (0..20 + number % 7).map(word).collect();
         json!({"id": format!("t{number}"), "text": words.join(" "), "odd": number % 2, "third": u8::from(number.is_multiple_of(3))})
     };

@@ -85,10 +85,15 @@ impl Llama {
 
     /// Writes the file; returns its size.
     pub fn write(&self, path: &Path) -> u64 {
+        self.write_with(path, None)
+    }
+
+    /// Writes the file with a chat template.
+    pub fn write_with(&self, path: &Path, template: Option<&str>) -> u64 {
         let (tokens, heads) = (vocabulary(), 8);
         let tensors = self.tensors(tokens.len());
         let mut header = Header(b"GGUF".to_vec());
-        header.number(3).long(tensors.len()).long(ENTRIES);
+        header.number(3).long(tensors.len()).long(ENTRIES + usize::from(template.is_some()));
         header.text("general.architecture").number(TEXT).text("llama");
         for (key, size) in [
             ("llama.block_count", self.layers),
@@ -105,6 +110,9 @@ impl Llama {
         }
         header.text("llama.attention.layer_norm_rms_epsilon").number(F32).0.extend(1e-5f32.to_le_bytes());
         header.text("tokenizer.ggml.model").number(TEXT).text("llama");
+        if let Some(template) = template {
+            header.text("tokenizer.chat_template").number(TEXT).text(template);
+        }
         header.list("tokenizer.ggml.tokens", TEXT, tokens.len());
         for (text, _) in &tokens {
             header.text(text);

@@ -9,8 +9,8 @@ use super::table::{LONGEST_LINE, TextTable, not_text, nul, too_long};
 use crate::context::Budget;
 use crate::error::{InputError, Result};
 
-/// Reads a JSONL file.
-pub(super) fn read(path: &Path, budget: &Budget) -> Result<TextTable> {
+/// Reads a JSONL file. Lists in the columns `lists` become their JSON text; others are refused.
+pub(super) fn read(path: &Path, lists: &[&str], budget: &Budget) -> Result<TextTable> {
     let file = Regular::open(path)?;
     let mut reader = BufReader::with_capacity(1 << 16, file.file);
     let mut table: Option<TextTable> = None;
@@ -63,6 +63,7 @@ pub(super) fn read(path: &Path, budget: &Budget) -> Result<TextTable> {
                 serde_json::Value::Null => String::new(),
                 serde_json::Value::String(text) => text,
                 serde_json::Value::Bool(_) | serde_json::Value::Number(_) => value.to_string(),
+                serde_json::Value::Array(_) if lists.contains(&key.as_str()) => value.to_string(),
                 serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
                     return Err(InputError::new("a value is nested")
                         .expected("text, a number, true, false or null")
@@ -105,6 +106,11 @@ mod tests {
         assert_eq!(table.header, ["a", "b"]);
         assert_eq!(table.cells, [["1", "x"], ["", "true"], ["2.5", ""]]);
         assert_eq!(table.lines, [1, 3, 4]);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.jsonl");
+        std::fs::write(&path, r#"{"words": ["a", " b"]}"#).unwrap();
+        let table = crate::input::read_table_with_lists(&path, &["words"], &Budget::new(1 << 26)).unwrap();
+        assert_eq!(table.cells, [[r#"["a"," b"]"#]]);
         for (bytes, what) in [
             (&b"{\"a\": 1}\n{\"c\": 1}"[..], "line 2"),
             (b"{\"a\": [1]}", "nested"),

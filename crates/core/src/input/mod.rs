@@ -182,10 +182,15 @@ pub fn plain_f32(source: &Source) -> Result<Option<(Range<u64>, Shape)>> {
 
 /// Reads a table of text cells with a header: labels, pairs, metadata.
 pub fn read_table(path: &Path, budget: &Budget) -> Result<TextTable> {
+    read_table_with_lists(path, &[], budget)
+}
+
+/// Reads a table in which some columns may have lists where the format has them (JSONL); their cells are JSON text.
+pub(crate) fn read_table_with_lists(path: &Path, lists: &[&str], budget: &Budget) -> Result<TextTable> {
     let format = Format::of(path)?;
     let table = match format {
         Format::Csv { delimiter } => csv::read(path, delimiter, budget),
-        Format::Jsonl => jsonl::read(path, budget),
+        Format::Jsonl => jsonl::read(path, lists, budget),
         Format::Parquet => parquet_table::read(path, budget),
         _ => Err(InputError::new("the file is not a table of text")
             .expected("a table as .csv, .tsv, .jsonl or .parquet")

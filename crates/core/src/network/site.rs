@@ -134,9 +134,27 @@ fn unknown(sites: &[Site], pattern: &str) -> InputError {
     let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
     let first: Vec<&str> = sites.iter().map(|site| site.name.as_str()).take(LISTED).collect();
     let more = if sites.len() > LISTED { format!(" and {} more", sites.len() - LISTED) } else { String::new() };
+    let why = absent(pattern).map_or(String::new(), |why| format!("{why}; "));
     InputError::new(format!("the network has no site {}", Key(format!("site {pattern}"))))
         .expected(format!("{}{more}", first.join(", ")))
-        .advice(format!("{meant}{} with the path of the network lists its sites", Command("models")))
+        .advice(format!("{why}{meant}{} with the path of the network lists its sites", Command("models")))
+}
+
+/// Why some networks lack a hook that TransformerLens has in others.
+fn absent(pattern: &str) -> Option<&'static str> {
+    let hooks = [
+        ("hook_pos_embed", "only networks that add embeddings of positions to those of tokens have this hook"),
+        (
+            "hook_normalized",
+            "only networks with norms before attention and perceptron have this hook; elsewhere use the output of the norm",
+        ),
+        ("hook_scale", "the factors of norms are not rows of activations"),
+        ("hook_pattern", "attention between tokens is not one row per token"),
+        ("hook_attn_scores", "attention between tokens is not one row per token"),
+        ("hook_rot_q", "queries after the rotation are not a site; `attn.hook_q` is before it"),
+        ("hook_rot_k", "keys after the rotation are not a site; `attn.hook_k` is before it"),
+    ];
+    hooks.into_iter().find(|(hook, _)| pattern.ends_with(hook)).map(|(_, why)| why)
 }
 
 /// Whether a name matches a pattern.
@@ -176,5 +194,7 @@ mod tests {
         let error = ids("blocks.7.hook_resid_pos").unwrap_err().to_string();
         assert!(error.contains("did you mean `blocks.7.hook_resid_post`"), "{error}");
         assert!(ids("").is_err());
+        let error = ids("hook_pos_embed").unwrap_err().to_string();
+        assert!(error.contains("embeddings of positions") && error.contains("lists its sites"), "{error}");
     }
 }

@@ -68,6 +68,7 @@ pub struct Snapshot {
     values: Vec<f32>,
     layout: Layout,
     marked: Vec<u32>,
+    tokens: Vec<u32>,
     _memory: Reservation,
 }
 
@@ -80,6 +81,8 @@ pub struct State {
     pub layout: Layout,
     /// One row of every sample that stands for it, such as the end of a text, for networks that need it.
     pub marked: Vec<u32>,
+    /// The tokens of the rows, for networks that show their embeddings to taps.
+    pub tokens: Vec<u32>,
     /// Buffers of the network; their content has no meaning between stages.
     pub scratch: Vec<Vec<f32>>,
     memory: Reservation,
@@ -90,7 +93,7 @@ impl State {
     pub fn new(values: Vec<f32>, layout: Layout, scratch: usize, context: &Context) -> Result<State> {
         let bytes = 4 * (values.len() + scratch) as u64;
         let memory = context.budget().reserve(bytes, "the activations of a batch")?;
-        Ok(State { values, layout, marked: Vec::new(), scratch: Vec::new(), memory })
+        Ok(State { values, layout, marked: Vec::new(), tokens: Vec::new(), scratch: Vec::new(), memory })
     }
 
     /// A copy from which the run can be continued; buffers are not copied.
@@ -98,19 +101,22 @@ impl State {
         let scratch = (self.memory.bytes() / 4).saturating_sub(self.values.len() as u64) as usize;
         let mut state = State::new(self.values.clone(), self.layout, scratch, context)?;
         state.marked.clone_from(&self.marked);
+        state.tokens.clone_from(&self.tokens);
         Ok(state)
     }
 
     /// The activations alone, to continue from here later.
     pub fn snapshot(&self, context: &Context) -> Result<Snapshot> {
-        let bytes = 4 * (self.values.len() + self.marked.len()) as u64;
+        let bytes = 4 * (self.values.len() + self.marked.len() + self.tokens.len()) as u64;
         let memory = context.budget().reserve(bytes, "activations that are used again")?;
-        Ok(Snapshot { values: self.values.clone(), layout: self.layout, marked: self.marked.clone(), _memory: memory })
+        let (marked, tokens) = (self.marked.clone(), self.tokens.clone());
+        Ok(Snapshot { values: self.values.clone(), layout: self.layout, marked, tokens, _memory: memory })
     }
 
     /// Continues from a snapshot; keeps the buffers.
     pub fn restore(&mut self, snapshot: Snapshot) {
-        (self.values, self.layout, self.marked) = (snapshot.values, snapshot.layout, snapshot.marked);
+        (self.values, self.layout) = (snapshot.values, snapshot.layout);
+        (self.marked, self.tokens) = (snapshot.marked, snapshot.tokens);
     }
 
     /// Makes this state equal to another; keeps the buffers.
@@ -118,6 +124,7 @@ impl State {
         self.values.clear();
         self.values.extend_from_slice(&other.values);
         self.marked.clone_from(&other.marked);
+        self.tokens.clone_from(&other.tokens);
         self.layout = other.layout;
     }
 }

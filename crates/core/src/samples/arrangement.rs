@@ -64,6 +64,8 @@ impl Arrangement {
         let words = sample.words.as_ref().map_or_else(|| text.split_inclusive(char::is_whitespace).count(), Vec::len);
         match tokens.checked_sub(words) {
             Some(first @ (0 | 1)) if words > 0 => Ok(Some(Arrangement::Words { first })),
+            // A text whose tokens are all left out.
+            Some(0) => Ok(None),
             // Given words must match; a split at spaces is only a guess.
             _ if sample.words.is_some() => Err(wrong("the words of a sample do not match its tokens")
                 .expected(format!("{tokens} words, or one less if the first token represents the whole text"))
@@ -122,6 +124,7 @@ mod tests {
         assert_eq!(of(text, 2).unwrap(), Some(Arrangement::Words { first: 0 }));
         assert_eq!(of(text, 4).unwrap(), None);
         assert_eq!(of(r#"{"id": "a", "text": ""}"#, 1).unwrap(), None);
+        assert_eq!(of(r#"{"id": "a", "text": "b", "words": []}"#, 0).unwrap(), None);
         assert_eq!(of(r#"{"id": "a"}"#, 4).unwrap(), None);
     }
 }

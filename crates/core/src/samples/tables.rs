@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::arrangement::PatchGrid;
 use crate::context::Budget;
-use crate::error::{InFile, InputError, Result};
-use crate::input::{Region, Sample, TextTable, read_table, spaced_words};
+use crate::error::{Error, InFile, InputError, Result};
+use crate::input::{Region, Sample, TextTable, read_table, read_table_with_lists, spaced_words};
 
 /// The name of the real rows, where there are generators too.
 pub(super) const REAL: &str = "real";
@@ -33,10 +34,23 @@ pub(super) fn empty(row: usize) -> Sample {
     }
 }
 
+/// What a table says about a row.
+#[derive(Clone, Debug)]
+pub(super) struct Description {
+    pub sample: Sample,
+    /// The grid of its patches.
+    pub grid: Option<PatchGrid>,
+}
+
 /// The descriptions of rows in a table.
-pub(super) fn described(path: &Path, rows: usize, sets: &[&str], budget: &Budget) -> Result<BTreeMap<SetRow, Sample>> {
-    let table = read_table(path, budget)?;
-    let read = || -> Result<BTreeMap<SetRow, Sample>> {
+pub(super) fn described(
+    path: &Path,
+    rows: usize,
+    sets: &[&str],
+    budget: &Budget,
+) -> Result<BTreeMap<SetRow, Description>> {
+    let table = read_table_with_lists(path, &["words"], budget)?;
+    let read = || -> Result<BTreeMap<SetRow, Description>> {
         if !["image", "text", "words", "caption"].iter().any(|name| table.column(name).is_some()) {
             return Err(InputError::new("the table does not describe rows")
                 .expected("a column `image`, `text`, `words` or `caption`")
@@ -66,7 +80,11 @@ pub(super) fn described(path: &Path, rows: usize, sets: &[&str], budget: &Budget
             if let (None, Some(words)) = (&sample.text, &sample.words) {
                 sample.text = Some(words.concat());
             }
-            samples.insert((set, row), sample);
+            let grid = cell("grid").map(|grid| grid.parse::<PatchGrid>()).transpose().map_err(|error| match error {
+                Error::Input(error) => error.at(table.position(line)).into(),
+                other => other,
+            })?;
+            samples.insert((set, row), Description { sample, grid });
         }
         Ok(samples)
     };

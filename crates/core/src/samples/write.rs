@@ -22,11 +22,11 @@ const MAX_VALUES: usize = 1 << 14;
 #[derive(Clone, Copy, Debug)]
 pub struct SampleSettings<'a> {
     /// A table with columns `image` (a path relative to the table), `text`, `words`, `caption`, `id`; `row`, unless
-    /// lines are rows in order; `set`, the name of the generator, unless it is a real row.
+    /// lines are rows in order; `set`, the name of the generator, unless it is a real row; `grid`, the patches of the image.
     pub rows: Option<&'a Path>,
     /// A table with columns `row`, `concept`, and `x`, `y`, `width`, `height` as fractions of the image.
     pub boxes: Option<&'a Path>,
-    /// The grid of the patches of an image, if it is not square.
+    /// The grid of the patches of all images, instead of those of the table, or of a square.
     pub grid: Option<PatchGrid>,
     /// The maximum number of rows to write, of real rows and of each generator.
     pub most: usize,
@@ -85,7 +85,10 @@ pub fn write_samples(
     for (side, ranks) in sides.iter().zip(chosen.ranks(&sets)?) {
         let token_rows = side.tokens.map_or_else(Vec::new, |tokens| tokens.of(&chosen.rows));
         for (index, &row) in chosen.rows.iter().enumerate() {
-            let mut sample = described.get(&(side.key.clone(), row)).cloned().unwrap_or_else(|| empty(row));
+            let (mut sample, grid) = match described.get(&(side.key.clone(), row)).cloned() {
+                Some(description) => (description.sample, description.grid),
+                None => (empty(row), None),
+            };
             if side.key.is_empty() {
                 sample.boxes = boxes.get(&row).cloned().unwrap_or_default();
                 if let Some(labels) = inputs.find(&LABELS) {
@@ -98,7 +101,7 @@ pub fn write_samples(
             sample.set.clone_from(&side.set);
             sample.activations = firings(side.codes, row, &ranks[index], chosen.all)?;
             if let (Some(tokens), Some(rows)) = (side.tokens, token_rows.get(index)) {
-                match Arrangement::of(&sample, rows.len(), settings.grid)? {
+                match Arrangement::of(&sample, rows.len(), settings.grid.or(grid))? {
                     Some(arrangement) => {
                         written.maps += add_maps(&mut sample, &ranks[index], tokens, rows, arrangement)?;
                     }
@@ -304,6 +307,14 @@ mod tests {
         let (_, wide) = maps(table, Some("1x3")).unwrap();
         assert_eq!((wide[0].columns, &wide[0].activations[0].grid[..]), (Some(3), &[0.0, 0.0, 3.0][..]));
         assert!(maps(table, Some("2x3")).unwrap_err().to_string().contains("too few tokens"));
+        // The table has the grid of every image; an option for all has precedence.
+        let table = "row,image,grid\n0,bird.png,1x3\n1,bird.png,\n";
+        let (written, samples) = maps(table, None).unwrap();
+        assert_eq!((samples[0].columns, &samples[0].activations[0].grid[..]), (Some(3), &[0.0, 0.0, 3.0][..]));
+        assert_eq!((written.unplaced, samples[1].columns), (0, None));
+        assert_eq!(maps(table, Some("2x2")).unwrap().1[0].columns, None);
+        let error = maps("row,image,grid\n0,bird.png,wide\n", None).unwrap_err().to_string();
+        assert!(error.contains("`wide`") && error.contains("line 2"), "{error}");
     }
 
     #[test]

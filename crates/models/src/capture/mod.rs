@@ -5,7 +5,7 @@
 //! | file | content |
 //! |---|---|
 //! | `sites/NAME/` | a store for every site, with the sample of every row |
-//! | `rows.jsonl` | a line per sample: `sample`, `id`, and `text` with `words` (one per row), or `caption` |
+//! | `rows.jsonl` | a line per sample: `sample`, `id`, and `text` with `words` (one per row), or `image` (the file), `caption` and `grid` |
 //! | `labels.csv` | concepts of the samples, if the input has labels |
 //! | `token_labels.csv` | concepts of the rows, if the words of the texts are annotated |
 //! | `pairs.csv` | pairs of samples that differ in one attribute, if the packaged input has them and all of it was captured |
@@ -35,12 +35,12 @@ use std::sync::Arc;
 
 use etalon::context::{Context, Monitor, Reservation};
 use etalon::error::{Error, InputError, Key, Result};
-use etalon::network::{Network, RowKind, SiteId};
+use etalon::network::{Grid, Network, RowKind, SiteId};
 use etalon::store::{ImportOptions, Lock, disk, import};
 use serde_json::{Value, json};
 
 pub use cache::{Cached, CachedCapture, cached, capture_cached, clear_cached};
-pub use request::{CaptureRequest, CaptureSettings, RowChoice};
+pub use request::{CaptureRequest, CaptureSettings, RowChoice, Separator};
 pub use stream::NetworkStream;
 pub use text_run::open_text_run;
 
@@ -184,7 +184,7 @@ fn run_in(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &C
     if let Some(relative) = place::relative_model(&request.model, out) {
         model["path"] = json!(relative);
     }
-    let about = json!({
+    let mut about = json!({
         "id": id,
         "model": model,
         "input": request.input,
@@ -192,6 +192,11 @@ fn run_in(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &C
         "sites": stores.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         "samples": summary.samples, "rows": summary.rows, "skipped": input.skipped().len(), "labels": labels.samples.is_some(), "token_labels": labels.tokens.is_some(), "pairs": pairs.is_some(),
     });
+    for ((name, _), grid) in stores.iter().zip(&summary.grids) {
+        if let Some(Grid { prefix, height, width }) = grid {
+            about["grids"][name] = json!({"prefix": prefix, "height": height, "width": width});
+        }
+    }
     disk::write(&out.join(ABOUT), format!("{about:#}\n").as_bytes())?;
     parts.remove()?;
     let mut notes = input.notes();
@@ -275,10 +280,12 @@ fn several_sites(network: &dyn Network, sites: &[SiteId]) -> InputError {
 }
 
 /// How much was captured.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Summary {
     samples: u64,
     rows: u64,
+    /// The grid of the rows of an image, by site; empty for texts.
+    grids: Vec<Option<Grid>>,
 }
 
 /// The hash of everything that the captured bytes depend on.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use etalon::context::{Context, Reserved};
 use etalon::error::{Error, InputError, Result};
 use etalon::input::{RowReader, Shape};
+use etalon::network::Grid;
 use etalon::store::disk;
 
 /// The directory of parts. A part is a file of lists, each with its length and a checksum: the sample of every row, and the
@@ -63,12 +64,27 @@ impl Parts {
         let lists = std::iter::once(bytemuck::cast_slice::<u32, u8>(samples));
         let lists = lists.chain(sites.iter().map(|rows| bytemuck::cast_slice::<f32, u8>(rows)));
         let mut bytes = Vec::new();
-        for list in lists {
-            bytes.extend((list.len() as u64).to_le_bytes());
-            bytes.extend_from_slice(list);
-            bytes.extend(crc32c::crc32c(list).to_le_bytes());
-        }
+        lists.for_each(|list| add_list(&mut bytes, list));
         disk::write(&self.path(part), &bytes)
+    }
+
+    /// Writes the grid of the rows of every site. It is written before the first part: without it no part counts.
+    pub fn write_grids(&self, grids: &[Option<Grid>]) -> Result<()> {
+        let numbers = |grid: &Option<Grid>| grid.map_or([0; 3], |grid| [grid.prefix, grid.height, grid.width]);
+        let list: Vec<u8> = grids.iter().flat_map(numbers).flat_map(|number| (number as u32).to_le_bytes()).collect();
+        let mut bytes = Vec::new();
+        add_list(&mut bytes, &list);
+        disk::write(&self.directory.join(GRIDS), &bytes)
+    }
+
+    /// The grid of the rows of every site, if it is known and undamaged.
+    pub fn grids(&self) -> Option<Vec<Option<Grid>>> {
+        let list = Lists::open(&self.directory.join(GRIDS)).ok()?.next().ok()?;
+        let numbers: Vec<usize> =
+            list.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes) as usize).collect();
+        let grid = |&[prefix, height, width]: &[usize; 3]| (height > 0).then_some(Grid { prefix, height, width });
+        let grids: Vec<Option<Grid>> = numbers.as_chunks::<3>().0.iter().map(grid).collect();
+        (grids.len() == self.sites).then_some(grids)
     }
 
     /// The rows of one site of a part.
@@ -95,6 +111,16 @@ impl Parts {
     pub fn remove(self) -> Result<()> {
         std::fs::remove_dir_all(&self.directory).map_err(Error::io("remove the parts of a capture", &self.directory))
     }
+}
+
+/// The file of the grids.
+const GRIDS: &str = "grids";
+
+/// Adds a list: its length, its bytes, a checksum.
+fn add_list(bytes: &mut Vec<u8>, list: &[u8]) {
+    bytes.extend((list.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(list);
+    bytes.extend(crc32c::crc32c(list).to_le_bytes());
 }
 
 fn path(directory: &Path, part: usize) -> PathBuf {
@@ -237,6 +263,14 @@ mod tests {
         assert_eq!(out[..6], [5.0, 5.0, 5.0, 5.0, 6.0, 7.0]);
         assert_eq!(reader.read(&mut out).unwrap(), 0);
         assert_eq!((parts.rows(1), parts.rows(2)), (Some(1), None));
+        assert_eq!(parts.grids(), None);
+        let grids = [None, Some(Grid { prefix: 5, height: 2, width: 3 })];
+        parts.write_grids(&grids).unwrap();
+        assert_eq!(parts.grids().as_deref(), Some(&grids[..]));
+        let mut bytes = std::fs::read(parts.directory.join(GRIDS)).unwrap();
+        bytes[20] ^= 1;
+        std::fs::write(parts.directory.join(GRIDS), bytes).unwrap();
+        assert_eq!(parts.grids(), None);
         let path = parts.path(1);
         // One flipped bit anywhere, and every shorter file.
         let whole = std::fs::read(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Where the network of a capture is, for programs that run in another directory than the capture did.
+//! Where the network and the images of a capture are, for programs that run in another directory than the capture did.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,9 +10,17 @@ pub(super) fn relative_model(model: &str, directory: &Path) -> Option<String> {
     if model.is_absolute() || !model.exists() {
         return None;
     }
+    from_directory(model, directory)
+}
+
+/// The path of a file for a table in a directory: from there if the user gave a relative path, else as it is.
+pub(super) fn from_directory(path: &Path, directory: &Path) -> Option<String> {
+    if path.is_absolute() {
+        return Some(path.to_str()?.to_string());
+    }
     // Links are resolved, because `..` behind a link leads to its target.
-    let (model, directory) = (model.canonicalize().ok()?, directory.canonicalize().ok()?);
-    Some(relative(&directory, &model)?.to_str()?.to_string())
+    let (path, directory) = (path.canonicalize().ok()?, directory.canonicalize().ok()?);
+    Some(relative(&directory, &path)?.to_str()?.to_string())
 }
 
 /// The model of a capture, if the path from its directory leads to one and the name does not.

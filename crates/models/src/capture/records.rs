@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 
 use etalon::context::{Budget, Context};
 use etalon::error::{Error, Result};
+use etalon::input::{LARGEST_PICTURE, picture_ending};
+use etalon::network::Grid;
 use etalon::store::disk::{self, NewFile};
 use etalon::store::{csv_text, npy_header};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
+use super::place;
 use super::word_labels::WordLabels;
-use crate::data::{ConceptOptions, Concepts, Input, Sample, Words};
+use crate::data::{ConceptOptions, Concepts, Content, Input, Sample, Words};
 use crate::text::Span;
 
 /// Writes the files beside the stores.
@@ -19,6 +22,26 @@ pub(super) struct Records {
     labels: Concepts,
     token_labels: WordLabels,
     samples: u32,
+}
+
+/// What is written about an image.
+pub(super) struct ImageLine {
+    pub number: u32,
+    id: String,
+    /// The file, if the explorer can show it.
+    file: Option<PathBuf>,
+    caption: Option<String>,
+}
+
+impl ImageLine {
+    /// Describes the sample of a number.
+    pub fn new(number: u32, sample: Sample) -> ImageLine {
+        let shown = match &sample.content {
+            Content::Image(bytes) => bytes.len() as u64 <= LARGEST_PICTURE && picture_ending(bytes).is_some(),
+            Content::Pixels(_) | Content::Text(_) => false,
+        };
+        ImageLine { number, id: sample.id, file: sample.file.filter(|_| shown), caption: sample.caption }
+    }
 }
 
 /// The tables of labels of a capture.
@@ -55,22 +78,22 @@ impl Records {
         self.samples
     }
 
-    /// Writes the line of a sample.
-    pub fn line(
-        &mut self,
-        number: u32,
-        id: &str,
-        text: Option<&str>,
-        words: Option<Vec<String>>,
-        caption: Option<&str>,
-    ) -> Result<()> {
-        let mut line = Map::new();
-        line.insert("sample".into(), json!(number));
-        line.insert("id".into(), json!(id));
-        let fields =
-            [("text", text.map(Value::from)), ("words", words.map(Value::from)), ("caption", caption.map(Value::from))];
-        line.extend(fields.into_iter().filter_map(|(key, value)| value.map(|value| (key.to_string(), value))));
-        self.rows.write(format!("{}\n", Value::Object(line)).as_bytes())
+    /// Writes the line of a text.
+    pub fn text(&mut self, number: u32, id: &str, text: &str, words: Option<Vec<String>>) -> Result<()> {
+        let mut line = json!({"sample": number, "id": id, "text": text});
+        if let Some(words) = words {
+            line["words"] = words.into();
+        }
+        self.rows.write(format!("{line}\n").as_bytes())
+    }
+
+    /// Writes the line of an image. All lines have the same keys, because tables take their columns from the first line.
+    pub fn image(&mut self, image: &ImageLine, grid: Option<Grid>) -> Result<()> {
+        let file = image.file.as_deref().and_then(|file| place::from_directory(file, &self.out));
+        let grid = grid.map(|grid| format!("{}x{}", grid.height, grid.width));
+        let (id, caption) = (&image.id, &image.caption);
+        let line = json!({"sample": image.number, "id": id, "image": file, "caption": caption, "grid": grid});
+        self.rows.write(format!("{line}\n").as_bytes())
     }
 
     /// Writes the sequences that were run, as an array for NumPy.

@@ -42,6 +42,34 @@ impl RowChoice {
     }
 }
 
+/// The token between two packed texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Separator {
+    /// The beginning-of-text token, as SAELens does.
+    #[default]
+    Bos,
+    /// The end-of-text token.
+    Eos,
+    /// None.
+    None,
+}
+
+impl Separator {
+    /// The names, for options.
+    pub const NAMES: [&'static str; 3] = ["bos", "eos", "none"];
+
+    /// The separator of a name.
+    pub fn parse(name: &str) -> Option<Separator> {
+        let all = [Separator::Bos, Separator::Eos, Separator::None];
+        Separator::NAMES.iter().position(|known| *known == name).map(|index| all[index])
+    }
+
+    fn is_bos(&self) -> bool {
+        *self == Separator::Bos
+    }
+}
+
 /// How the network is run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CaptureSettings {
@@ -49,6 +77,9 @@ pub struct CaptureSettings {
     pub context: usize,
     /// Texts one after the other in sequences of the same length, instead of one text per sequence.
     pub packed: bool,
+    /// The token between two packed texts.
+    #[serde(skip_serializing_if = "Separator::is_bos")]
+    pub separator: Separator,
     /// Start every sequence with the beginning-of-text token; `None` as the tokenizer does.
     pub bos: Option<bool>,
     /// Store the rows of special tokens too.
@@ -84,6 +115,7 @@ impl Default for CaptureSettings {
         CaptureSettings {
             context: 128,
             packed: false,
+            separator: Separator::Bos,
             bos: None,
             keep_special: false,
             rows: RowChoice::All,

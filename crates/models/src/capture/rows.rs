@@ -1,6 +1,6 @@
 //! Selects the rows of a batch that are stored.
 
-use etalon::network::Layout;
+use etalon::network::{Grid, Layout};
 
 use super::request::RowChoice;
 
@@ -39,10 +39,19 @@ pub(super) fn count(kept: usize, prefix: usize, choice: RowChoice) -> usize {
     }
 }
 
+/// The grid of the stored rows of an image; `None` if they are not all positions of it.
+pub(super) fn grid(layout: Layout, choice: RowChoice) -> Option<Grid> {
+    let grid = layout.grid.filter(|grid| grid.prefix + grid.height * grid.width == layout.rows)?;
+    match choice {
+        RowChoice::All => Some(grid),
+        RowChoice::Patches => Some(Grid { prefix: 0, ..grid }),
+        RowChoice::Class | RowChoice::Last | RowChoice::Mean => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etalon::network::Grid;
 
     #[test]
     fn rows_by_hand() {
@@ -55,6 +64,10 @@ mod tests {
             assert_eq!(out.len(), 2 * count);
             out
         };
+        assert_eq!(super::grid(layout, RowChoice::All), grid);
+        assert_eq!(super::grid(layout, RowChoice::Patches), Some(Grid { prefix: 0, height: 1, width: 2 }));
+        assert_eq!(super::grid(layout, RowChoice::Mean), None);
+        assert_eq!(super::grid(Layout { rows: 1, ..layout }, RowChoice::All), None);
         assert_eq!(stored(RowChoice::All, &|row| row != 1), [1.0, 2.0, 5.0, 6.0]);
         assert_eq!(stored(RowChoice::Class, &|_| true), [1.0, 2.0]);
         assert_eq!(stored(RowChoice::Patches, &|_| true), [3.0, 4.0, 5.0, 6.0]);

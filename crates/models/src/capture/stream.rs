@@ -117,9 +117,9 @@ impl RowStream for NetworkStream {
                     return Ok(false);
                 }
                 let numbers: Vec<u32> = (0..count as u32).collect();
-                let (samples, sites) = images::activations(&run, preprocess, &images.concat(), &numbers)?;
-                reserve(samples.len())?;
-                (sites, count)
+                let stored = images::activations(&run, preprocess, &images.concat(), &numbers)?;
+                reserve(stored.samples.len())?;
+                (stored.sites, count)
             }
         };
         self.done += done as u64;

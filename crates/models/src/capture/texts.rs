@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use etalon::context::Monitor;
-use etalon::error::{InputError, Result};
+use etalon::error::{InputError, Key, Result};
 use etalon::network::{Batch, Capture};
 
 use super::parts::Parts;
 use super::records::Records;
+use super::request::Separator;
 use super::{Run, Summary, rows};
 use crate::data::{Content, Input, Words};
 use crate::text::{Pack, Packing, Remainder, Row, RowLayout, Special, Tokenizer, TooLong};
@@ -118,7 +119,19 @@ pub(super) fn packing(run: &Run<'_>, tokenizer: &Tokenizer) -> Result<Packing> {
     }
     let start = run.settings.bos.unwrap_or_else(|| tokenizer.adds_bos());
     if run.settings.packed {
-        return Ok(Packing::saelens(tokenizer, context, start));
+        let separator = match run.settings.separator {
+            Separator::Bos => tokenizer.bos(),
+            Separator::None => None,
+            Separator::Eos => Some(tokenizer.eos().ok_or_else(|| {
+                InputError::new("the tokenizer has no end-of-text token").advice(format!(
+                    "use {} or {}",
+                    Key("separator bos"),
+                    Key("separator none")
+                ))
+            })?),
+        };
+        let layout = RowLayout::Packed { separator };
+        return Ok(Packing { layout, ..Packing::saelens(tokenizer, context, start) });
     }
     Ok(Packing {
         context,
@@ -200,7 +213,7 @@ fn write_lines(run: &Run<'_>, tokenizer: &Tokenizer, shared: &mut Shared<'_>, be
             .by_token()
             .then(|| open.tokens.iter().map(|token| tokenizer.token_text(*token)).collect::<Result<Vec<_>>>())
             .transpose()?;
-        shared.1.line(open.number, &open.id, Some(&open.text), words, None)?;
+        shared.1.text(open.number, &open.id, &open.text, words)?;
     }
     Ok(())
 }

@@ -114,7 +114,7 @@ impl Source for ArraySamples {
         };
         let content = Content::Pixels(Pixels::new(self.array.width, self.array.height, rgb)?);
         let Described { id, caption, labels, .. } = described;
-        Ok(Some(Item::Sample(Box::new(Sample { position: 0, id, content, caption, labels, words: None }))))
+        Ok(Some(Item::Sample(Box::new(Sample { position: 0, id, content, file: None, caption, labels, words: None }))))
     }
 
     fn seek(&mut self, position: u64) -> Result<()> {

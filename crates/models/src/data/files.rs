@@ -64,7 +64,8 @@ impl FileSamples {
         let class = Path::new(id).parent().and_then(Path::file_name);
         let class = class.map_or(Label::Missing, |name| Label::Value(name.to_string_lossy().into_owned()));
         let labels = self.label_columns.iter().map(|_| class.clone()).collect();
-        let sample = |content| Sample { position: 0, id: id.to_string(), content, caption: None, labels, words: None };
+        let (id, file) = (id.to_string(), Some(path.to_path_buf()));
+        let sample = |content| Sample { position: 0, id, content, file, caption: None, labels, words: None };
         Ok(content.map(sample))
     }
 }

@@ -1,6 +1,7 @@
 //! A sample: a text or an image, with what is known about it.
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 use crate::image::Pixels;
 
@@ -13,6 +14,8 @@ pub struct Sample {
     pub id: String,
     /// The text or the image.
     pub content: Content,
+    /// The file that is the sample; `None` if it is a part of a file.
+    pub file: Option<PathBuf>,
     /// A description of an image.
     pub caption: Option<String>,
     /// One label per label column of the input.

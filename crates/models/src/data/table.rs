@@ -162,33 +162,39 @@ impl TableSamples {
         };
         let mut described = self.fields.sort(cells);
         let content = match self.fields.chosen.kind {
-            ContentKind::Text => text_content(&mut described),
-            ContentKind::Image => self.image_content(described.content.take())?.map(|content| (content, None)),
+            ContentKind::Text => text_content(&mut described).map(|(content, words)| (content, None, words)),
+            ContentKind::Image => {
+                self.image_content(described.content.take())?.map(|(content, file)| (content, file, None))
+            }
         };
         let id = described.id;
         Ok(match content {
             Err(reason) => Item::Corrupt(Some(id), reason),
-            Ok((content, words)) => {
+            Ok((content, file, words)) => {
                 let (caption, labels) = (described.caption, described.labels);
-                Item::Sample(Box::new(Sample { position: 0, id, content, caption, labels, words }))
+                Item::Sample(Box::new(Sample { position: 0, id, content, file, caption, labels, words }))
             }
         })
     }
 
-    /// An image from bytes, or from a path relative to the table.
-    fn image_content(&mut self, cell: Option<Cell>) -> Result<std::result::Result<Content, String>> {
+    /// An image from bytes, or from a path relative to the table, with that path.
+    fn image_content(&mut self, cell: Option<Cell>) -> Result<std::result::Result<FoundImage, String>> {
         Ok(match cell {
-            Some(Cell::Bytes(bytes)) => image(bytes),
+            Some(Cell::Bytes(bytes)) => image(bytes).map(|content| (content, None)),
             Some(Cell::Text(path)) if !path.trim().is_empty() => {
                 let table = self.files.get(self.file).and_then(|file| file.parent()).unwrap_or(Path::new(""));
                 let path = table.join(path.trim());
                 let named = |reason: String| format!("{reason}: {}", path.display());
-                read_file(&path, &mut self.memory)?.and_then(image).map_err(named)
+                let content = read_file(&path, &mut self.memory)?.and_then(image).map_err(named);
+                content.map(|content| (content, Some(path)))
             }
             _ => Err("there is no image".into()),
         })
     }
 }
+
+/// An image, and its file if it is one.
+type FoundImage = (Content, Option<PathBuf>);
 
 /// The text and the annotations of its words.
 fn text_content(described: &mut Described) -> std::result::Result<(Content, Option<Words>), String> {

@@ -89,6 +89,7 @@ impl Source for LineSamples {
             position: 0,
             id: String::new(),
             content,
+            file: None,
             caption: None,
             labels: Vec::new(),
             words: None,

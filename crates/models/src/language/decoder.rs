@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use etalon::context::{Budget, Context, Reservation};
 use etalon::error::{Error, InputError, Result};
-use etalon::network::{Batch, Kept, LanguageModel, Layout, Network, NetworkCard, RowKind, Site, State, Tap};
-use etalon_kernel::neural;
+use etalon::network::{Batch, Kept, LanguageModel, Layout, Network, NetworkCard, RowKind, Site, SiteId, State, Tap};
 use rayon::prelude::*;
 
 use super::head::Head;
 use super::{check_tokens, gemma, gpt_neox, gpt2, llama, processing, qwen};
 use crate::config::Config;
-use crate::layer::{CHUNK, Norm};
+use crate::layer::{self, CHUNK, Norm};
 use crate::transformer::{Block, Blocks, Cache, Points, SiteNames, Transformer, TransformerConfig};
 use crate::weights::{Model, NetworkOptions, Weights};
 
@@ -50,10 +49,26 @@ pub struct Decoder {
     transformer: Transformer,
     embedding: Vec<f32>,
     embedding_scale: f32,
-    positions: Option<Vec<f32>>,
+    positions: Option<Positions>,
     head_weight: Option<Vec<f32>>,
     head: Head,
     _memory: Reservation,
+}
+
+/// Embeddings of positions, which are added to those of tokens.
+struct Positions {
+    values: Vec<f32>,
+    /// The sites of the two summands.
+    tokens_site: SiteId,
+    positions_site: SiteId,
+}
+
+impl Positions {
+    /// A row per token; the first of every sequence is at position `first`.
+    fn rows(&self, tokens: usize, length: usize, first: usize, width: usize) -> Vec<f32> {
+        let row = |at: usize| &self.values[(first + at % length) * width..][..width];
+        (0..tokens).flat_map(row).copied().collect()
+    }
 }
 
 /// The families, by `model_type`.
@@ -131,7 +146,19 @@ impl Decoder {
             }
         }
         let head = Head::new(head_weight.as_deref().unwrap_or(&embedding), width, copy, bias, family.soft_cap);
-        let points = Points::new(&family.config, family.names, RowKind::Token);
+        let mut points = Points::new(&family.config, family.names, RowKind::Token);
+        let positions = match positions {
+            Some(values) => {
+                let [tokens_site, positions_site] =
+                    ["hook_embed", "hook_pos_embed"].map(|name| points.push(Site::new(name, width, RowKind::Token, 0)));
+                Some(Positions { values, tokens_site, positions_site })
+            }
+            // The stream begins with the embeddings of tokens.
+            None => {
+                points.name_input("hook_embed");
+                None
+            }
+        };
         let source = weights.clone();
         let read = family.read;
         let attention = family.config.attention.clone();
@@ -165,23 +192,50 @@ impl Decoder {
         self.head_weight.as_deref().unwrap_or(&self.embedding)
     }
 
-    /// Embeddings of tokens; the first of every sequence is at position `first`.
+    /// Embeddings of tokens with their positions; the first of every sequence is at position `first`.
     fn embed(&self, tokens: &[u32], length: usize, first: usize) -> Vec<f32> {
+        let mut values = self.embed_tokens(tokens);
+        if let Some(positions) = &self.positions {
+            layer::add(&positions.rows(tokens.len(), length, first, self.card.width), &mut values);
+        }
+        values
+    }
+
+    fn embed_tokens(&self, tokens: &[u32]) -> Vec<f32> {
         let width = self.card.width;
         let mut values = vec![0.0; tokens.len() * width];
-        values.par_chunks_mut(CHUNK * width).enumerate().for_each(|(chunk, rows)| {
-            for (index, row) in rows.chunks_exact_mut(width).enumerate() {
-                let at = chunk * CHUNK + index;
-                row.copy_from_slice(&self.embedding[tokens[at] as usize * width..][..width]);
+        values.par_chunks_mut(CHUNK * width).zip(tokens.par_chunks(CHUNK)).for_each(|(rows, tokens)| {
+            for (row, token) in rows.chunks_exact_mut(width).zip(tokens) {
+                row.copy_from_slice(&self.embedding[*token as usize * width..][..width]);
                 if self.embedding_scale != 1.0 {
                     row.iter_mut().for_each(|value| *value *= self.embedding_scale);
-                }
-                if let Some(positions) = &self.positions {
-                    neural::add(&positions[(first + at % length) * width..][..width], row);
                 }
             }
         });
         values
+    }
+
+    /// Shows the summands of the stream before the first block to the tap, which may change them.
+    fn show_embeddings(&self, state: &mut State, first: usize, tap: &mut dyn Tap) -> Result<()> {
+        let Some(positions) = &self.positions else { return Ok(()) };
+        let (layout, width) = (state.layout, self.card.width);
+        let sites = [positions.tokens_site, positions.positions_site];
+        if state.tokens.is_empty() || !sites.iter().any(|site| tap.wants(*site)) {
+            return Ok(());
+        }
+        let parts = [self.embed_tokens(&state.tokens), positions.rows(state.tokens.len(), layout.rows, first, width)];
+        let mut shown = parts.clone();
+        for (site, rows) in sites.into_iter().zip(&mut shown) {
+            if tap.wants(site) {
+                tap.visit(site, layout, rows)?;
+            }
+        }
+        if shown != parts {
+            let [mut sum, summand] = shown;
+            layer::add(&summand, &mut sum);
+            state.values = sum;
+        }
+        Ok(())
     }
 
     /// The cross-entropy of every row of a finished state that has a target, in order. Logits are not kept.
@@ -205,16 +259,21 @@ impl Decoder {
     pub fn extend(&self, tokens: &[u32], cache: &mut Cache, tap: &mut dyn Tap, context: &Context) -> Result<State> {
         check_tokens(&self.card, tokens, tokens.len(), cache.length())?;
         let values = self.embed(tokens, tokens.len(), cache.length());
-        let mut state = self.state(values, tokens.len(), context)?;
+        let mut state = self.state(values, tokens, tokens.len(), context)?;
+        self.show_embeddings(&mut state, cache.length(), tap)?;
         self.transformer.run_cached(&mut state, cache, tap, context)?;
         Ok(state)
     }
 
-    fn state(&self, values: Vec<f32>, length: usize, context: &Context) -> Result<State> {
+    fn state(&self, values: Vec<f32>, tokens: &[u32], length: usize, context: &Context) -> Result<State> {
         let width = self.card.width;
         let rows = values.len() / width;
         let layout = Layout { samples: rows / length, rows: length, width, grid: None };
-        State::new(values, layout, rows * self.transformer.config.scratch_per_row(), context)
+        let mut state = State::new(values, layout, rows * self.transformer.config.scratch_per_row(), context)?;
+        if self.positions.is_some() {
+            state.tokens = tokens.to_vec();
+        }
+        Ok(state)
     }
 }
 
@@ -236,10 +295,13 @@ impl Network for Decoder {
             return Err(InputError::new("a language model cannot run on images").expected("texts").into());
         };
         check_tokens(&self.card, tokens, length, 0)?;
-        self.state(self.embed(tokens, length, 0), length, context)
+        self.state(self.embed(tokens, length, 0), tokens, length, context)
     }
 
     fn run(&self, stages: Range<usize>, state: &mut State, tap: &mut dyn Tap, context: &Context) -> Result<()> {
+        if stages.start == 0 {
+            self.show_embeddings(state, 0, tap)?;
+        }
         self.transformer.run(stages, state, tap, context)
     }
 
@@ -258,6 +320,9 @@ impl LanguageModel for Decoder {
     }
 
     fn run_kept(&self, stages: Range<usize>, state: &mut State, tap: &mut dyn Tap, context: &Context) -> Result<Kept> {
+        if stages.start == 0 {
+            self.show_embeddings(state, 0, tap)?;
+        }
         self.transformer.run_kept(stages, state, tap, context)
     }
 

@@ -10,7 +10,7 @@ use crate::layer::Rope;
 use crate::transformer::{Attention, Order, Point, SiteNames, TransformerConfig};
 use crate::weights::Model;
 
-const NAMES: SiteNames = SiteNames {
+pub(super) const NAMES: SiteNames = SiteNames {
     block: "model.layers.{}",
     modules: &[
         (Point::AttentionIn, "input_layernorm"),

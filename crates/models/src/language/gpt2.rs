@@ -8,7 +8,7 @@ use crate::layer::{Linear, Norm};
 use crate::transformer::{Attention, Block, Order, Point, SiteNames, TransformerConfig};
 use crate::weights::{Model, Weights};
 
-const NAMES: SiteNames = SiteNames {
+pub(super) const NAMES: SiteNames = SiteNames {
     block: "transformer.h.{}",
     modules: &[
         (Point::AttentionIn, "ln_1"),

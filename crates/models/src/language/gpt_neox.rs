@@ -9,7 +9,7 @@ use crate::layer::{Linear, Norm, Rope};
 use crate::transformer::{Attention, Block, Order, Point, SiteNames, TransformerConfig};
 use crate::weights::{Model, Weights};
 
-const NAMES: SiteNames = SiteNames {
+pub(super) const NAMES: SiteNames = SiteNames {
     block: "gpt_neox.layers.{}",
     modules: &[
         (Point::AttentionIn, "input_layernorm"),

@@ -14,8 +14,20 @@ mod text_encoder;
 use etalon::error::{Error, InputError, Result};
 use etalon::network::NetworkCard;
 
+use crate::transformer::{Order, SiteNames};
+
 pub use decoder::Decoder;
 pub use text_encoder::TextEncoder;
+
+/// The sites of the families: their names, how blocks are built, and paths of modules.
+pub(crate) const FAMILIES: [(&[&str], Order, SiteNames); 6] = [
+    (&["llama", "mistral", "qwen2", "qwen3"], Order::PreNorm, gated::PLAIN),
+    (&["gpt2"], Order::PreNorm, gpt2::NAMES),
+    (&["gpt_neox"], Order::Parallel, gpt_neox::NAMES),
+    (&["gemma2", "gemma3", "gemma3_text"], Order::PreNorm, gemma::NAMES),
+    (&["bert"], Order::PostNorm, text_encoder::BERT_SITES),
+    (&["clip:text"], Order::PreNorm, text_encoder::CLIP_SITES),
+];
 
 /// Checks that tokens are in the vocabulary and that sequences, whose first token is at position `first`, fit the context.
 fn check_tokens(card: &NetworkCard, tokens: &[u32], length: usize, first: usize) -> Result<()> {

@@ -22,7 +22,7 @@ const BERT: EncoderNames = EncoderNames {
     scales: None,
 };
 
-const BERT_SITES: SiteNames = SiteNames {
+pub(super) const BERT_SITES: SiteNames = SiteNames {
     block: "encoder.layer.{}",
     modules: &[
         (Point::Query, "attention.self.query"),
@@ -39,7 +39,7 @@ const BERT_SITES: SiteNames = SiteNames {
     last_norm: "",
 };
 
-const CLIP_SITES: SiteNames = SiteNames {
+pub(super) const CLIP_SITES: SiteNames = SiteNames {
     block: "text_model.encoder.layers.{}",
     modules: CLIP_MODULES,
     last_norm: "text_model.final_layer_norm",

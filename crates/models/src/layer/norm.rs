@@ -34,6 +34,29 @@ impl Norm {
         }
     }
 
+    /// The same norm without factors and summands.
+    #[must_use]
+    pub fn plain(&self) -> Norm {
+        let width = self.width();
+        match self {
+            Norm::Rms { eps, .. } => Norm::Rms { weight: vec![1.0; width], eps: *eps },
+            Norm::Layer { eps, .. } => Norm::Layer { weight: vec![1.0; width], bias: vec![0.0; width], eps: *eps },
+        }
+    }
+
+    /// Multiplies and adds to rows what [`Norm::plain`] leaves out.
+    pub fn scale(&self, rows: &mut [f32]) {
+        match self {
+            Norm::Rms { weight, .. } => super::multiply_rows(weight, rows),
+            Norm::Layer { weight, bias, .. } => {
+                super::multiply_rows(weight, rows);
+                let size = CHUNK * bias.len();
+                rows.par_chunks_mut(size)
+                    .for_each(|rows| rows.chunks_exact_mut(bias.len()).for_each(|row| neural::add(bias, row)));
+            }
+        }
+    }
+
     /// The rows of one task, on the calling thread.
     pub fn apply_chunk(&self, x: &[f32], out: &mut [f32]) {
         match self {

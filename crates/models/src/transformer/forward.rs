@@ -120,7 +120,14 @@ impl Transformer {
     /// The last norm.
     fn finish(&self, values: &mut [f32], layout: Layout, buffers: &mut Buffers<'_>, tap: &mut dyn Tap) -> Result<()> {
         if let Some(norm) = &self.norm {
-            norm.apply(values, buffers.normed);
+            let see = match self.points.last_normalised().filter(|id| tap.wants(*id)) {
+                Some(id) => {
+                    let tap = &mut *tap;
+                    Some(move |rows: &mut [f32]| tap.visit(id, layout, rows))
+                }
+                None => None,
+            };
+            normalise(norm, values, buffers.normed, see)?;
             values.copy_from_slice(buffers.normed);
         }
         match self.points.last_norm().filter(|id| tap.wants(*id)) {
@@ -143,7 +150,7 @@ impl Transformer {
         visits.see(Point::ResidualPre, x)?;
         match self.config.order {
             Order::PreNorm => {
-                block.norm1.apply(x, buffers.normed);
+                normalise_for(Part::Attention, block, x, buffers.normed, visits)?;
                 self.attend(layer, block, layout, buffers, visits, cache)?;
                 add_output(Part::Attention, block, x, buffers, visits)?;
                 visits.see(Point::ResidualMid, x)?;
@@ -151,15 +158,15 @@ impl Transformer {
                     mid.clear();
                     mid.extend_from_slice(x);
                 }
-                block.norm2.apply(x, buffers.normed);
+                normalise_for(Part::Mlp, block, x, buffers.normed, visits)?;
                 self.perceive(block, buffers, visits)?;
                 add_output(Part::Mlp, block, x, buffers, visits)?;
             }
             Order::Parallel => {
-                block.norm1.apply(x, buffers.normed);
+                normalise_for(Part::Attention, block, x, buffers.normed, visits)?;
                 self.attend(layer, block, layout, buffers, visits, cache)?;
                 // Both parts read the stream before either is added to it.
-                block.norm2.apply(x, buffers.normed);
+                normalise_for(Part::Mlp, block, x, buffers.normed, visits)?;
                 add_output(Part::Attention, block, x, buffers, visits)?;
                 self.perceive(block, buffers, visits)?;
                 add_output(Part::Mlp, block, x, buffers, visits)?;
@@ -255,6 +262,35 @@ impl Transformer {
 enum Part {
     Attention,
     Mlp,
+}
+
+/// Normalises the stream for a part of a block.
+fn normalise_for(part: Part, block: &Block, x: &[f32], normed: &mut [f32], visits: &mut Visits<'_>) -> Result<()> {
+    let (norm, point) = match part {
+        Part::Attention => (&block.norm1, Point::AttentionNormalised),
+        Part::Mlp => (&block.norm2, Point::MlpNormalised),
+    };
+    normalise(norm, x, normed, visits.wants(point).then_some(|rows: &mut [f32]| visits.see(point, rows)))
+}
+
+/// Normalises rows; `see` may look at them and change them before the norm's factors and summands. Looking alone changes no bit.
+fn normalise(
+    norm: &Norm,
+    x: &[f32],
+    normed: &mut [f32],
+    see: Option<impl FnOnce(&mut [f32]) -> Result<()>>,
+) -> Result<()> {
+    if let Some(see) = see {
+        norm.plain().apply(x, normed);
+        let before = normed.to_vec();
+        see(normed)?;
+        if *normed != *before {
+            norm.scale(normed);
+            return Ok(());
+        }
+    }
+    norm.apply(x, normed);
+    Ok(())
 }
 
 /// Adds the output of a part to the stream. It exists by itself only if something has to happen to it.

@@ -10,6 +10,8 @@ use super::config::{Order, TransformerConfig};
 pub enum Point {
     /// The residual stream before the block.
     ResidualPre,
+    /// The stream in front of attention, normalised, before the factors and summands of the norm.
+    AttentionNormalised,
     /// The input of attention, normalised.
     AttentionIn,
     /// Queries, before positions are encoded.
@@ -28,6 +30,8 @@ pub enum Point {
     ResidualMid,
     /// The same after the norm of a post-norm network.
     ResidualMidNormed,
+    /// The stream in front of the perceptron, normalised, before the factors and summands of the norm.
+    MlpNormalised,
     /// The input of the perceptron, normalised.
     MlpIn,
     /// Units of the perceptron before the activation function.
@@ -45,12 +49,13 @@ pub enum Point {
 }
 
 use Point::{
-    AttentionIn, AttentionOut, AttentionRaw, Key, MlpIn, MlpOut, MlpPost, MlpPre, MlpRaw, Query, ResidualMid,
-    ResidualMidNormed, ResidualPost, ResidualPostNormed, ResidualPre, Value, Z,
+    AttentionIn, AttentionNormalised, AttentionOut, AttentionRaw, Key, MlpIn, MlpNormalised, MlpOut, MlpPost, MlpPre,
+    MlpRaw, Query, ResidualMid, ResidualMidNormed, ResidualPost, ResidualPostNormed, ResidualPre, Value, Z,
 };
 
-const ALL: [Point; 17] = [
+const ALL: [Point; 19] = [
     ResidualPre,
+    AttentionNormalised,
     AttentionIn,
     Query,
     Key,
@@ -60,6 +65,7 @@ const ALL: [Point; 17] = [
     AttentionOut,
     ResidualMid,
     ResidualMidNormed,
+    MlpNormalised,
     MlpIn,
     MlpPre,
     MlpPost,
@@ -86,6 +92,7 @@ pub struct Points {
     sites: Vec<Site>,
     /// By layer and point.
     ids: Vec<[Option<SiteId>; ALL.len()]>,
+    last_normalised: Option<SiteId>,
     last_norm: Option<SiteId>,
 }
 
@@ -93,12 +100,14 @@ pub struct Points {
 fn lens_name(point: Point, order: Order) -> Option<&'static str> {
     Some(match point {
         ResidualPre => "hook_resid_pre",
+        AttentionNormalised => "ln1.hook_normalized",
         Query => "attn.hook_q",
         Key => "attn.hook_k",
         Value => "attn.hook_v",
         Z => "attn.hook_z",
         AttentionOut => "hook_attn_out",
         ResidualMid => "hook_resid_mid",
+        MlpNormalised => "ln2.hook_normalized",
         MlpPre => "mlp.hook_pre",
         MlpPost => "mlp.hook_post",
         MlpOut => "hook_mlp_out",
@@ -111,7 +120,7 @@ fn lens_name(point: Point, order: Order) -> Option<&'static str> {
 impl Points {
     /// The sites of all blocks, and of the last norm.
     pub fn new(config: &TransformerConfig, names: SiteNames, rows: RowKind) -> Points {
-        let mut points = Points { sites: Vec::new(), ids: Vec::new(), last_norm: None };
+        let mut points = Points { sites: Vec::new(), ids: Vec::new(), last_normalised: None, last_norm: None };
         for layer in 0..config.layers {
             let mut ids = [None; ALL.len()];
             for (index, point) in ALL.into_iter().enumerate() {
@@ -122,10 +131,24 @@ impl Points {
             points.ids.push(ids);
         }
         if !names.last_norm.is_empty() {
-            points.last_norm = Some(SiteId(points.sites.len() as u32));
-            points.sites.push(Site::new(names.last_norm, config.width, rows, config.layers));
+            let [normalised, normed] = ["ln_final.hook_normalized", names.last_norm]
+                .map(|name| points.push(Site::new(name, config.width, rows, config.layers)));
+            (points.last_normalised, points.last_norm) = (Some(normalised), Some(normed));
         }
         points
+    }
+
+    /// Adds a site that is not one of a block.
+    pub fn push(&mut self, site: Site) -> SiteId {
+        self.sites.push(site);
+        SiteId(self.sites.len() as u32 - 1)
+    }
+
+    /// Adds a name to the stream before the first block.
+    pub fn name_input(&mut self, name: &str) {
+        if let Some(site) = self.sites.first_mut() {
+            site.aliases.push(name.to_string());
+        }
     }
 
     fn add(
@@ -155,6 +178,11 @@ impl Points {
     /// All sites.
     pub fn sites(&self) -> &[Site] {
         &self.sites
+    }
+
+    /// The site of the last norm before its factors and summands.
+    pub(super) fn last_normalised(&self) -> Option<SiteId> {
+        self.last_normalised
     }
 
     /// The site of the last norm.
@@ -196,7 +224,7 @@ fn exists(point: Point, config: &TransformerConfig, names: SiteNames) -> bool {
     match point {
         ResidualMid => config.order != Order::Parallel,
         ResidualMidNormed | ResidualPostNormed => config.order == Order::PostNorm,
-        AttentionIn | MlpIn => config.order != Order::PostNorm,
+        AttentionNormalised | AttentionIn | MlpNormalised | MlpIn => config.order != Order::PostNorm,
         // Different from what is added only if there is a norm or a factor between them, which the family names.
         AttentionRaw | MlpRaw => names.modules.iter().any(|(other, _)| *other == point),
         _ => true,

@@ -38,7 +38,7 @@ pub(crate) const MODULES: &[(Point, &str)] = &[
     (Point::ResidualPost, ""),
 ];
 
-const SITES: SiteNames =
+pub(super) const SITES: SiteNames =
     SiteNames { block: "vision_model.encoder.layers.{}", modules: MODULES, last_norm: "vision_model.post_layernorm" };
 
 /// Sizes of a tower.

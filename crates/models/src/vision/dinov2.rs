@@ -20,7 +20,7 @@ const NAMES: EncoderNames = EncoderNames {
     scales: Some(["layer_scale1.lambda1", "layer_scale2.lambda1"]),
 };
 
-const SITES: SiteNames = SiteNames {
+pub(super) const SITES: SiteNames = SiteNames {
     block: "encoder.layer.{}",
     modules: &[
         (Point::AttentionIn, "norm1"),

@@ -25,6 +25,7 @@ use etalon::network::Network;
 
 use crate::config::Config;
 use crate::layer::WeightNumber;
+use crate::transformer::SiteNames;
 use crate::weights::Model;
 use features::Pooling;
 
@@ -39,6 +40,10 @@ pub use vit::VisionTransformer;
 /// The families, by `model_type` or by what their tensors are called.
 pub(crate) const FAMILIES: &[&str] =
     &["clip", "dinov2", "dinov2_with_registers", "vit (timm)", "resnet", "efficientnet_lite", "vgg16", "alexnet"];
+
+/// The sites of the vision transformers: their names, and paths of modules.
+pub(crate) const TRANSFORMERS: [(&[&str], SiteNames); 3] =
+    [(&["clip"], clip::SITES), (&["dinov2", "dinov2_with_registers"], dinov2::SITES), (&["vit (timm)"], timm::SITES)];
 
 /// Opens a network of images; `None` if the model is no known one. Files of torchvision and timm have no configuration:
 /// the names of their tensors tell the family.

@@ -23,7 +23,7 @@ const NAMES: EncoderNames = EncoderNames {
     scales: None,
 };
 
-const SITES: SiteNames = SiteNames {
+pub(super) const SITES: SiteNames = SiteNames {
     block: "blocks.{}",
     modules: &[
         (Point::AttentionIn, "norm1"),

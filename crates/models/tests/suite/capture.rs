@@ -178,6 +178,63 @@ fn images_and_broken_ones() {
     }
 }
 
+/// Four registers follow the class token: only the network knows which rows are patches.
+#[test]
+fn captures_of_images_have_the_grid_of_patches_and_the_files() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().join("images");
+    fs::create_dir(&folder).unwrap();
+    (0..70).for_each(|i| png(&folder.join(format!("{i:02}.png")), 3 * i));
+    // Nothing that the explorer can show.
+    fs::rename(folder.join("69.png"), folder.join("69.bmp")).unwrap();
+    image::open(folder.join("00.png")).unwrap().save(folder.join("69.bmp")).unwrap();
+    let dino = golden("networks/dinov2_registers");
+    let line = |out: &Path, number: usize| -> serde_json::Value {
+        serde_json::from_str(fs::read_to_string(out.join("rows.jsonl")).unwrap().lines().nth(number).unwrap()).unwrap()
+    };
+    let about = |out: &Path| -> serde_json::Value {
+        serde_json::from_str(&fs::read_to_string(out.join("capture.json")).unwrap()).unwrap()
+    };
+    for (rows, prefix, grid) in [
+        (RowChoice::All, Some(5), Some("4x4")),
+        (RowChoice::Patches, Some(0), Some("4x4")),
+        (RowChoice::Class, None, None),
+        (RowChoice::Mean, None, None),
+    ] {
+        let out = work.path().join(format!("dino {rows:?}"));
+        let captured = capture(&request(&dino, &folder, "encoder.layer.1", rows), &out, &context(2)).unwrap();
+        let first = line(&out, 0);
+        assert_eq!(first["grid"].as_str(), grid, "{first}");
+        assert_eq!(first["image"].as_str(), folder.join("00.png").to_str());
+        assert_eq!(
+            (line(&out, 69)["id"].as_str(), &line(&out, 69)["image"]),
+            (Some("69.bmp"), &serde_json::Value::Null)
+        );
+        let of_site = &about(&out)["grids"][&captured.stores[0].0];
+        assert_eq!(of_site["prefix"].as_u64(), prefix, "{of_site}");
+        assert_eq!(of_site["height"].as_u64(), grid.map(|_| 4));
+    }
+    // Maps of a network of convolutions; the class token and the mean have none.
+    let out = work.path().join("resnet");
+    let site = "layer2.0.sum,layer2";
+    capture(&request(&golden("networks/resnet"), &folder, site, RowChoice::All), &out, &context(2)).unwrap();
+    let grids = about(&out)["grids"].clone();
+    assert_eq!((grids.as_object().unwrap().len(), grids["layer2.1"]["prefix"].as_u64()), (2, Some(0)));
+    let (height, width) = (&grids["layer2.1"]["height"], &grids["layer2.1"]["width"]);
+    assert_eq!(line(&out, 0)["grid"], format!("{height}x{width}"));
+    // An interrupted capture knows the grid, although it does not run the first images again.
+    let out = work.path().join("parts");
+    let shared = Arc::new(Mutex::new(None));
+    let stop = Stop { left: AtomicU64::new(63), context: shared.clone() };
+    let interrupted = Context::new(2, Budget::new(1 << 30), stop).unwrap();
+    *shared.lock().unwrap() = Some(interrupted.clone());
+    let request = request(&dino, &folder, "encoder.layer.1", RowChoice::All);
+    assert!(matches!(capture(&request, &out, &interrupted), Err(etalon::error::Error::Cancelled)));
+    assert!(out.join("parts/000000").exists() && !out.join("parts/000001").exists());
+    capture(&request, &out, &context(1)).unwrap();
+    assert!(files(&out) == files(&work.path().join("dino All")));
+}
+
 #[test]
 fn half_precision_takes_half_of_the_space() {
     let (model, work) = (bert(), tempfile::tempdir().unwrap());

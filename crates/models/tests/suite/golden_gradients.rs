@@ -4,7 +4,7 @@ use etalon::context::Budget;
 use etalon::network::{Batch, LanguageModel, Network, State, Untouched};
 use etalon_models::open_language;
 
-use crate::{context, golden};
+use crate::{LANGUAGE, context, golden};
 
 /// The mean loss of the next token, in double precision.
 fn loss(network: &dyn LanguageModel, state: &State, targets: &[Option<u32>]) -> f64 {
@@ -59,5 +59,31 @@ fn gradients_agree_with_differences() {
                 "{name}: {product} {difference}"
             );
         }
+    }
+}
+
+/// What was kept of the blocks depends on the memory; neither that nor the number of threads changes a bit.
+#[test]
+fn threads_do_not_change_bits() {
+    for name in LANGUAGE {
+        let network = open_language(&golden("networks").join(name), &Budget::new(1 << 30)).unwrap();
+        let (length, vocabulary) = (network.card().context.min(31), network.card().vocabulary as u32);
+        // More rows than one task processes.
+        let tokens: Vec<u32> = (0..14 * length as u32).map(|i| (i * 7919 + 3) % vocabulary).collect();
+        let targets: Vec<Option<u32>> = (0..tokens.len())
+            .map(|row| (row % length != length - 1).then(|| tokens[(row + 1) % tokens.len()]))
+            .collect();
+        let gradient = |threads: usize| {
+            let context = context(threads);
+            context.install(|| {
+                let mut state = network.begin(&Batch::Tokens { tokens: &tokens, length }, &context).unwrap();
+                let kept = network.run_kept(0..network.stages(), &mut state, &mut Untouched, &context).unwrap();
+                let (mut gradient, losses) = network.loss_gradient(&state, &targets, &context).unwrap();
+                network.backward(&kept, &mut gradient, &context).unwrap();
+                (gradient, losses)
+            })
+        };
+        let one = gradient(1);
+        assert!([2, 7].iter().all(|threads| gradient(*threads) == one), "{name}");
     }
 }

@@ -3,21 +3,20 @@
 use std::sync::Arc;
 
 use etalon::context::Budget;
-use etalon::input::Tensors;
 use etalon::network::{Batch, Capture, Edit, Network, Patch, SiteId, Tap, Untouched, find_sites};
 use etalon_models::image::Preprocess;
 use etalon_models::vision::{Dists, Lpips};
 use etalon_models::weights::Model;
 use etalon_models::{Tower, open};
 
-use crate::{assert_close, at_site, channels_last, context, floats, golden, tensors};
+use crate::{Expected, assert_close, at_site, channels_last, context, floats, golden};
 
 struct Golden {
     network: Arc<dyn Network>,
     values: Vec<f32>,
     height: usize,
     width: usize,
-    expected: Tensors,
+    expected: Expected,
 }
 
 impl Golden {
@@ -29,7 +28,7 @@ impl Golden {
             values: channels_last(&values, &shape),
             height: shape[2],
             width: shape[3],
-            expected: tensors(&directory.join("expected.safetensors")),
+            expected: Expected::of(name),
         }
     }
 
@@ -43,7 +42,7 @@ impl Golden {
 
     /// A map as it is expected, with the channels last.
     fn map(&self, name: &str) -> Vec<f32> {
-        let tensor = &self.expected[name];
+        let tensor = self.expected.get(name);
         match tensor.shape.len() {
             4 => channels_last(&tensor.values, &tensor.shape),
             _ => tensor.values.clone(),
@@ -64,7 +63,7 @@ impl Golden {
         let rows = found.len() / means.len();
         let average = |channel| found.iter().skip(channel).step_by(means.len()).sum::<f32>() / rows as f32;
         assert_close(mean, &(0..means.len()).map(average).collect::<Vec<f32>>(), &means);
-        let channels = self.expected[first].shape[1];
+        let channels = self.expected.get(first).shape[1];
         let part: Vec<f32> = found.chunks_exact(means.len()).flat_map(|row| &row[..channels]).copied().collect();
         assert_close(first, &part, &self.map(first));
     }
@@ -99,6 +98,13 @@ fn resnet() {
     golden.check_parts("bn1", "stem_bn1.channel_mean", "stem_bn1.first_3_channels");
     let maxpool: Vec<f32> = golden.at("maxpool").chunks_exact(64).flat_map(|row| &row[..3]).copied().collect();
     assert_close("maxpool", &maxpool, &golden.map("maxpool.first_3_channels"));
+    for layer in ["layer1", "layer2", "layer3", "layer4"] {
+        let (mean, map) = (golden.map(&format!("{layer}.channel_mean")), golden.at(layer));
+        let rows = (map.len() / mean.len()) as f32;
+        let found = (0..mean.len()).map(|channel| map.iter().skip(channel).step_by(mean.len()).sum::<f32>() / rows);
+        assert_close(layer, &found.collect::<Vec<f32>>(), &mean);
+    }
+    golden.expected.finish();
 }
 
 #[test]
@@ -113,6 +119,7 @@ fn efficientnet_lite() {
     for block in 0..8 {
         golden.check(&[(&format!("block.{block}"), &format!("_blocks.{block}"))]);
     }
+    golden.expected.finish();
 }
 
 #[test]
@@ -123,6 +130,7 @@ fn feature_stacks() {
         golden.check(&[(&format!("relu{}", index + 1), site)]);
     }
     golden.check(&[("features", "features.12")]);
+    golden.expected.finish();
     let golden = Golden::open("vgg16_features");
     golden.check(&[
         ("relu2", "features.8"),
@@ -131,6 +139,7 @@ fn feature_stacks() {
         ("relu5", "features.29"),
     ]);
     golden.check_parts("features.3", "relu1.channel_mean", "relu1.first_channel");
+    golden.expected.finish();
 }
 
 #[test]

@@ -8,16 +8,19 @@ mod golden_dreamsim;
 mod golden_gradients;
 mod golden_networks;
 mod golden_patches;
+mod golden_ravel;
 mod golden_vision;
 mod numbers;
 mod processing;
 mod randomised;
 mod similarity;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use etalon::context::{Budget, Context};
-use etalon::input::{Tensors, read_tensors};
+use etalon::input::{Tensor, Tensors, read_tensors};
 use etalon::network::{Batch, Capture, LanguageModel, Network, SiteId, Untouched, find_sites};
 
 /// A file of the golden values.
@@ -33,6 +36,39 @@ pub fn context(threads: usize) -> Context {
 /// Tensors of a file.
 pub fn tensors(path: &Path) -> Tensors {
     read_tensors(path, &Budget::new(1 << 30)).unwrap()
+}
+
+/// The golden values of a network. A test that ends with [`Expected::finish`] fails if it has not asked for all of them.
+pub struct Expected {
+    name: String,
+    tensors: Tensors,
+    asked: RefCell<BTreeSet<String>>,
+}
+
+impl Expected {
+    /// The values of a folder of `networks`.
+    pub fn of(name: &str) -> Expected {
+        let tensors = tensors(&golden("networks").join(name).join("expected.safetensors"));
+        Expected { name: name.into(), tensors, asked: RefCell::default() }
+    }
+
+    /// The names of all values.
+    pub fn names(&self) -> Vec<String> {
+        self.tensors.keys().cloned().collect()
+    }
+
+    /// A value.
+    pub fn get(&self, value: &str) -> &Tensor {
+        self.asked.borrow_mut().insert(value.into());
+        self.tensors.get(value).unwrap_or_else(|| panic!("{}: no golden value `{value}`", self.name))
+    }
+
+    /// Fails if a value was not asked for.
+    pub fn finish(self) {
+        let asked = self.asked.into_inner();
+        let left: Vec<&String> = self.tensors.keys().filter(|value| !asked.contains(*value)).collect();
+        assert!(left.is_empty(), "{}: golden values that no test compares: {left:?}", self.name);
+    }
 }
 
 /// Whole numbers of an npy file of version 1, and its dimensions.
