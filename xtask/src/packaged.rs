@@ -33,8 +33,11 @@ const PHOTOGRAPHS: [&str; 14] = [
     "target/packaged",
 ];
 
-/// Classes of networks: the folder of photographs, the site, and per photograph its class and the probability of it.
-const CLASSES: [(&str, &str, &str, [(&str, usize, f64); 3]); 2] = [
+/// Photographs with their class and the probability of it.
+type Photographs = [(&'static str, usize, f64); 3];
+
+/// Classes of networks: the folder of photographs, the site, and the photographs.
+const CLASSES: [(&str, &str, &str, Photographs); 2] = [
     // Squares of 224 pixels.
     (
         "resnet50",
