@@ -453,7 +453,8 @@ fn the_list_of_families_has_the_sites_of_their_networks() {
     let named: Vec<&str> =
         cards.iter().flat_map(|card| card.names).copied().filter(|name| *name != "clip:text").collect();
     let (mut listed, mut all) = (named.clone(), families().collect::<Vec<_>>());
-    (listed.sort_unstable(), all.sort_unstable());
+    listed.sort_unstable();
+    all.sort_unstable();
     assert_eq!(listed, all);
     let others = [
         ("vit_timm", "vit (timm)", Tower::Main),
