@@ -43,7 +43,7 @@ const CLASSES: [(&str, &str, &str, Photographs); 2] = [
         "resnet50",
         "framed",
         "fc",
-        [("chelsea.png", 285, 0.83), ("coffee.png", 967, 0.99), ("motorcycle_left.png", 665, 0.59)],
+        [("chelsea.png", 285, 0.83), ("coffee.png", 967, 1.0), ("motorcycle_left.png", 665, 0.59)],
     ),
     // Whole photographs, which the network resizes and cuts.
     (
@@ -164,9 +164,9 @@ impl Runs {
     /// The most probable classes of photographs.
     fn classes(&self) -> Result<()> {
         let names = fs::read(self.cache.join("packages/resnet50/labels.json")).context("no names of classes")?;
-        let names: Vec<String> = serde_json::from_slice(&names)?;
+        let names: Value = serde_json::from_slice(&names)?;
         for (class, name) in NAMES {
-            ensure!(names.get(class).is_some_and(|found| found == name), "class {class} is not {name}");
+            ensure!(names[class.to_string()] == name, "class {class} is not {name}");
         }
         for (model, folder, site, expected) in CLASSES {
             let rows = self.capture(model, folder, site, &format!("classes-{model}"))?;
@@ -174,7 +174,7 @@ impl Runs {
                 let (_, logits) =
                     rows.iter().find(|(id, _)| id == photograph).with_context(|| format!("no {photograph}"))?;
                 let (found, share) = most_probable(logits);
-                eprintln!("   {model} {photograph}: {} {share:.3}", names.get(found).map_or("?", String::as_str));
+                eprintln!("   {model} {photograph}: {} {share:.3}", names[found.to_string()].as_str().unwrap_or("?"));
                 ensure!(found == class, "{model} {photograph}: class {found} instead of {class}");
                 ensure!((share - probability).abs() < 0.01, "{model} {photograph}: {share}, expected {probability}");
             }
