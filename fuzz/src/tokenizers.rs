@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use etalon::error::Result;
-use etalon_models::text::{Message, Special, Tokenizer};
+use etalon::network::Message;
+use etalon_models::text::{Special, Tokenizer};
 
 use crate::targets::Seeds;
 

@@ -2,44 +2,20 @@
 
 use etalon::context::Context;
 use etalon::error::{InputError, Result};
-use etalon::network::{LanguageModel, Network, Tap};
+use etalon::network::{Generation, LanguageModel, Network, Tap};
 use etalon_kernel::neural;
 use etalon_kernel::random;
 use rand::RngExt;
 
 use crate::language::Decoder;
 
-/// How tokens are chosen.
-#[derive(Clone, Debug)]
-pub struct Generation {
-    /// Tokens to generate at most.
-    pub tokens: usize,
-    /// Divides logits before sampling; 0 takes the most probable token.
-    pub temperature: f32,
-    /// Samples only from this many most probable tokens; 0 for all.
-    pub top_k: usize,
-    /// Samples only from the most probable tokens that together have this probability.
-    pub top_p: f32,
-    /// Stops after one of these tokens, which is not part of the result.
-    pub stop: Vec<u32>,
-    /// The seed.
-    pub seed: u64,
-}
-
-impl Default for Generation {
-    fn default() -> Generation {
-        Generation { tokens: 64, temperature: 0.0, top_k: 0, top_p: 1.0, stop: Vec::new(), seed: 0 }
-    }
-}
-
-/// Continues a prompt. `tap` sees the prompt once and every generated token by itself; `each` is called with every token.
-pub fn generate(
+/// Continues a prompt.
+pub(crate) fn generate(
     network: &Decoder,
     prompt: &[u32],
     settings: &Generation,
     tap: &mut dyn Tap,
     context: &Context,
-    mut each: impl FnMut(u32),
 ) -> Result<Vec<u32>> {
     if prompt.is_empty() {
         return Err(InputError::new("the prompt has no tokens").expected("at least one token").into());
@@ -57,7 +33,6 @@ pub fn generate(
             break;
         }
         generated.push(token);
-        each(token);
         if generated.len() == settings.tokens || cache.length() >= network.card().context {
             break;
         }

@@ -27,7 +27,6 @@ pub use capture::{
     capture, capture_cached, clear_cached, open_network, open_text_run,
 };
 pub use families::{FamilyCard, MEASURES, MeasureCard, family_cards};
-pub use generate::{Generation, generate};
 pub use open::{Tower, families, open, open_language, open_language_with, open_with};
 pub use preprocessing::preprocessing;
 pub use similarity::{MeasureKind, Similarities, SimilarityRequest, similarity};

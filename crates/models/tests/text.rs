@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use etalon::network::Message;
 use etalon_models::text::{
-    Message, Pack, Packing, Remainder, Row, RowLayout, RunningText, Span, Special, Tokenizer, TooLong, Vocabulary,
-    running_text,
+    Pack, Packing, Remainder, Row, RowLayout, RunningText, Span, Special, Tokenizer, TooLong, Vocabulary, running_text,
 };
 use serde_json::Value;
 

@@ -4,13 +4,15 @@ use std::process::ExitCode;
 
 use etalon::codes::Latent;
 use etalon::error::{InFile, InputError, Result};
-use etalon::network::{Edit, LatentEdit, LatentPatch, Network, Patch, Tap, Untouched, find_sites};
+use etalon::network::{
+    Edit, Generation, LanguageModel, LatentEdit, LatentPatch, Message, Network, Patch, Tap, Untouched, find_sites,
+};
 use etalon::sae::checkpoint::{self, Loaded};
 use etalon_models::data::resolve;
 use etalon_models::language::Decoder;
-use etalon_models::text::{Message, Special, Tokenizer};
+use etalon_models::text::{Special, Tokenizer};
 use etalon_models::weights::NetworkOptions;
-use etalon_models::{Generation, generate, open_language_with, open_tokenizer};
+use etalon_models::{open_language_with, open_tokenizer};
 use serde_json::json;
 
 use super::from_network;
@@ -40,7 +42,7 @@ pub fn run(args: &cli::Generate, console: &Console) -> Result<ExitCode> {
     };
     let loaded = args.sae.as_deref().map(|sae| checkpoint::load(sae, console.budget())).transpose()?;
     let mut tap = tap(args, &network, loaded.as_ref(), console)?;
-    let tokens = context.install(|| generate(&network, &prompt, &settings, &mut *tap, context, |_| {}))?;
+    let tokens = context.install(|| network.generate(&prompt, &settings, &mut *tap, context))?;
     let text = tokenizer.decode(&tokens)?;
     console.print(&text, || json!({ "text": text, "tokens": tokens, "prompt_tokens": prompt.len() }))?;
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@
 //! A network runs in stages, usually one per block. A run can stop after any stage and be continued from a copy of its
 //! [`State`]: the part of a network below a site is run once, the part above it once per patch.
 
+mod generation;
 mod latents;
 mod patch;
 mod processing;
@@ -11,7 +12,9 @@ mod site;
 mod state;
 mod tap;
 mod text_run;
+mod tokenize;
 
+pub use generation::Generation;
 pub use latents::{LatentEdit, LatentPatch};
 pub use patch::{Edit, Patch};
 pub use processing::Processing;
@@ -20,6 +23,7 @@ pub use state::{Batch, Grid, Layout, Snapshot, State};
 pub use tap::{Capture, Pair, Tap, Untouched};
 pub(crate) use text_run::open_capture;
 pub use text_run::{OpenCapture, TextRun, provide_networks};
+pub use tokenize::{Message, NumberTokenizer, Tokenize};
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -102,6 +106,10 @@ pub trait LanguageModel: Network {
 
     /// Turns the gradient at the end of the kept stages into the gradient at their start. Weights are constants.
     fn backward(&self, kept: &Kept, gradient: &mut [f32], context: &Context) -> Result<()>;
+
+    /// Continues a prompt. `tap` sees the prompt once and every generated token by itself.
+    fn generate(&self, prompt: &[u32], settings: &Generation, tap: &mut dyn Tap, context: &Context)
+    -> Result<Vec<u32>>;
 
     /// The row of the head that belongs to a token: the logit is its product with the normalised stream.
     fn unembedding(&self, token: u32, out: &mut [f32]) -> Result<()>;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::{LanguageModel, SiteId};
+use super::{LanguageModel, SiteId, Tokenize};
 use crate::context::Context;
 use crate::error::{InputError, Result};
 
@@ -13,7 +13,9 @@ pub struct TextRun {
     pub network: Arc<dyn LanguageModel>,
     /// The site of the activations.
     pub site: SiteId,
-    /// The sequences, one after the other.
+    /// Its tokenizer.
+    pub tokenizer: Arc<dyn Tokenize>,
+    /// The sequences, one after the other; none for a network without texts.
     pub tokens: Vec<u32>,
     /// Tokens per sequence.
     pub length: usize,

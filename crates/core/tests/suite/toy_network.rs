@@ -6,7 +6,8 @@ use std::sync::Arc;
 use etalon::context::Context;
 use etalon::error::{Error, Result};
 use etalon::network::{
-    Batch, Kept, LanguageModel, Layout, Network, NetworkCard, RowKind, Site, SiteId, State, Tap, TextRun,
+    Batch, Generation, Kept, LanguageModel, Layout, Network, NetworkCard, NumberTokenizer, RowKind, Site, SiteId,
+    State, Tap, TextRun,
 };
 
 const WIDTH: usize = 6;
@@ -80,6 +81,25 @@ impl LanguageModel for Toy {
         Err(Error::Bug("the toy has no gradients".into()))
     }
 
+    fn generate(
+        &self,
+        prompt: &[u32],
+        settings: &Generation,
+        tap: &mut dyn Tap,
+        context: &Context,
+    ) -> Result<Vec<u32>> {
+        let mut tokens = prompt.to_vec();
+        for _ in 0..settings.tokens {
+            let mut state = self.begin(&Batch::Tokens { tokens: &tokens, length: tokens.len() }, context)?;
+            self.run(0..2, &mut state, tap, context)?;
+            let mut logits = [0.0; VOCABULARY];
+            self.logits(&state, tokens.len() - 1..tokens.len(), &mut logits)?;
+            let best = (0..VOCABULARY).max_by(|a, b| logits[*a].total_cmp(&logits[*b]).then(b.cmp(a)));
+            tokens.push(best.unwrap_or(0) as u32);
+        }
+        Ok(tokens.split_off(prompt.len()))
+    }
+
     fn unembedding(&self, token: u32, out: &mut [f32]) -> Result<()> {
         out.iter_mut().enumerate().for_each(|(i, value)| *value = number(100 + token as usize * WIDTH + i));
         Ok(())
@@ -91,5 +111,6 @@ pub fn text_run() -> TextRun {
     let card = NetworkCard { width: WIDTH, layers: 1, context: 8, vocabulary: VOCABULARY, ..NetworkCard::new("toy") };
     let sites = vec![Site::new("blocks.0.hook_resid_post", WIDTH, RowKind::Token, 0)];
     let tokens = (0..80u32).map(|i| i * i % 7 % VOCABULARY as u32).collect();
-    TextRun { network: Arc::new(Toy { card, sites }), site: SiteId(0), tokens, length: 4, special: vec![0] }
+    let tokenizer = Arc::new(NumberTokenizer { size: VOCABULARY, bos: Some(0) });
+    TextRun { network: Arc::new(Toy { card, sites }), site: SiteId(0), tokenizer, tokens, length: 4, special: vec![0] }
 }

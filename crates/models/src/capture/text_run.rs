@@ -1,6 +1,7 @@
 //! Opens a capture of texts, to run its network again.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use etalon::context::Context;
 use etalon::error::{Error, InFile, InputError, Result};
@@ -65,7 +66,7 @@ pub fn open_text_run(directory: &Path, site: Option<&str>, context: &Context) ->
     let (tokens, length) = tokens(&directory.join("tokens.npy"), card.vocabulary, context)?;
     let tokenizer = open_tokenizer(&path, context.budget())?;
     let special = (0..card.vocabulary as u32).filter(|token| tokenizer.is_special(*token)).collect();
-    Ok(TextRun { network, site, tokens, length, special })
+    Ok(TextRun { network, site, tokenizer: Arc::new(tokenizer), tokens, length, special })
 }
 
 /// How the network of a capture was used.

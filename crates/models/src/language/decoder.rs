@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use etalon::context::{Budget, Context, Reservation};
 use etalon::error::{Error, InputError, Result};
-use etalon::network::{Batch, Kept, LanguageModel, Layout, Network, NetworkCard, RowKind, Site, SiteId, State, Tap};
+use etalon::network::{
+    Batch, Generation, Kept, LanguageModel, Layout, Network, NetworkCard, RowKind, Site, SiteId, State, Tap,
+};
 use rayon::prelude::*;
 
 use super::head::Head;
 use super::{check_tokens, gemma, gpt_neox, gpt2, llama, processing, qwen};
 use crate::config::Config;
+use crate::generate::generate;
 use crate::layer::{self, CHUNK, Norm};
 use crate::transformer::{Block, Blocks, Cache, Points, SiteNames, Transformer, TransformerConfig};
 use crate::weights::{Model, NetworkOptions, Weights};
@@ -345,6 +348,16 @@ impl LanguageModel for Decoder {
 
     fn backward(&self, kept: &Kept, gradient: &mut [f32], context: &Context) -> Result<()> {
         self.transformer.backward(kept, gradient, context)
+    }
+
+    fn generate(
+        &self,
+        prompt: &[u32],
+        settings: &Generation,
+        tap: &mut dyn Tap,
+        context: &Context,
+    ) -> Result<Vec<u32>> {
+        generate(self, prompt, settings, tap, context)
     }
 
     fn unembedding(&self, token: u32, out: &mut [f32]) -> Result<()> {

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use chrono::DateTime;
 use chrono::format::{Item, StrftimeItems};
 use etalon::error::{Error, InputError, Result};
+use etalon::network::Message;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, ErrorKind};
@@ -22,22 +23,6 @@ const DEEPEST: usize = 100;
 
 /// The longest prompt, in bytes.
 const LONGEST_PROMPT: usize = 1 << 24;
-
-/// A message of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// Who speaks: `system`, `user` or `assistant`.
-    pub role: String,
-    /// What is said.
-    pub content: String,
-}
-
-impl Message {
-    /// A message.
-    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
-        Message { role: role.into(), content: content.into() }
-    }
-}
 
 /// The chat template of a model.
 #[derive(Clone, Debug)]

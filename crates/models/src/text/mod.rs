@@ -22,7 +22,7 @@ mod word_piece;
 
 use etalon::error::{InputError, Result};
 
-pub use chat::{ChatTemplate, Message};
+pub use chat::ChatTemplate;
 pub use pack::Pack;
 pub use packing::{Packing, Remainder, Row, RowLayout, TooLong};
 pub use running_text::{RunningText, running_text};

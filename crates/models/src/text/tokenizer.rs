@@ -1,6 +1,7 @@
 //! The tokenizer of a language model: text to tokens and back.
 
 use etalon::error::{Error, InputError, Result};
+use etalon::network::{Message, Tokenize};
 
 use super::chat::ChatTemplate;
 use super::engine::Engine;
@@ -233,6 +234,44 @@ impl Tokenizer {
                 .advice("use the tokenizer that was published with the network")
                 .into()),
         }
+    }
+}
+
+impl Tokenize for Tokenizer {
+    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
+        Tokenizer::encode(self, text, if special { Special::Add } else { Special::Recognise })
+    }
+
+    fn decode(&self, tokens: &[u32]) -> Result<String> {
+        Tokenizer::decode(self, tokens)
+    }
+
+    fn token_text(&self, token: u32) -> Result<String> {
+        Tokenizer::token_text(self, token)
+    }
+
+    fn bos(&self) -> Option<u32> {
+        Tokenizer::bos(self)
+    }
+
+    fn eos(&self) -> Option<u32> {
+        Tokenizer::eos(self)
+    }
+
+    fn pad(&self) -> Option<u32> {
+        Tokenizer::pad(self)
+    }
+
+    fn is_special(&self, token: u32) -> bool {
+        Tokenizer::is_special(self, token)
+    }
+
+    fn size(&self) -> usize {
+        self.vocabulary_size()
+    }
+
+    fn chat(&self, messages: &[Message]) -> Result<Option<String>> {
+        self.chat_template().map(|template| template.render(messages, true)).transpose()
     }
 }
 

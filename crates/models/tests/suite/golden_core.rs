@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use etalon::context::Budget;
 use etalon::metrics::{evaluate, find, recipe};
-use etalon::network::{Network, TextRun, find_sites};
+use etalon::network::{Network, NumberTokenizer, TextRun, find_sites};
 use etalon::results::{Profile, Scores};
 use etalon::run::{DICTIONARY, Inputs, NETWORK};
 use etalon::sae::{Dictionary, checkpoint};
@@ -25,7 +25,8 @@ fn inputs_of(directory: &Path, sequences: usize) -> Inputs {
     let site = find_sites(network.sites(), "blocks.1.hook_resid_post").unwrap()[0];
     let (tokens, shape) = integers(&directory.join("core/tokens.npy"));
     let tokens = tokens[..sequences * shape[1]].to_vec();
-    let run = TextRun { network, site, tokens, length: shape[1], special: vec![0, 1, 2] };
+    let tokenizer = Arc::new(NumberTokenizer { size: network.card().vocabulary, bos: Some(1) });
+    let run = TextRun { network, site, tokenizer, tokens, length: shape[1], special: vec![0, 1, 2] };
     let dictionary: Arc<dyn Dictionary> =
         Arc::from(checkpoint::load(&directory.join("sae"), &Budget::new(1 << 30)).unwrap().dictionary);
     Inputs::default().with(&NETWORK, run).with(&DICTIONARY, dictionary)

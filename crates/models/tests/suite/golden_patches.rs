@@ -1,8 +1,10 @@
 //! Patches of the residual stream, and generation.
 
 use etalon::context::Budget;
-use etalon::network::{Batch, Capture, Edit, LanguageModel, Network, Patch, SiteId, Tap, Untouched, find_sites};
-use etalon_models::{Generation, generate, open_language};
+use etalon::network::{
+    Batch, Capture, Edit, Generation, LanguageModel, Network, Patch, SiteId, Tap, Untouched, find_sites,
+};
+use etalon_models::open_language;
 
 use crate::{assert_close, context, golden, integers, tensors};
 
@@ -90,7 +92,7 @@ fn greedy_generation() {
     for (prompt, expected) in json["prompts"].as_array().unwrap().iter().zip(json["new_tokens"].as_array().unwrap()) {
         let (prompt, expected) = (numbers(prompt), numbers(expected));
         let settings = Generation { tokens: expected.len(), ..Generation::default() };
-        let found = generate(&network, &prompt, &settings, &mut Untouched, &context(2), |_| {}).unwrap();
+        let found = network.generate(&prompt, &settings, &mut Untouched, &context(2)).unwrap();
         assert_eq!(found, expected);
         checked += 1;
     }
