@@ -4,6 +4,9 @@
 //! predict different targets are trained together, one in every lane of a vector. Lanes do not interact: the bits of a
 //! network depend neither on its lane nor on the other networks.
 
+mod general;
+mod one_input;
+
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::monitor::{Cancelled, Monitor};
@@ -14,9 +17,6 @@ pub const LANES: usize = 16;
 
 /// One number of each network.
 pub type Lanes = [f32; LANES];
-
-/// Rows that are processed together, so that weights and gradients stay in registers.
-const TOGETHER: usize = 4;
 
 /// The truth of a row without a label: it has no influence.
 pub const UNKNOWN: f32 = -1.0;
@@ -117,15 +117,8 @@ impl SmallNetworks {
             monitor.check()?;
             let order = order(epoch);
             let parameters = &mut self.parameters;
-            Arch::new().dispatch(Epoch {
-                size: self.size,
-                training,
-                values,
-                truth,
-                order: &order,
-                parameters,
-                adam: &mut adam,
-            });
+            let adam = &mut adam;
+            run_epoch(Epoch { size: self.size, training, values, truth, order: &order, parameters, adam });
         }
         Ok(())
     }
@@ -137,6 +130,11 @@ impl SmallNetworks {
         Arch::new().dispatch(Scores { networks: self, values, scores: &mut scores });
         scores
     }
+}
+
+/// Not generic: such functions are compiled where they are used, which may be a crate that is not built for speed.
+fn run_epoch(epoch: Epoch<'_>) {
+    Arch::new().dispatch(epoch);
 }
 
 /// The state of the optimizer.
@@ -161,130 +159,35 @@ impl WithSimd for Epoch<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        // A constant size lets the compiler unroll the loops of the usual network.
-        match self.size {
-            Size { width: 1, outputs: 1, hidden } => self.run(Size { width: 1, hidden, outputs: 1 }),
-            size => self.run(size),
-        }
+    fn with_simd<S: Simd>(self, simd: S) {
+        let is_usual = (self.size.width, self.size.outputs) == (1, 1);
+        self.run(simd, is_usual);
     }
 }
 
 impl Epoch<'_> {
+    /// With the loops of networks with one input and one output, or with the general ones.
     #[inline(always)]
-    fn run(self, size: Size) {
-        let mut units = vec![[[0.0; LANES]; TOGETHER]; size.hidden];
-        let mut residuals = vec![[[0.0; LANES]; TOGETHER]; size.outputs];
-        for batch in self.order.chunks(self.training.batch.max(1)) {
-            self.adam.gradients.fill([0.0; LANES]);
-            let scale = 1.0 / batch.len() as f32;
-            let (fours, rest) = batch.as_chunks::<TOGETHER>();
-            for rows in fours {
-                let data = Rows { rows: *rows, values: self.values, truth: self.truth, scale };
-                data.add(size, self.parameters, &mut self.adam.gradients, &mut units, &mut residuals);
+    fn run<S: Simd>(self, simd: S, one_input: bool) {
+        let Size { width, outputs, .. } = self.size;
+        let size = self.training.batch.clamp(1, self.order.len().max(1));
+        let (mut inputs, mut truth) = (Vec::with_capacity(size * width), Vec::with_capacity(size));
+        let mut residuals = vec![[0.0; LANES]; size * outputs];
+        for batch in self.order.chunks(size) {
+            inputs.clear();
+            truth.clear();
+            for &row in batch {
+                inputs.extend_from_slice(&self.values[row as usize * width..][..width]);
+                truth.push(self.truth[row as usize]);
             }
-            for &row in rest {
-                let data = Rows { rows: [row], values: self.values, truth: self.truth, scale };
-                let (units, residuals) = (one_each(&mut units), one_each(&mut residuals));
-                data.add(size, self.parameters, &mut self.adam.gradients, units, residuals);
+            let (inputs, truth, parameters) = (&inputs[..], &truth[..], &self.parameters[..]);
+            let (residuals, gradients) = (&mut residuals[..batch.len() * outputs], &mut self.adam.gradients[..]);
+            if one_input {
+                one_input::Batch { inputs, truth, parameters }.gradients(simd, residuals, gradients);
+            } else {
+                general::Batch { size: self.size, inputs, truth, parameters }.gradients(simd, residuals, gradients);
             }
             self.adam.advance(self.training, self.parameters);
-        }
-    }
-}
-
-/// The same memory, seen as one row instead of four.
-#[inline(always)]
-fn one_each(many: &mut [[Lanes; TOGETHER]]) -> &mut [[Lanes; 1]] {
-    let count = many.len();
-    many.as_flattened_mut()[..count].as_chunks_mut::<1>().0
-}
-
-/// Some rows of a batch.
-struct Rows<'a, const R: usize> {
-    rows: [u32; R],
-    values: &'a [f32],
-    truth: &'a [Lanes],
-    /// One over the rows of the batch.
-    scale: f32,
-}
-
-impl<const R: usize> Rows<'_, R> {
-    /// Adds the gradients of the rows.
-    #[inline(always)]
-    fn add(
-        &self,
-        size: Size,
-        parameters: &[Lanes],
-        gradients: &mut [Lanes],
-        units: &mut [[Lanes; R]],
-        residuals: &mut [[Lanes; R]],
-    ) {
-        let Size { width, hidden, outputs } = size;
-        let [bias, second, last, end] = size.offsets();
-        let (parameters, gradients) = (&parameters[..end], &mut gradients[..end]);
-        let inputs: [&[f32]; R] = std::array::from_fn(|r| &self.values[self.rows[r] as usize * width..][..width]);
-        for (output, residual) in residuals[..outputs].iter_mut().enumerate() {
-            *residual = [parameters[last + output]; R];
-        }
-        for (unit, active) in units[..hidden].iter_mut().enumerate() {
-            *active = [parameters[bias + unit]; R];
-            for part in 0..width {
-                let weights = &parameters[part * hidden + unit];
-                for (active, input) in active.iter_mut().zip(&inputs) {
-                    fused(active, input[part], weights);
-                }
-            }
-            for active in active.iter_mut() {
-                active.iter_mut().for_each(|value| *value = if *value > 0.0 { *value } else { 0.0 });
-            }
-            for (output, residual) in residuals[..outputs].iter_mut().enumerate() {
-                let weights = &parameters[second + output * hidden + unit];
-                for (residual, active) in residual.iter_mut().zip(&*active) {
-                    fused_lanes(residual, active, weights);
-                }
-            }
-        }
-        for r in 0..R {
-            let truth = &self.truth[self.rows[r] as usize];
-            if outputs == 1 {
-                sigmoid_residual(&mut residuals[0][r], truth, self.scale);
-            } else {
-                softmax_residual(&mut residuals[..outputs], r, truth, self.scale);
-            }
-        }
-        for (output, residual) in residuals[..outputs].iter().enumerate() {
-            for residual in residual {
-                let gradient = &mut gradients[last + output];
-                gradient.iter_mut().zip(residual).for_each(|(gradient, residual)| *gradient += residual);
-            }
-        }
-        for (unit, active) in units[..hidden].iter().enumerate() {
-            let mut back = [[0.0; LANES]; R];
-            for (output, residual) in residuals[..outputs].iter().enumerate() {
-                let index = second + output * hidden + unit;
-                let (weights, mut gradient) = (parameters[index], gradients[index]);
-                for r in 0..R {
-                    fused_lanes(&mut gradient, &residual[r], &active[r]);
-                    fused_lanes(&mut back[r], &residual[r], &weights);
-                }
-                gradients[index] = gradient;
-            }
-            let mut gradient = gradients[bias + unit];
-            for (back, active) in back.iter_mut().zip(active) {
-                for lane in 0..LANES {
-                    back[lane] = if active[lane] > 0.0 { back[lane] } else { 0.0 };
-                    gradient[lane] += back[lane];
-                }
-            }
-            gradients[bias + unit] = gradient;
-            for part in 0..width {
-                let mut gradient = gradients[part * hidden + unit];
-                for (back, input) in back.iter().zip(&inputs) {
-                    fused(&mut gradient, input[part], back);
-                }
-                gradients[part * hidden + unit] = gradient;
-            }
         }
     }
 }
@@ -315,23 +218,25 @@ fn sigmoid_residual(logits: &mut Lanes, truth: &Lanes, scale: f32) {
 
 /// The same for one row with an output per class.
 #[inline(always)]
-fn softmax_residual<const R: usize>(logits: &mut [[Lanes; R]], row: usize, truth: &Lanes, scale: f32) {
+fn softmax_residual(logits: &mut [Lanes], truth: &Lanes, scale: f32) {
     let mut largest = [f32::MIN; LANES];
     for logits in logits.iter() {
-        largest.iter_mut().zip(&logits[row]).for_each(|(a, b)| *a = if *b > *a { *b } else { *a });
+        for lane in 0..LANES {
+            largest[lane] = if logits[lane] > largest[lane] { logits[lane] } else { largest[lane] };
+        }
     }
     let mut total = [0.0; LANES];
     for logits in logits.iter_mut() {
         for lane in 0..LANES {
-            logits[row][lane] = exp(logits[row][lane] - largest[lane]);
-            total[lane] += logits[row][lane];
+            logits[lane] = exp(logits[lane] - largest[lane]);
+            total[lane] += logits[lane];
         }
     }
     for (class, logits) in logits.iter_mut().enumerate() {
         for lane in 0..LANES {
             let hit = if truth[lane] == class as f32 { 1.0 } else { 0.0 };
-            let residual = (logits[row][lane] / total[lane] - hit) * scale;
-            logits[row][lane] = if truth[lane] >= 0.0 { residual } else { 0.0 };
+            let residual = (logits[lane] / total[lane] - hit) * scale;
+            logits[lane] = if truth[lane] >= 0.0 { residual } else { 0.0 };
         }
     }
 }
@@ -488,6 +393,50 @@ mod tests {
                 assert!(alone.scores(&values).iter().zip(&scores).all(|(a, b)| a[2] == b[lane]));
             }
             assert!(all.train(&training, &values, &truth, |_| order.clone(), &Stop).is_err());
+        }
+    }
+
+    struct General<'a>(Epoch<'a>);
+
+    impl WithSimd for General<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            self.0.run(simd, false);
+        }
+    }
+
+    #[test]
+    fn loops_for_one_input_give_the_bits_of_the_general_loops() {
+        for (hidden, rows) in [(1, 5), (7, 83), (32, 40)] {
+            let size = Size { width: 1, hidden, outputs: 1 };
+            let mut random = stream(2, "small networks", hidden as u64);
+            let mut lanes = || -> Lanes { std::array::from_fn(|_| unit(&mut random) as f32 - 0.5) };
+            let mut general: Vec<Lanes> = (0..size.parameters()).map(|_| lanes()).collect();
+            let mut special = general.clone();
+            let values: Vec<f32> = (0..rows).map(|_| 3.0 * lanes()[0]).collect();
+            let class = |value: f32| if value > 0.3 { UNKNOWN } else { f32::from(u8::from(value > 0.0)) };
+            let truth: Vec<Lanes> = (0..rows).map(|_| lanes().map(class)).collect();
+            let order: Vec<u32> = (0..rows as u32).rev().collect();
+            let training = Training { learning_rate: 0.01, batch: 19, ..Training::default() };
+            let zeros = || vec![[0.0; LANES]; size.parameters()];
+            let adam = || Adam { means: zeros(), squares: zeros(), gradients: zeros(), step: 0 };
+            let (mut one, mut other) = (adam(), adam());
+            for _ in 0..3 {
+                let epoch = |parameters, adam| Epoch {
+                    size,
+                    training: &training,
+                    values: &values,
+                    truth: &truth,
+                    order: &order,
+                    parameters,
+                    adam,
+                };
+                Arch::new().dispatch(General(epoch(&mut general, &mut one)));
+                run_epoch(epoch(&mut special, &mut other));
+            }
+            assert!(general == special, "{hidden} units, {rows} rows");
         }
     }
 }
