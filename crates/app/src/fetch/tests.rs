@@ -90,7 +90,7 @@ impl Scene {
     fn fetch_from(&self, from: Option<&Path>) -> Result<Fetched> {
         let status = |text: String| self.messages.lock().unwrap().push(text);
         let (cache, path) = (self.path("cache"), Some(self.path("programs").into_os_string()));
-        fetch(&CARD, &Settings { cache: &cache, from, path, context: &self.context, status: &status })
+        fetch(&CARD, &FetchSettings { cache: &cache, from, path, context: &self.context, status: &status })
     }
 
     fn fetch(&self) -> Result<Fetched> {

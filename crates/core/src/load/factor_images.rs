@@ -13,20 +13,20 @@ use crate::store::{ImportOptions, StoredNumber, csv_text, disk, import};
 type FactorLayout = (&'static str, usize, usize);
 
 /// A data set that is read.
-struct Layout {
+struct FactorFile {
     name: &'static str,
     factors: &'static [FactorLayout],
     /// The class of the task, from the factors; true for the labels of the released program.
     task: fn(&[usize], bool) -> u32,
 }
 
-const LAYOUTS: [Layout; 2] = [
-    Layout {
+const LAYOUTS: [FactorFile; 2] = [
+    FactorFile {
         name: "dsprites-file",
         factors: &[("shape", 3, 2), ("scale", 6, 3), ("orientation", 40, 20), ("x", 32, 16), ("y", 32, 16)],
         task: worlds::dsprites_task,
     },
-    Layout {
+    FactorFile {
         name: "3dshapes-file",
         factors: &[
             ("floor_hue", 10, 5),
@@ -102,7 +102,7 @@ impl RowReader for WholeImages {
 }
 
 /// The factors of the file, without the first column if it has one more than the data set.
-fn read_factors(layout: &Layout, from: &Path, context: &Context) -> Result<Factors> {
+fn read_factors(layout: &FactorFile, from: &Path, context: &Context) -> Result<Factors> {
     let count = layout.factors.len();
     let source = Source::parse(&format!("{}:latents_classes", from.display()))?;
     let classes = input::read_rows(&source, Finite::Refuse, context.budget())?;

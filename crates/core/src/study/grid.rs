@@ -128,7 +128,7 @@ impl GridOutcome {
 }
 
 /// Under which name a result is in the archive.
-enum Found {
+enum StoredResult {
     SameName,
     OtherName,
     Nothing,
@@ -170,9 +170,9 @@ impl Grid<'_> {
             for &seed in &self.seeds {
                 let prepared = recipe(*metric, &set.inputs, given, self.profile, seed);
                 match prepared.and_then(|recipe| Ok((self.stored(&recipe, &about)?, recipe))) {
-                    Ok((Found::SameName, _)) => outcome.kept += 1,
-                    Ok((Found::OtherName, _)) => outcome.computed += 1,
-                    Ok((Found::Nothing, recipe)) => work.push((*metric, recipe)),
+                    Ok((StoredResult::SameName, _)) => outcome.kept += 1,
+                    Ok((StoredResult::OtherName, _)) => outcome.computed += 1,
+                    Ok((StoredResult::Nothing, recipe)) => work.push((*metric, recipe)),
                     Err(error) => outcome.fail(set, name, seed, error)?,
                 }
             }
@@ -192,17 +192,19 @@ impl Grid<'_> {
     }
 
     /// Looks for a result in the archive. One of the same recipe under another name is copied.
-    fn stored(&self, recipe: &Recipe, about: &BTreeMap<String, Value>) -> Result<Found> {
+    fn stored(&self, recipe: &Recipe, about: &BTreeMap<String, Value>) -> Result<StoredResult> {
         if let Some(stored) = self.archive.get(&Stored::id_of(recipe, about)?, self.context.budget())? {
             // The inputs may have changed and changed back: the result that this run uses becomes the current one.
             self.archive.renew(&stored.id)?;
             // A run that was killed right after it stored the result has left its units.
             self.forget(recipe)?;
-            return Ok(Found::SameName);
+            return Ok(StoredResult::SameName);
         }
-        let Some(same) = self.archive.same_recipe(recipe, self.context.budget())? else { return Ok(Found::Nothing) };
+        let Some(same) = self.archive.same_recipe(recipe, self.context.budget())? else {
+            return Ok(StoredResult::Nothing);
+        };
         self.archive.put(&same.result, about, self.context.budget())?;
-        Ok(Found::OtherName)
+        Ok(StoredResult::OtherName)
     }
 
     /// Removes the units of a result that is stored.

@@ -96,7 +96,7 @@ impl Head {
     pub fn losses(&self, weight: &[f32], x: &[f32], targets: &[Option<u32>]) -> Vec<f32> {
         let starts = self.starts(x);
         let mut buffer = vec![0.0; starts.len() * BLOCK];
-        let mut rows = Rows::new(targets);
+        let mut rows = TargetRows::new(targets);
         for (block, tokens) in self.blocks() {
             let buffer = &mut buffer[..starts.len() * tokens.len()];
             self.block(weight, block, tokens.clone(), x, &starts, buffer);
@@ -119,7 +119,7 @@ impl Head {
         let starts = self.starts(x);
         let count = starts.len();
         buffer.resize(count * self.vocabulary, 0.0);
-        let mut rows = Rows::new(targets);
+        let mut rows = TargetRows::new(targets);
         for (block, tokens) in self.blocks() {
             let part = &mut buffer[tokens.start * count..tokens.end * count];
             self.block(weight, block, tokens.clone(), x, &starts, part);
@@ -158,16 +158,16 @@ fn pack(block: &[f32], width: usize) -> Filters {
 }
 
 /// What is known of the rows so far.
-struct Rows<'a> {
+struct TargetRows<'a> {
     targets: &'a [Option<u32>],
     sums: Vec<SumOfExp>,
     /// The logits of the targets.
     logits: Vec<f32>,
 }
 
-impl<'a> Rows<'a> {
-    fn new(targets: &'a [Option<u32>]) -> Rows<'a> {
-        Rows { targets, sums: vec![SumOfExp::EMPTY; targets.len()], logits: vec![0.0; targets.len()] }
+impl<'a> TargetRows<'a> {
+    fn new(targets: &'a [Option<u32>]) -> TargetRows<'a> {
+        TargetRows { targets, sums: vec![SumOfExp::EMPTY; targets.len()], logits: vec![0.0; targets.len()] }
     }
 
     fn add(&mut self, part: &[f32], tokens: Range<usize>) {

@@ -8,26 +8,26 @@ use super::byte_level::{self, Split};
 use super::engine::Engine;
 use super::pipeline::Pipeline;
 use super::sentencepiece::{self, Kind, Piece, SentencePiece};
-use super::settings::{self, Settings};
+use super::settings::{self, TokenizerSettings};
 use super::tokenizer::{SpecialIds, Tokenizer};
 use super::{llama2c, utf8, word_piece};
 
 /// The layouts, in the order in which they are looked for in a directory.
-const LAYOUTS: [(&str, Layout); 9] = [
-    ("tokenizer.json", Layout::Json),
-    ("tokenizer.model", Layout::SentencePiece),
-    ("spiece.model", Layout::SentencePiece),
-    ("sentencepiece.bpe.model", Layout::SentencePiece),
-    ("spm.model", Layout::SentencePiece),
-    ("vocab.json", Layout::Gpt2),
-    ("merges.txt", Layout::Gpt2),
-    ("vocab.txt", Layout::WordPiece),
-    ("tokenizer.bin", Layout::Llama2c),
+const LAYOUTS: [(&str, TokenizerFile); 9] = [
+    ("tokenizer.json", TokenizerFile::Json),
+    ("tokenizer.model", TokenizerFile::SentencePiece),
+    ("spiece.model", TokenizerFile::SentencePiece),
+    ("sentencepiece.bpe.model", TokenizerFile::SentencePiece),
+    ("spm.model", TokenizerFile::SentencePiece),
+    ("vocab.json", TokenizerFile::Gpt2),
+    ("merges.txt", TokenizerFile::Gpt2),
+    ("vocab.txt", TokenizerFile::WordPiece),
+    ("tokenizer.bin", TokenizerFile::Llama2c),
 ];
 
 /// A layout of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layout {
+enum TokenizerFile {
     Json,
     SentencePiece,
     Gpt2,
@@ -35,16 +35,16 @@ enum Layout {
     Llama2c,
 }
 
-impl Layout {
+impl TokenizerFile {
     /// The layout of a file by its name.
-    fn of(path: &Path) -> Option<Layout> {
+    fn of(path: &Path) -> Option<TokenizerFile> {
         let name = path.file_name()?.to_str()?;
         let known = LAYOUTS.iter().find(|(known, _)| *known == name).map(|(_, layout)| *layout);
         known.or_else(|| match path.extension()?.to_str()? {
-            "json" => Some(Layout::Json),
-            "model" => Some(Layout::SentencePiece),
-            "txt" => Some(Layout::WordPiece),
-            "bin" => Some(Layout::Llama2c),
+            "json" => Some(TokenizerFile::Json),
+            "model" => Some(TokenizerFile::SentencePiece),
+            "txt" => Some(TokenizerFile::WordPiece),
+            "bin" => Some(TokenizerFile::Llama2c),
             _ => None,
         })
     }
@@ -56,7 +56,7 @@ impl Tokenizer {
     /// template are taken from the files beside it.
     pub fn open(path: &Path) -> Result<Tokenizer> {
         let file = if path.is_dir() { find(path)? } else { path.to_path_buf() };
-        let layout = Layout::of(&file).ok_or_else(|| {
+        let layout = TokenizerFile::of(&file).ok_or_else(|| {
             let advice = match file.extension().is_some_and(|extension| extension == "gguf") {
                 true => "the tokenizer of a GGUF file is opened together with its weights; name the file as the model",
                 false => "rename the file as the program that wrote it calls it",
@@ -64,13 +64,13 @@ impl Tokenizer {
             InputError::new("the name does not tell the kind of tokenizer").expected(names()).advice(advice).file(&file)
         })?;
         let directory = file.parent().unwrap_or(Path::new(""));
-        let settings = Settings::read(directory)?;
+        let settings = TokenizerSettings::read(directory)?;
         match layout {
-            Layout::Json => from_json(&settings::read(&file)?, &settings),
-            Layout::SentencePiece => from_model(&settings::read(&file)?, &settings),
-            Layout::Gpt2 => from_gpt2(directory, &settings),
-            Layout::WordPiece => from_word_piece(&settings::read(&file)?, &settings),
-            Layout::Llama2c => llama2c::read(&settings::read(&file)?).and_then(Tokenizer::from_vocabulary),
+            TokenizerFile::Json => from_json(&settings::read(&file)?, &settings),
+            TokenizerFile::SentencePiece => from_model(&settings::read(&file)?, &settings),
+            TokenizerFile::Gpt2 => from_gpt2(directory, &settings),
+            TokenizerFile::WordPiece => from_word_piece(&settings::read(&file)?, &settings),
+            TokenizerFile::Llama2c => llama2c::read(&settings::read(&file)?).and_then(Tokenizer::from_vocabulary),
         }
         .in_file(&file)
     }
@@ -93,14 +93,14 @@ fn names() -> String {
 }
 
 /// `tokenizer.json`.
-fn from_json(bytes: &[u8], settings: &Settings) -> Result<Tokenizer> {
+fn from_json(bytes: &[u8], settings: &TokenizerSettings) -> Result<Tokenizer> {
     let pipeline = Pipeline::read(bytes)?;
     let (before, after) = pipeline.around()?;
     assemble(Box::new(pipeline), settings, before, after)
 }
 
 /// `tokenizer.model`.
-fn from_model(bytes: &[u8], settings: &Settings) -> Result<Tokenizer> {
+fn from_model(bytes: &[u8], settings: &TokenizerSettings) -> Result<Tokenizer> {
     let mut model = sentencepiece::read(bytes)?;
     // Tokens that were added after training, such as padding, follow those of the model.
     for (id, text, special) in &settings.added {
@@ -123,7 +123,7 @@ fn from_model(bytes: &[u8], settings: &Settings) -> Result<Tokenizer> {
 }
 
 /// `vocab.json` and `merges.txt`.
-fn from_gpt2(directory: &Path, settings: &Settings) -> Result<Tokenizer> {
+fn from_gpt2(directory: &Path, settings: &TokenizerSettings) -> Result<Tokenizer> {
     let (vocabulary, merges) = (directory.join("vocab.json"), directory.join("merges.txt"));
     let mut vocabulary = settings::json(&settings::read(&vocabulary)?).in_file(&vocabulary)?;
     let bytes = settings::read(&merges)?;
@@ -157,7 +157,7 @@ fn from_gpt2(directory: &Path, settings: &Settings) -> Result<Tokenizer> {
 }
 
 /// `vocab.txt`.
-fn from_word_piece(bytes: &[u8], settings: &Settings) -> Result<Tokenizer> {
+fn from_word_piece(bytes: &[u8], settings: &TokenizerSettings) -> Result<Tokenizer> {
     let tokens: Vec<&str> = utf8(bytes)?.lines().map(str::trim_end).collect();
     let lower_case = settings.lower_case.unwrap_or_else(|| word_piece::is_lower_case(&tokens));
     let pipeline = Pipeline::new(word_piece::describe(&tokens, lower_case)?)?;
@@ -166,7 +166,12 @@ fn from_word_piece(bytes: &[u8], settings: &Settings) -> Result<Tokenizer> {
 }
 
 /// A tokenizer with the settings beside it.
-fn assemble(engine: Box<dyn Engine>, settings: &Settings, before: Vec<u32>, after: Vec<u32>) -> Result<Tokenizer> {
+fn assemble(
+    engine: Box<dyn Engine>,
+    settings: &TokenizerSettings,
+    before: Vec<u32>,
+    after: Vec<u32>,
+) -> Result<Tokenizer> {
     let mut ids = SpecialIds { before, after, ..settings.ids(|name| engine.id(name)) };
     if settings.class.is_none() && settings.bos.is_none() && settings.eos.is_none() {
         usual(&mut ids, &*engine);

@@ -15,7 +15,7 @@ pub(super) const LARGEST_FILE: u64 = 1 << 27;
 
 /// What the files beside a tokenizer say. Everything is optional.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Settings {
+pub(super) struct TokenizerSettings {
     /// The name of the class in transformers.
     pub class: Option<String>,
     pub bos: Option<String>,
@@ -30,10 +30,10 @@ pub(super) struct Settings {
     pub template: Option<String>,
 }
 
-impl Settings {
+impl TokenizerSettings {
     /// Reads the files of a directory that exist.
-    pub fn read(directory: &Path) -> Result<Settings> {
-        let mut settings = Settings::default();
+    pub fn read(directory: &Path) -> Result<TokenizerSettings> {
+        let mut settings = TokenizerSettings::default();
         if let Some(config) = object(directory, "tokenizer_config.json")? {
             settings.class = config.get("tokenizer_class").and_then(Value::as_str).map(str::to_string);
             settings.add_bos = config.get("add_bos_token").and_then(Value::as_bool);
@@ -167,21 +167,21 @@ mod tests {
         fs::write(directory.path().join("tokenizer_config.json"), config).unwrap();
         fs::write(directory.path().join("special_tokens_map.json"), r#"{"eos_token": "no", "pad_token": "<pad>"}"#)
             .unwrap();
-        let settings = Settings::read(directory.path()).unwrap();
+        let settings = TokenizerSettings::read(directory.path()).unwrap();
         assert_eq!((settings.bos.as_deref(), settings.eos.as_deref()), (Some("<s>"), Some("</s>")));
         assert_eq!((settings.pad.as_deref(), settings.unk.as_deref()), (Some("<pad>"), None));
         assert_eq!(settings.added, [(9, "y".into(), true), (10, "x".into(), false)]);
         assert_eq!((settings.template.as_deref(), settings.add_bos), (Some("b"), Some(true)));
         assert!(settings.class_adds_bos());
         fs::write(directory.path().join("chat_template.jinja"), "c").unwrap();
-        assert_eq!(Settings::read(directory.path()).unwrap().template.as_deref(), Some("c"));
+        assert_eq!(TokenizerSettings::read(directory.path()).unwrap().template.as_deref(), Some("c"));
     }
 
     #[test]
     fn damaged_settings_are_refused_with_their_place() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("tokenizer_config.json"), "{\n\"bos_token\": ").unwrap();
-        let error = Settings::read(directory.path()).unwrap_err().to_string();
+        let error = TokenizerSettings::read(directory.path()).unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("tokenizer_config.json"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use half::f16;
 
 use super::arrow_messages::{Batch, Codec, invalid};
-use super::arrow_schema::{Field, Layout};
+use super::arrow_schema::{ArrowLayout, Field};
 use super::{Cell, text_cell};
 use crate::context::{Budget, Reservation};
 use crate::error::{InputError, Result};
@@ -99,7 +99,7 @@ impl<'a> BatchReader<'a> {
         self.plain(field.layout, &field.children, wanted)
     }
 
-    fn plain(&mut self, layout: Layout, children: &[Field], wanted: bool) -> Result<Values> {
+    fn plain(&mut self, layout: ArrowLayout, children: &[Field], wanted: bool) -> Result<Values> {
         let rows = self.batch.nodes.get(self.node).and_then(|&rows| usize::try_from(rows).ok());
         let rows = rows.ok_or_else(|| invalid(0))?;
         self.node += 1;
@@ -108,14 +108,14 @@ impl<'a> BatchReader<'a> {
             validity.extend(Some(self.read(wanted)?).filter(|bitmap| !bitmap.is_empty()));
         }
         let content = match layout {
-            Layout::Null => Content::Null,
-            Layout::Bool => Content::Bool(self.read(wanted)?),
-            Layout::Integer { bytes, signed } => Content::Integer { values: self.read(wanted)?, bytes, signed },
-            Layout::Float { bytes } => Content::Float { values: self.read(wanted)?, bytes },
-            Layout::Bytes { large, text } => {
+            ArrowLayout::Null => Content::Null,
+            ArrowLayout::Bool => Content::Bool(self.read(wanted)?),
+            ArrowLayout::Integer { bytes, signed } => Content::Integer { values: self.read(wanted)?, bytes, signed },
+            ArrowLayout::Float { bytes } => Content::Float { values: self.read(wanted)?, bytes },
+            ArrowLayout::Bytes { large, text } => {
                 Content::Bytes { offsets: self.read(wanted)?, large, values: self.read(wanted)?, text }
             }
-            Layout::View { text } => {
+            ArrowLayout::View { text } => {
                 let views = self.read(wanted)?;
                 let count = self.batch.variadic.get(self.view).copied().ok_or_else(|| invalid(0))?;
                 self.view += 1;
@@ -123,14 +123,14 @@ impl<'a> BatchReader<'a> {
                 let buffers = (0..count).map(|_| self.read(wanted)).collect::<Result<_>>()?;
                 Content::View { views, buffers, text }
             }
-            Layout::List { large } => {
+            ArrowLayout::List { large } => {
                 let offsets = self.read(wanted)?;
                 let [element] = children else { return Err(invalid(0).into()) };
                 let elements = Box::new(self.values(element, wanted)?);
                 Content::List { offsets, large, elements }
             }
-            Layout::Struct => Content::Nested,
-            Layout::Other { buffers } => {
+            ArrowLayout::Struct => Content::Nested,
+            ArrowLayout::Other { buffers } => {
                 self.buffer += buffers.saturating_sub(1);
                 Content::Nested
             }

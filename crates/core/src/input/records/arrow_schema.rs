@@ -13,15 +13,15 @@ const MOST_FIELDS: usize = 1 << 16;
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     name: String,
-    pub layout: Layout,
+    pub layout: ArrowLayout,
     /// The dictionary that its values are in, and the layout of the indices.
-    pub dictionary: Option<(i64, Layout)>,
+    pub dictionary: Option<(i64, ArrowLayout)>,
     pub children: Vec<Field>,
 }
 
 /// How values are stored, as far as cells depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum ArrowLayout {
     Null,
     Bool,
     /// Integers of 1, 2, 4 or 8 bytes.
@@ -52,48 +52,48 @@ pub(super) enum Layout {
     },
 }
 
-impl Layout {
+impl ArrowLayout {
     /// The number of buffers, without those of the children and the data of views.
     pub fn buffers(self) -> usize {
         match self {
-            Layout::Null => 0,
-            Layout::Struct => 1,
-            Layout::Bool | Layout::Integer { .. } | Layout::Float { .. } | Layout::View { .. } => 2,
-            Layout::List { .. } => 2,
-            Layout::Bytes { .. } => 3,
-            Layout::Other { buffers } => buffers,
+            ArrowLayout::Null => 0,
+            ArrowLayout::Struct => 1,
+            ArrowLayout::Bool | ArrowLayout::Integer { .. } | ArrowLayout::Float { .. } | ArrowLayout::View { .. } => 2,
+            ArrowLayout::List { .. } => 2,
+            ArrowLayout::Bytes { .. } => 3,
+            ArrowLayout::Other { buffers } => buffers,
         }
     }
 
-    fn of(number: u8, of_type: Option<Table<'_>>) -> Read<Layout> {
+    fn of(number: u8, of_type: Option<Table<'_>>) -> Read<ArrowLayout> {
         let number_of = |field: usize| of_type.map_or(Ok(0), |of_type| of_type.i32(field));
         Ok(match number {
-            1 => Layout::Null,
+            1 => ArrowLayout::Null,
             2 => match (number_of(0)?, of_type.map_or(Ok(0), |of_type| of_type.u8(1))? != 0) {
-                (bits @ (8 | 16 | 32 | 64), signed) => Layout::Integer { bytes: bits as usize / 8, signed },
+                (bits @ (8 | 16 | 32 | 64), signed) => ArrowLayout::Integer { bytes: bits as usize / 8, signed },
                 _ => return Err(Invalid),
             },
             3 => match of_type.map_or(Ok(0), |of_type| of_type.i16(0))? {
-                precision @ 0..=2 => Layout::Float { bytes: 2 << precision },
+                precision @ 0..=2 => ArrowLayout::Float { bytes: 2 << precision },
                 _ => return Err(Invalid),
             },
-            4 => Layout::Bytes { large: false, text: false },
-            5 => Layout::Bytes { large: false, text: true },
-            6 => Layout::Bool,
-            12 => Layout::List { large: false },
-            13 => Layout::Struct,
-            19 => Layout::Bytes { large: true, text: false },
-            20 => Layout::Bytes { large: true, text: true },
-            21 => Layout::List { large: true },
-            23 => Layout::View { text: false },
-            24 => Layout::View { text: true },
+            4 => ArrowLayout::Bytes { large: false, text: false },
+            5 => ArrowLayout::Bytes { large: false, text: true },
+            6 => ArrowLayout::Bool,
+            12 => ArrowLayout::List { large: false },
+            13 => ArrowLayout::Struct,
+            19 => ArrowLayout::Bytes { large: true, text: false },
+            20 => ArrowLayout::Bytes { large: true, text: true },
+            21 => ArrowLayout::List { large: true },
+            23 => ArrowLayout::View { text: false },
+            24 => ArrowLayout::View { text: true },
             // Decimals, dates, times, intervals, bytes of a fixed length, durations.
-            7..=11 | 15 | 18 => Layout::Other { buffers: 2 },
+            7..=11 | 15 | 18 => ArrowLayout::Other { buffers: 2 },
             // Lists of a fixed length, maps, run ends, list views.
-            16 => Layout::Other { buffers: 1 },
-            17 => Layout::Other { buffers: 2 },
-            22 => Layout::Other { buffers: 0 },
-            25 | 26 => Layout::Other { buffers: 3 },
+            16 => ArrowLayout::Other { buffers: 1 },
+            17 => ArrowLayout::Other { buffers: 2 },
+            22 => ArrowLayout::Other { buffers: 0 },
+            25 | 26 => ArrowLayout::Other { buffers: 3 },
             // Unions have a number of buffers that depends on the version of the format.
             _ => return Err(Invalid),
         })
@@ -101,11 +101,13 @@ impl Layout {
 
     fn kind(self) -> CellKind {
         match self {
-            Layout::Bool => CellKind::Bool,
-            Layout::Integer { .. } | Layout::Float { .. } => CellKind::Number,
-            Layout::Bytes { text: true, .. } | Layout::View { text: true } => CellKind::Text,
-            Layout::Bytes { text: false, .. } | Layout::View { text: false } => CellKind::Bytes,
-            Layout::Null | Layout::List { .. } | Layout::Struct | Layout::Other { .. } => CellKind::Nested,
+            ArrowLayout::Bool => CellKind::Bool,
+            ArrowLayout::Integer { .. } | ArrowLayout::Float { .. } => CellKind::Number,
+            ArrowLayout::Bytes { text: true, .. } | ArrowLayout::View { text: true } => CellKind::Text,
+            ArrowLayout::Bytes { text: false, .. } | ArrowLayout::View { text: false } => CellKind::Bytes,
+            ArrowLayout::Null | ArrowLayout::List { .. } | ArrowLayout::Struct | ArrowLayout::Other { .. } => {
+                CellKind::Nested
+            }
         }
     }
 }
@@ -124,7 +126,7 @@ impl Field {
     /// What cells of this field contain.
     pub fn kind(&self) -> CellKind {
         match (self.layout, self.children.as_slice()) {
-            (Layout::List { .. }, [element]) if element.is_plain() => CellKind::List,
+            (ArrowLayout::List { .. }, [element]) if element.is_plain() => CellKind::List,
             (layout, _) => layout.kind(),
         }
     }
@@ -146,7 +148,7 @@ impl Field {
 
     /// Whether its fields are columns of their own.
     pub fn is_structure(&self) -> bool {
-        self.layout == Layout::Struct && self.dictionary.is_none()
+        self.layout == ArrowLayout::Struct && self.dictionary.is_none()
     }
 
     /// Adds the dictionaries of this field and those inside it.
@@ -170,14 +172,14 @@ fn fields(table: Table<'_>, number: usize, depth: usize, left: &mut usize) -> Re
             Some(encoding) => Some((
                 encoding.i64(0)?,
                 match encoding.table(1)? {
-                    None => Layout::Integer { bytes: 4, signed: true },
-                    index => Layout::of(2, index)?,
+                    None => ArrowLayout::Integer { bytes: 4, signed: true },
+                    index => ArrowLayout::of(2, index)?,
                 },
             )),
         };
         found.push(Field {
             name: field.text(0)?.unwrap_or_default().to_string(),
-            layout: Layout::of(field.u8(2)?, field.table(3)?)?,
+            layout: ArrowLayout::of(field.u8(2)?, field.table(3)?)?,
             dictionary,
             children: fields(field, 5, depth - 1, left)?,
         });

@@ -19,7 +19,7 @@ use super::tensors::{Collector, Tensor, Tensors};
 use crate::context::Budget;
 use crate::error::{Error, InputError, Result};
 use storage::Storages;
-use walk::{Found, walk};
+use walk::{TorchContent, walk};
 
 pub(super) use plan::ReadPlan;
 pub(super) use rows::open_rows;
@@ -67,7 +67,7 @@ impl Checkpoint {
     fn of_archive(path: &Path, budget: &Budget) -> Result<Checkpoint> {
         let (pickle, archive) = storage::open_archive(path, budget)?;
         let tree = Tree::read(&pickle, 0, budget)?;
-        let Found { plans, module } = walk(&tree)?;
+        let TorchContent { plans, module } = walk(&tree)?;
         drop(tree);
         let inside = plans.values().any(|plan| !plan.is_storage());
         Ok(Checkpoint { storages: archive.with_pickle(inside.then_some(pickle)), plans, module })
@@ -81,7 +81,7 @@ impl Checkpoint {
             true => legacy::read(bytes, first.end, budget)?,
             false => (first, BTreeMap::new()),
         };
-        let Found { plans, module } = walk(&tree)?;
+        let TorchContent { plans, module } = walk(&tree)?;
         drop(tree);
         Ok(Checkpoint { storages: Storages::mapped(map, parts), plans, module })
     }

@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 4096;
 
 /// What a pickle describes.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct TorchContent {
     pub plans: BTreeMap<String, ReadPlan>,
     pub module: TorchModule,
 }
@@ -25,15 +25,15 @@ pub(super) struct Found {
 const PARTS: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 
 /// Collects the tensors of a pickle.
-pub(super) fn walk(tree: &Tree) -> Result<Found> {
-    let mut walk = Walk { tree, found: Found::default(), visited: 0 };
+pub(super) fn walk(tree: &Tree) -> Result<TorchContent> {
+    let mut walk = Walk { tree, found: TorchContent::default(), visited: 0 };
     walk.visit(tree.root, "", 0)?;
     Ok(walk.found)
 }
 
 struct Walk<'a> {
     tree: &'a Tree<'a>,
-    found: Found,
+    found: TorchContent,
     visited: usize,
 }
 

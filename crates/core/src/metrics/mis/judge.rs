@@ -34,12 +34,12 @@ impl Measure {
 
 /// Vectors, with a number for each: one over its length for cosines, its squared length for distances.
 struct Vectors<'a> {
-    rows: Rows<'a>,
+    rows: VectorRows<'a>,
     width: usize,
     numbers: Reserved<Vec<f64>>,
 }
 
-enum Rows<'a> {
+enum VectorRows<'a> {
     /// In one slice.
     Slice(&'a [f32]),
     /// Copied from shards or half precision.
@@ -66,34 +66,34 @@ impl<'a> Vectors<'a> {
             Ok((0..tile.rows()).map(|index| number(tile.row(index))).collect::<Vec<_>>())
         });
         let numbers = numbers.collect::<Result<Vec<_>>>()?.concat();
-        Ok(Vectors { rows: Rows::of(job, store)?, width: store.width(), numbers: Reserved::new(numbers, memory) })
+        Ok(Vectors { rows: VectorRows::of(job, store)?, width: store.width(), numbers: Reserved::new(numbers, memory) })
     }
 
     fn row(&self, row: usize) -> Result<Cow<'_, [f32]>> {
         let range = row * self.width..(row + 1) * self.width;
         Ok(match &self.rows {
-            Rows::Slice(values) => Cow::Borrowed(&values[range]),
-            Rows::Copied(values) => Cow::Borrowed(&values[range]),
-            Rows::Read(store) => Cow::Owned(store.tile(row..row + 1)?.row(0).to_vec()),
+            VectorRows::Slice(values) => Cow::Borrowed(&values[range]),
+            VectorRows::Copied(values) => Cow::Borrowed(&values[range]),
+            VectorRows::Read(store) => Cow::Owned(store.tile(row..row + 1)?.row(0).to_vec()),
         })
     }
 }
 
-impl<'a> Rows<'a> {
-    fn of(job: &Job<'_>, store: &'a ActivationStore) -> Result<Rows<'a>> {
+impl<'a> VectorRows<'a> {
+    fn of(job: &Job<'_>, store: &'a ActivationStore) -> Result<VectorRows<'a>> {
         if let Some(values) = store.contiguous()? {
-            return Ok(Rows::Slice(values));
+            return Ok(VectorRows::Slice(values));
         }
         let length = store.rows() * store.width();
         let Ok(memory) = job.budget().reserve(4 * length as u64, "the vectors of images") else {
-            return Ok(Rows::Read(store));
+            return Ok(VectorRows::Read(store));
         };
         let mut values = Vec::with_capacity(length);
         for first in (0..store.rows()).step_by(TOGETHER) {
             job.check()?;
             values.extend_from_slice(&store.tile(first..(first + TOGETHER).min(store.rows()))?.values);
         }
-        Ok(Rows::Copied(Reserved::new(values, memory)))
+        Ok(VectorRows::Copied(Reserved::new(values, memory)))
     }
 }
 

@@ -49,7 +49,7 @@ pub struct Heat {
 }
 
 /// Positions and sizes of a figure.
-struct Layout {
+struct HeatLayout {
     left: f64,
     top: f64,
     /// Width and height of a cell.
@@ -71,7 +71,7 @@ impl Heat {
         let size = (room / (count * panels)).clamp(4.0, 58.0);
         let headings = if self.panels.iter().any(|panel| !panel.heading.is_empty()) { 22.0 } else { 0.0 };
         let gap = beyond(size).max(18.0);
-        let layout = Layout {
+        let layout = HeatLayout {
             left: longest + 14.0,
             top: headings + longest * 0.57 + 18.0,
             cell: (size, size.min(34.0)),
@@ -91,7 +91,7 @@ impl Heat {
         Figure::new(&self.name, &self.title, self.description.clone(), canvas)
     }
 
-    fn draw_panel(&self, canvas: &mut Canvas, panel: &HeatPanel, names: &[String], layout: &Layout, left: f64) {
+    fn draw_panel(&self, canvas: &mut Canvas, panel: &HeatPanel, names: &[String], layout: &HeatLayout, left: f64) {
         let (size, height) = layout.cell;
         if !panel.heading.is_empty() {
             canvas.text((left, 15.0), Anchor::Start, 13.0, Ink::Text, &panel.heading);

@@ -6,7 +6,7 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::config::Config;
-use super::overcomplete_settings::{Class, Settings};
+use super::overcomplete_settings::{Class, OvercompleteSettings};
 use super::weights::Weights;
 use super::{DetectedCheckpoint, Loaded};
 use crate::context::Budget;
@@ -55,7 +55,7 @@ pub(super) fn read(detected: &DetectedCheckpoint, budget: &Budget) -> Result<Loa
     let config = Config::read_optional(detected.config.as_deref())?;
     let mut module = without_prefix(read_torch_module(&detected.weights, budget)?);
     let settings_of = |module: &TorchModule| {
-        let settings = Settings::new(module, &config, &detected.given)?;
+        let settings = OvercompleteSettings::new(module, &config, &detected.given)?;
         let has = |name: &str| module.tensors.contains_key(name);
         let class = settings.class(has(&format!("{ENCODER}.weight")), has("thresholds"))?;
         let k = matches!(class, Class::TopK | Class::MatchingPursuit).then(|| settings.k()).transpose()?;

@@ -67,15 +67,19 @@ pub fn split_settings(path: &Path) -> (PathBuf, Vec<String>) {
 }
 
 /// Settings from all sources.
-pub(super) struct Settings<'a> {
+pub(super) struct OvercompleteSettings<'a> {
     module: &'a TorchModule,
     config: &'a Config,
     given: &'a Map<String, Value>,
 }
 
-impl<'a> Settings<'a> {
+impl<'a> OvercompleteSettings<'a> {
     /// Refuses settings of the user that are unknown.
-    pub fn new(module: &'a TorchModule, config: &'a Config, given: &'a Map<String, Value>) -> Result<Settings<'a>> {
+    pub fn new(
+        module: &'a TorchModule,
+        config: &'a Config,
+        given: &'a Map<String, Value>,
+    ) -> Result<OvercompleteSettings<'a>> {
         let known = |key: &str| KEYS.iter().any(|names| names.contains(&key));
         if let Some(key) = given.keys().find(|key| !known(key)) {
             return Err(InputError::new(format!("unknown setting `{key}`"))
@@ -83,7 +87,7 @@ impl<'a> Settings<'a> {
                 .at(Key("settings"))
                 .into());
         }
-        Ok(Settings { module, config, given })
+        Ok(OvercompleteSettings { module, config, given })
     }
 
     /// A setting of the user or of `config.json`. Two different values are refused.

@@ -22,7 +22,7 @@ pub(super) enum Align {
 }
 
 /// The parameters of a job.
-pub(super) struct Settings {
+pub(super) struct OisSettings {
     pub align: Align,
     pub training: Training,
     ranks: bool,
@@ -32,8 +32,8 @@ pub(super) struct Settings {
     dimensions: usize,
 }
 
-impl Settings {
-    pub fn of_job(job: &Job<'_>, sources: usize, concepts: usize) -> Result<Settings> {
+impl OisSettings {
+    pub fn of_job(job: &Job<'_>, sources: usize, concepts: usize) -> Result<OisSettings> {
         let rows = job.get(&CODES)?.rows();
         let align = match job.word("align")? {
             "none" => Align::InOrder,
@@ -42,7 +42,7 @@ impl Settings {
             _ if sources == concepts => Align::InOrder,
             _ => Align::Greedy,
         };
-        Ok(Settings {
+        Ok(OisSettings {
             align,
             training: Training {
                 epochs: job.whole("epochs")?,
@@ -124,7 +124,7 @@ pub(super) struct Measured {
 pub(super) struct Measurement<'a> {
     pub job: &'a Job<'a>,
     pub factors: &'a Factors,
-    pub settings: &'a Settings,
+    pub settings: &'a OisSettings,
     pub usable: &'a [usize],
     pub hidden: usize,
 }

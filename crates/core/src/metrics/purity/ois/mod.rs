@@ -11,7 +11,7 @@ use crate::results::Scores;
 use crate::run::{CODES, Job, Work};
 
 use super::concepts::{FEWEST_ROWS, concepts, count_sources};
-use matrices::{Align, Measurement, Settings};
+use matrices::{Align, Measurement, OisSettings};
 
 /// The metric `ois`.
 pub struct Ois;
@@ -25,7 +25,7 @@ impl Metric for Ois {
         let codes = job.get(&CODES)?;
         let (factors, _memory) = concepts(job)?;
         let sources = count_sources(codes, job.whole("dimensions")?)?;
-        let settings = Settings::of_job(job, sources, factors.count())?;
+        let settings = OisSettings::of_job(job, sources, factors.count())?;
         if codes.rows() < FEWEST_ROWS {
             return Ok(report::undefined(format!(
                 "{} rows are too few to hold out a fifth: at least {FEWEST_ROWS} are needed",

@@ -5,7 +5,7 @@ use crate::metrics::purity::concepts::{note_unused_classes, split_interval};
 use crate::results::{Cells, Interval, Profile, Scores, Table};
 use crate::run::Job;
 
-use super::matrices::{Align, Measured, Repeat, Settings};
+use super::matrices::{Align, Measured, OisSettings, Repeat};
 
 /// Scores without a value.
 pub(super) fn undefined(reason: String) -> Scores {
@@ -43,7 +43,7 @@ pub(super) fn scores(
     job: &Job<'_>,
     factors: &Factors,
     usable: &[usize],
-    settings: &Settings,
+    settings: &OisSettings,
     measured: &[(usize, Measured)],
     sources: usize,
 ) -> Scores {
