@@ -39,9 +39,9 @@ impl Folder {
     /// Lists a folder and decides what its samples are.
     pub fn list(folder: &Path, options: &InputOptions, budget: &Budget) -> Result<Folder> {
         let mut memory = budget.reserve(0, "the names of the files of a folder")?;
-        let mut found = FolderFiles::default();
+        let mut found = FoundFiles::default();
         walk(folder, DEEPEST, &mut found, &mut memory)?;
-        let FolderFiles { mut images, mut texts, mut tables, others } = found;
+        let FoundFiles { mut images, mut texts, mut tables, others } = found;
         [&mut images, &mut texts, &mut tables].into_iter().for_each(|paths| paths.sort());
         let kind = match (options.kind, images.is_empty(), texts.is_empty(), tables.is_empty()) {
             // Tables next to images or texts describe them or belong to something else.
@@ -86,7 +86,7 @@ impl Folder {
 }
 
 #[derive(Default)]
-struct FolderFiles {
+struct FoundFiles {
     images: Vec<PathBuf>,
     texts: Vec<PathBuf>,
     tables: Vec<PathBuf>,
@@ -94,7 +94,7 @@ struct FolderFiles {
     others: usize,
 }
 
-fn walk(folder: &Path, depth: usize, found: &mut FolderFiles, memory: &mut Reservation) -> Result<()> {
+fn walk(folder: &Path, depth: usize, found: &mut FoundFiles, memory: &mut Reservation) -> Result<()> {
     if depth == 0 {
         return Err(InputError::new(format!("the folder is nested more than {DEEPEST} deep"))
             .advice("check whether a link points to a folder above it")
