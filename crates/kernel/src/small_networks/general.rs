@@ -21,11 +21,7 @@ impl Batch<'_> {
         let parts = LANES / S::F32_LANES;
         let outputs = self.size.outputs;
         gradients.fill([0.0; LANES]);
-        let parameters = S::as_simd_f32s(self.parameters.as_flattened()).0;
-        for part in 0..parts {
-            let network = Network::<S> { simd, size: self.size, parameters, parts, part };
-            network.logits(self.inputs, S::as_mut_simd_f32s(residuals.as_flattened_mut()).0);
-        }
+        logits(simd, self.size, self.parameters, self.inputs, residuals);
         let scale = 1.0 / self.truth.len() as f32;
         for (residuals, truth) in residuals.chunks_exact_mut(outputs).zip(self.truth) {
             match residuals {
@@ -33,12 +29,24 @@ impl Batch<'_> {
                 all => softmax_residual(all, truth, scale),
             }
         }
+        let parameters = S::as_simd_f32s(self.parameters.as_flattened()).0;
         let residuals = S::as_simd_f32s(residuals.as_flattened()).0;
         let gradients = S::as_mut_simd_f32s(gradients.as_flattened_mut()).0;
         for part in 0..parts {
             let network = Network::<S> { simd, size: self.size, parameters, parts, part };
             network.backward(self.inputs, residuals, gradients);
         }
+    }
+}
+
+/// The logits of all rows: rows × outputs, each for all networks.
+#[inline(always)]
+pub(super) fn logits<S: Simd>(simd: S, size: Size, parameters: &[Lanes], inputs: &[f32], logits: &mut [Lanes]) {
+    let parts = LANES / S::F32_LANES;
+    let parameters = S::as_simd_f32s(parameters.as_flattened()).0;
+    for part in 0..parts {
+        let network = Network::<S> { simd, size, parameters, parts, part };
+        network.logits(inputs, S::as_mut_simd_f32s(logits.as_flattened_mut()).0);
     }
 }
 

@@ -59,6 +59,11 @@ impl Size {
         [first, second, second + self.outputs * self.hidden, second + self.outputs * (self.hidden + 1)]
     }
 
+    /// Whether there is one input and one output.
+    fn is_usual(self) -> bool {
+        (self.width, self.outputs) == (1, 1)
+    }
+
     /// Number of parameters of a network.
     pub fn parameters(self) -> usize {
         self.offsets()[3]
@@ -160,7 +165,7 @@ impl WithSimd for Epoch<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let is_usual = (self.size.width, self.size.outputs) == (1, 1);
+        let is_usual = self.size.is_usual();
         self.run(simd, is_usual);
     }
 }
@@ -189,20 +194,6 @@ impl Epoch<'_> {
             }
             self.adam.advance(self.training, self.parameters);
         }
-    }
-}
-
-/// Adds `factor · values`.
-#[inline(always)]
-fn fused(into: &mut Lanes, factor: f32, values: &Lanes) {
-    into.iter_mut().zip(values).for_each(|(into, value)| *into = factor.mul_add(*value, *into));
-}
-
-/// Adds `factors · values`, lane by lane.
-#[inline(always)]
-fn fused_lanes(into: &mut Lanes, factors: &Lanes, values: &Lanes) {
-    for lane in 0..LANES {
-        into[lane] = factors[lane].mul_add(values[lane], into[lane]);
     }
 }
 
@@ -271,23 +262,12 @@ impl WithSimd for Scores<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let size @ Size { width, hidden, outputs } = self.networks.size;
-        let [bias, second, last, end] = size.offsets();
-        let parameters = &self.networks.parameters[..end];
-        let rows = self.values.chunks_exact(width.max(1));
-        for (scores, row) in self.scores.chunks_exact_mut(outputs.max(1)).zip(rows) {
-            scores.copy_from_slice(&parameters[last..]);
-            for unit in 0..hidden {
-                let mut active = parameters[bias + unit];
-                for (part, &value) in row.iter().enumerate() {
-                    fused(&mut active, value, &parameters[part * hidden + unit]);
-                }
-                active.iter_mut().for_each(|value| *value = if *value > 0.0 { *value } else { 0.0 });
-                for (output, score) in scores.iter_mut().enumerate() {
-                    fused_lanes(score, &active, &parameters[second + output * hidden + unit]);
-                }
-            }
+    fn with_simd<S: Simd>(self, simd: S) {
+        let SmallNetworks { size, parameters } = self.networks;
+        if size.is_usual() {
+            one_input::logits(simd, parameters, self.values, self.scores);
+        } else {
+            general::logits(simd, *size, parameters, self.values, self.scores);
         }
     }
 }

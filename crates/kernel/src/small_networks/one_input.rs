@@ -29,24 +29,12 @@ impl Batch<'_> {
     pub fn gradients<S: Simd>(&self, simd: S, residuals: &mut [Lanes], gradients: &mut [Lanes]) {
         let parts = LANES / S::F32_LANES;
         let hidden = self.parameters.len() / 3;
-        let parameters = S::as_simd_f32s(self.parameters.as_flattened()).0;
-        for part in 0..parts {
-            let network = Network::<S> { simd, parameters, hidden, parts, part };
-            let logits = S::as_mut_simd_f32s(residuals.as_flattened_mut()).0;
-            let (blocks, rest) = self.inputs.as_chunks::<ROWS>();
-            blocks.iter().enumerate().for_each(
-                #[inline(always)]
-                |(block, inputs)| network.logits(inputs, block * ROWS, logits),
-            );
-            let first = blocks.len() * ROWS;
-            for (index, input) in rest.iter().enumerate() {
-                network.logits(&[*input], first + index, logits);
-            }
-        }
+        logits(simd, self.parameters, self.inputs, residuals);
         let scale = 1.0 / self.inputs.len() as f32;
         for (residuals, truth) in residuals.iter_mut().zip(self.truth) {
             sigmoid_residual(residuals, truth, scale);
         }
+        let parameters = S::as_simd_f32s(self.parameters.as_flattened()).0;
         let residuals = S::as_simd_f32s(residuals.as_flattened()).0;
         let gradients = S::as_mut_simd_f32s(gradients.as_flattened_mut()).0;
         for part in 0..parts {
@@ -58,6 +46,24 @@ impl Batch<'_> {
                 network.backward::<1>(unit, self.inputs, residuals, gradients);
             }
             network.last(self.inputs.len(), residuals, gradients);
+        }
+    }
+}
+
+/// The logits of all rows, each for all networks.
+#[inline(always)]
+pub(super) fn logits<S: Simd>(simd: S, parameters: &[Lanes], inputs: &[f32], logits: &mut [Lanes]) {
+    let (parts, hidden) = (LANES / S::F32_LANES, parameters.len() / 3);
+    let parameters = S::as_simd_f32s(parameters.as_flattened()).0;
+    let logits = S::as_mut_simd_f32s(logits.as_flattened_mut()).0;
+    let (blocks, rest) = inputs.as_chunks::<ROWS>();
+    for part in 0..parts {
+        let network = Network::<S> { simd, parameters, hidden, parts, part };
+        for (block, inputs) in blocks.iter().enumerate() {
+            network.logits(inputs, block * ROWS, logits);
+        }
+        for (index, input) in rest.iter().enumerate() {
+            network.logits(&[*input], blocks.len() * ROWS + index, logits);
         }
     }
 }
