@@ -96,10 +96,6 @@ impl Extremes {
         keep + keep / EXCESS_SHARE
     }
 
-    fn is_empty(&self) -> bool {
-        self.pieces.is_empty() && self.pending.is_empty()
-    }
-
     /// Adds a row to one side of a unit.
     #[inline]
     pub fn offer(&mut self, unit: usize, side: Side, value: f32, place: u32) {
@@ -189,24 +185,15 @@ impl State for Extremes {
         if (self.keep, self.units) != (later.keep, later.units) {
             return Err(Error::Bug("merged extremes of different units".into()));
         }
-        if self.is_empty() {
-            *self = later;
-        } else if !later.is_empty() {
-            self.settle();
-            later.settle();
-            self.pieces.append(&mut later.pieces);
-            self.join_if_many();
-        }
+        self.settle();
+        later.settle();
+        self.pieces.append(&mut later.pieces);
+        self.join_if_many();
         Ok(())
     }
 
-    /// Selection is exact: one state takes the rows of all leaves of a unit of work.
-    fn inherit(&mut self, earlier: &mut Extremes) {
-        std::mem::swap(self, earlier);
-    }
-
     fn bytes(&self) -> u64 {
-        if self.is_empty() {
+        if self.pieces.is_empty() && self.pending.is_empty() {
             return self.units as u64 * Extremes::bytes_per_unit(self.keep);
         }
         (self.pieces.iter().map(Lists::bytes).sum::<usize>() + size_of_val(&self.pending[..])) as u64

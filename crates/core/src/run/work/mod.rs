@@ -38,9 +38,6 @@ use crate::context::{Context, Monitor, Reserved};
 use crate::error::{Error, Result};
 use crate::results::Scores;
 
-/// Units of rows for every thread at least: enough for threads to finish at about the same time.
-const UNITS_PER_THREAD: usize = 4;
-
 /// Which part of the work this process does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -249,14 +246,10 @@ impl<'a> Work<'a> {
         results.pop().ok_or_else(|| Error::Bug("one block gave no result".into()))
     }
 
-    /// Leaves of rows are grouped while there are enough units for all threads: later leaves inherit from earlier ones. Units
-    /// that are stored do not depend on the number of threads.
+    /// Leaves of rows are grouped while there are enough units for all threads: later leaves inherit from earlier ones.
     fn leaves_per_unit_of_rows(&self, leaves: usize) -> usize {
-        if self.kept.is_some() {
-            return stage::leaves_per_stored_unit(leaves);
-        }
-        let most = leaves / (UNITS_PER_THREAD * self.context.threads());
-        1 << most.max(1).ilog2()
+        let is_grouped = 8 * self.context.threads() <= stage::MAX_STORED_UNITS;
+        if is_grouped { stage::leaves_per_stored_unit(leaves) } else { self.leaves_per_unit(leaves) }
     }
 
     /// Units are grouped only where they are stored: otherwise a unit per leaf balances threads best.

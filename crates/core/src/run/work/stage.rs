@@ -48,7 +48,7 @@ impl Stage<'_> {
 }
 
 /// The largest number of stored units of a stage: more files cost more than they save on resuming.
-const MAX_STORED_UNITS: usize = 64;
+pub(super) const MAX_STORED_UNITS: usize = 64;
 
 /// Leaves per unit, so that a stage stores at most [`MAX_STORED_UNITS`] units.
 pub fn leaves_per_stored_unit(leaves: usize) -> usize {
