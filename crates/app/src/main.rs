@@ -20,6 +20,7 @@ use console::Console;
 
 fn main() -> ExitCode {
     etalon::network::provide_networks(etalon_models::open_text_run);
+    etalon::network::provide_judges(etalon_models::open_judge);
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let (cli, matches) = match parse(&words) {
         Ok(parsed) => parsed,

@@ -9,6 +9,7 @@ pub mod data;
 mod families;
 mod generate;
 pub mod image;
+mod judge;
 pub mod language;
 pub mod layer;
 mod open;
@@ -27,6 +28,7 @@ pub use capture::{
     capture, capture_cached, clear_cached, open_network, open_text_run,
 };
 pub use families::{FamilyCard, MEASURES, MeasureCard, family_cards};
+pub use judge::open_judge;
 pub use open::{Tower, families, open, open_language, open_language_with, open_with};
 pub use preprocessing::preprocessing;
 pub use similarity::{MeasureKind, Similarities, SimilarityRequest, similarity};

@@ -4,6 +4,7 @@
 //! test battery are generated from its [`Card`].
 
 mod absorption;
+mod autointerp;
 mod blindspots;
 mod card;
 mod card_text;
@@ -65,6 +66,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &his::His,
     &windows::Intruder,
     &windows::ExampleEmbedding,
+    &autointerp::Autointerp,
     &cknna::Cknna,
     &fms::Fms,
     &probe_ceiling::ProbeCeiling,
@@ -127,6 +129,7 @@ pub const SLOW: &[&str] = &[
     "mis",
     "intruder",
     "example_embedding",
+    "autointerp",
     "his",
 ];
 

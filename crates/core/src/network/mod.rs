@@ -5,6 +5,7 @@
 //! [`State`]: the part of a network below a site is run once, the part above it once per patch.
 
 mod generation;
+mod judge;
 mod latents;
 mod patch;
 mod processing;
@@ -15,6 +16,8 @@ mod text_run;
 mod tokenize;
 
 pub use generation::Generation;
+pub(crate) use judge::open_judge;
+pub use judge::{Judge, LocalJudge, OpenJudge, Question, QuestionCost, RecordedJudge, ReplayJudge, provide_judges};
 pub use latents::{LatentEdit, LatentPatch};
 pub use patch::{Edit, Patch};
 pub use processing::Processing;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::codes::{Codes, CodesView, Pool};
 use crate::error::Result;
 use crate::labels::{Annotations, Factors, PairSet};
-use crate::network::TextRun;
+use crate::network::{Judge, TextRun};
 use crate::sae::Dictionary;
 use crate::sae::train::Record;
 use crate::store::{ActivationStore, Tile};
@@ -319,5 +319,15 @@ impl Artefact for TextRun {
 
     fn id(&self) -> Result<String> {
         Ok(self.id())
+    }
+}
+
+impl Artefact for Arc<dyn Judge> {
+    fn sizes(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(Judge::id(&**self))
     }
 }

@@ -1,10 +1,13 @@
-//! Derives the activations of units and the similarity of images from other inputs.
+//! Derives the activations of units, the similarity of images and the texts of tokens from other inputs.
 
 use std::sync::Arc;
 
 use super::inputs::Inputs;
 use super::role::Item;
-use super::roles::{CODES, DIRECTIONS, DISTANCES, EMBEDDINGS, IMAGE_SIMILARITY, SIMILARITY, UNIT_ACTIVATIONS};
+use super::roles::{
+    CODES, DIRECTIONS, DISTANCES, EMBEDDINGS, IMAGE_SIMILARITY, NETWORK, SIMILARITY, TOKENS, UNIT_ACTIVATIONS,
+};
+use super::token_texts::TokenSource;
 use super::unit_activations::{ImageSimilarity, UnitActivations};
 use crate::error::{InputError, Result};
 
@@ -33,6 +36,13 @@ impl Inputs {
         }
         if let Some(seen) = seen.or_else(of_embeddings) {
             self.0.push(Item::new(&IMAGE_SIMILARITY, "", Arc::new(seen)).aliased());
+        }
+    }
+
+    /// The tokens of a capture are those of the rows, unless others are given.
+    pub(super) fn complete_tokens(&mut self) {
+        if let Some(run) = self.share(&NETWORK).filter(|_| !self.has(&TOKENS)) {
+            self.0.push(Item::new(&TOKENS, "", Arc::new(TokenSource::Run(run))).aliased());
         }
     }
 

@@ -197,6 +197,7 @@ impl Inputs {
     pub fn completed(&self) -> Inputs {
         let mut inputs = self.clone();
         inputs.complete_units();
+        inputs.complete_tokens();
         if let Some(labels) = self.find(&FACTORS).filter(|_| !self.has(&LABELS)).map(Factors::to_annotations)
             && let Ok(labels) = labels
         {

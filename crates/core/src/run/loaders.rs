@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use super::artefact::{Checkpoint, Generated, Samples, Truth, WorldDirectory};
 use super::distances::DistanceMatrix;
+use super::prompts::Prompts;
 use super::responses::Responses;
 use super::role::{Axis, FromFile, Loading};
 use super::sizes::{AxisSize, check_sizes};
+use super::token_texts::{TokenSource, TokenTexts};
 use super::units::Units;
 use crate::codes::{Codes, CodesBuilder, Pool};
 use crate::context::{Budget, Reserved};
 use crate::error::{Command, InFile, InputError, Key, Result};
 use crate::input::{self, Finite, Source, hub};
 use crate::labels::{Annotations, Factors, PairSet};
-use crate::network::{TextRun, open_capture};
+use crate::network::{Judge, TextRun, open_capture, open_judge};
 use crate::sae::checkpoint::{self as checkpoints, Loaded};
 use crate::sae::encode_store;
 use crate::sae::train::Record;
@@ -344,4 +346,20 @@ pub(super) fn network(text: &str, loading: &Loading<'_>) -> Result<TextRun> {
         _ => (text, None),
     };
     open_capture(&loading.base.join(directory), site, loading.context)
+}
+
+/// The texts of tokens: a file, or the directory of a capture.
+pub(super) fn tokens(text: &str, loading: &Loading<'_>) -> Result<TokenSource> {
+    let texts = TokenTexts::read(&loading.base.join(text), loading.context.budget())?;
+    Ok(TokenSource::Texts(Arc::new(texts)))
+}
+
+/// A language model or recorded answers.
+pub(super) fn judge(text: &str, loading: &Loading<'_>) -> Result<Arc<dyn Judge>> {
+    open_judge(text, loading.base, loading.context)
+}
+
+/// A file of questions.
+pub(super) fn prompts(text: &str, loading: &Loading<'_>) -> Result<Prompts> {
+    Prompts::read(&loading.base.join(text))
 }

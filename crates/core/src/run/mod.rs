@@ -34,6 +34,7 @@ mod job;
 mod layout;
 pub mod leaves;
 mod loaders;
+mod prompts;
 mod responses;
 mod role;
 mod roles;
@@ -42,6 +43,7 @@ mod sizes;
 mod state;
 #[cfg(test)]
 mod tests;
+mod token_texts;
 mod top_rows;
 mod tree;
 mod unit_activations;
@@ -54,16 +56,19 @@ pub use distances::DistanceMatrix;
 pub use inputs::{Inputs, Over};
 pub use job::Job;
 pub use loaders::{load_activations, load_codes, load_directions, load_factors, load_labels};
+pub use prompts::Prompts;
 pub use responses::{Response, Responses};
 pub use role::{AnyRole, Axis, FromFile, Item, Load, Loading, Many, Role, RoleCard};
 pub use roles::{
-    CODES, DICTIONARY, DIRECTIONS, DISTANCES, EMBEDDINGS, FACTORS, GENERATED, IMAGE_SIMILARITY, LABELS, NETWORK, NULLS,
-    OTHERS, PAIR_CODES, PAIR_EMBEDDINGS, PAIR_LABELS, PAIRS, POOLING, RESPONSES, ROLES, SAE, SAMPLES, SIMILARITY,
-    TASK_LABELS, TRAINING, TRUTH, UNIT_ACTIVATIONS, UNITS, VISUALISATIONS, WORLD, find_role,
+    CODES, DICTIONARY, DIRECTIONS, DISTANCES, EMBEDDINGS, FACTORS, GENERATED, IMAGE_SIMILARITY, JUDGES, LABELS,
+    NETWORK, NULLS, OTHERS, PAIR_CODES, PAIR_EMBEDDINGS, PAIR_LABELS, PAIRS, POOLING, PROMPTS, RESPONSES, ROLES, SAE,
+    SAMPLES, SIMILARITY, TASK_LABELS, TOKENS, TRAINING, TRUTH, UNIT_ACTIVATIONS, UNITS, VISUALISATIONS, WORLD,
+    find_role,
 };
 pub(crate) use scan::{Member, Scanner};
 pub use sizes::{AxisSize, check_sizes};
 pub use state::{Count, KeyCounts, List, Max, Min, State, Sum};
+pub use token_texts::{TokenSource, TokenTexts};
 pub use top_rows::TopRows;
 pub use unit_activations::{ImageSimilarity, UnitActivations, UnitBatch};
 pub use units::{Unit, Units};

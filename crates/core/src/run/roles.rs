@@ -6,15 +6,17 @@ use std::sync::Arc;
 use super::artefact::{Checkpoint, Generated, Samples, Truth, WorldDirectory};
 use super::distances::DistanceMatrix;
 use super::loaders;
+use super::prompts::Prompts;
 use super::responses::Responses;
 use super::role::Axis::{Concepts, Free, Latents, PairRows, Rows, SourceRows, Width};
 use super::role::Many::{Named, One, Several};
 use super::role::{AnyRole, Role};
+use super::token_texts::TokenSource;
 use super::unit_activations::{ImageSimilarity, UnitActivations};
 use super::units::Units;
 use crate::codes::{Codes, Pool};
 use crate::labels::{Annotations, Factors, PairSet};
-use crate::network::TextRun;
+use crate::network::{Judge, TextRun};
 use crate::sae::Dictionary;
 use crate::sae::train::Record;
 use crate::store::ActivationStore;
@@ -255,6 +257,41 @@ pub static NETWORK: Role<TextRun> = Role::new(
     loaders::network,
 );
 
+/// The texts of the tokens behind the rows.
+pub static TOKENS: Role<TokenSource> = Role::new(
+    [
+        "tokens",
+        "tokens",
+        "FILE",
+        "Texts of the tokens behind the rows: `rows.jsonl` of a capture, or lines with a list `words`; those of the capture \
+         unless given",
+    ],
+    One,
+    &[],
+    loaders::tokens,
+);
+
+/// Language models that answer questions about texts.
+pub static JUDGES: Role<Arc<dyn Judge>> = Role::new(
+    [
+        "judges",
+        "judge",
+        "MODEL",
+        "Judge: a language model, or recorded answers (a .jsonl file, or a directory of answers); repeat for several",
+    ],
+    Several,
+    &[],
+    loaders::judge,
+);
+
+/// What judges are asked, in other words.
+pub static PROMPTS: Role<Prompts> = Role::new(
+    ["prompts", "prompt", "FILE", "Questions to judges in other words: a text file with a section per question"],
+    One,
+    &[],
+    loaders::prompts,
+);
+
 /// The dictionary that encoded the codes.
 pub static DICTIONARY: Role<Arc<dyn Dictionary>> =
     Role::derived("dictionary", "sae", "Dictionary that made the codes", &[Latents, Width]);
@@ -296,6 +333,9 @@ pub static ROLES: &[&dyn AnyRole] = &[
     &POOLING,
     &GENERATED,
     &NETWORK,
+    &TOKENS,
+    &JUDGES,
+    &PROMPTS,
     &DICTIONARY,
     &TRAINING,
     &UNIT_ACTIVATIONS,

@@ -10,10 +10,12 @@ use etalon::context::{Budget, Context, Progress};
 use etalon::error::{Error, Result};
 use etalon::labels::{Annotations, Concept, Factors, Label, Pair, PairSet};
 use etalon::metrics::{Evaluated, Evaluation, METRICS, Metric};
+use etalon::network::{Judge, Question};
 use etalon::results::{Profile, Recipe, ResultFile};
 use etalon::run::{
-    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, LABELS, Mode, NETWORK, NULLS, OTHERS,
-    PAIRS, RESPONSES, Response, Responses, TASK_LABELS, TRAINING, TRUTH, Truth, UNITS, Unit, Units,
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, JUDGES, LABELS, Mode, NETWORK, NULLS,
+    OTHERS, PAIRS, RESPONSES, Response, Responses, TASK_LABELS, TOKENS, TRAINING, TRUTH, TokenSource, TokenTexts,
+    Truth, UNITS, Unit, Units,
 };
 use etalon::sae::train::{Point, Record};
 use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
@@ -113,6 +115,15 @@ const ROWS_IN_ORDER: &[&str] = &[
     "example_embedding",
     "example_embedding_top",
     "example_embedding_hard",
+    // Windows are rows that follow each other.
+    "autointerp_score",
+    "autointerp_std_dev",
+    "autointerp_balanced",
+    "autointerp_fuzzing",
+    "autointerp_tokens",
+    "autointerp_tokens_balanced",
+    "autointerp_unparsed",
+    "judge_agreement",
     "his_pearson",
     "his_spearman",
     "his_attenuated",
@@ -271,6 +282,9 @@ impl Small {
             .with(&UNITS, self.units())
             .with(&RESPONSES, self.responses())
             .with(&NETWORK, toy_network::text_run())
+            .with(&TOKENS, tokens(rows))
+            .and(&JUDGES, "", Arc::new(HashJudge(0)) as Arc<dyn Judge>)
+            .and(&JUDGES, "", Arc::new(HashJudge(1)) as Arc<dyn Judge>)
             .with(&TASK_LABELS, self.task());
         if let Some(embeddings) = self.embeddings() {
             inputs.put(&EMBEDDINGS, embeddings);
@@ -373,6 +387,31 @@ impl Small {
     }
 }
 
+/// Texts of thirty tokens behind some rows.
+fn tokens(rows: usize) -> TokenSource {
+    let words: Vec<String> = (0..rows).map(|row| format!(" word{}", row * 7919 % 13)).collect();
+    let sequences: Vec<Vec<String>> = words.chunks(30).map(<[String]>::to_vec).collect();
+    TokenSource::Texts(Arc::new(TokenTexts::new(&sequences, &Budget::new(MEMORY)).unwrap()))
+}
+
+/// A judge whose answers are arbitrary but depend on the question only; some cannot be read.
+struct HashJudge(u8);
+
+impl Judge for HashJudge {
+    fn id(&self) -> String {
+        format!("hash {}", self.0)
+    }
+
+    fn answer(&self, question: &Question, _: &Context) -> Result<String> {
+        let key = question.key().into_bytes();
+        Ok(match (key[0] + self.0) % 5 {
+            0 => "I cannot say".into(),
+            1 => "None".into(),
+            _ => format!("{}, {}", 1 + key[1] % 14, 1 + key[2] % 14),
+        })
+    }
+}
+
 /// A record of two steps.
 fn training() -> Record {
     let point = |step| Point { step, loss: Some(1.0), explained_variance: Some(0.5), l0: 2.0, dead: 0.0 };
@@ -419,6 +458,11 @@ fn quick(metric: &dyn Metric) -> Vec<(&'static str, &'static str)> {
         ("explanations", "4"),
         ("min_active", "18"),
         ("quantiles", "2"),
+        ("buffer", "1"),
+        ("dead_latent_threshold", "3"),
+        ("top_explaining", "2"),
+        ("top_scored", "1"),
+        ("weighted_explaining", "2"),
     ];
     short.into_iter().filter(|(name, _)| declared(name)).chain(epochs).collect()
 }

@@ -37,8 +37,9 @@ fn lost(text: &str) -> Vec<String> {
     for argument in CALLS.iter().flat_map(|call| text.split(call).skip(1)) {
         let name: String = argument.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let is_variable = argument.trim_start()[name.len()..].starts_with(')');
-        // A variable is what it was set to.
-        let set: Vec<&str> = text.split(&format!("let {name} =")).skip(1).collect();
+        // A variable is what it was set to, an argument is what its type says.
+        let set = text.split(&format!("let {name} =")).skip(1);
+        let set: Vec<&str> = set.chain(text.split(&format!("({name}:")).skip(1)).collect();
         let is_safe = match is_variable {
             true => !set.is_empty() && set.iter().all(|value| is_struct(value)),
             false => is_struct(argument),
@@ -66,12 +67,12 @@ fn lost(text: &str) -> Vec<String> {
 fn what_needs_vector_instructions_is_inlined() {
     let good = "a.dispatch(Op { b }); vectorised(\n    #[inline(always)]\n || c); let pass = Op { c };\na.dispatch(pass);\n\
         simd.vectorize(parts::Op { simd }); a.dispatch(Op::<3>(c));\n#[inline(always)]\nfn with_simd<S: Simd>(self, _: S) {\n\
-        #[inline(always)]\n#[allow(unsafe_code)]\nfn run<S: Simd, const N: usize>(self, simd: S) {";
+        #[inline(always)]\n#[allow(unsafe_code)]\nfn run<S: Simd, const N: usize>(self, simd: S) {\nfn go(op: Op<'_>) { a.dispatch(op);";
     assert_eq!(lost(good), [""; 0]);
     let bad = "a.dispatch(|| c); a.dispatch(\n #[inline(always)] move || c); let run = || c; a.dispatch(run);\n\
         a.dispatch(given); let sum = vectorised(|| c); vectorised(run);\n#[inline]\nfn with_simd<S: Simd>(self, _: S) {\n\
-        fn run<S: Simd>(simd: S) {";
-    assert_eq!(lost(bad).len(), 8, "{:?}", lost(bad));
+        fn run<S: Simd>(simd: S) {\nfn go(f: impl Fn()) { a.dispatch(f);";
+    assert_eq!(lost(bad).len(), 9, "{:?}", lost(bad));
     let (root, mut found) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), Vec::new());
     ["crates/kernel", "crates/core", "crates/models", "crates/app", "benches", "fuzz", "xtask"]
         .iter()

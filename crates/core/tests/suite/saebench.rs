@@ -5,17 +5,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use etalon::codes::Codes;
+use etalon::context::{Budget, Context};
+use etalon::error::Result;
 use etalon::labels::{Annotations, Label};
 use etalon::metrics;
+use etalon::network::{Judge, Question};
 use etalon::report::saebench::{self, Envelope};
 use etalon::results::{Profile, Stored};
-use etalon::run::{CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, Inputs, LABELS};
+use etalon::run::{CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, Inputs, JUDGES, LABELS, TOKENS, TokenSource, TokenTexts};
 use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
 use etalon::store::ActivationStore;
 use etalon_kernel::random::{stream, unit};
 use serde_json::{Value, json};
 
-const METRICS: [&str; 7] = ["core", "sparse_probing", "sae_probes", "scr", "tpp", "absorption", "meta_structure"];
+const METRICS: [&str; 8] =
+    ["core", "sparse_probing", "sae_probes", "scr", "tpp", "absorption", "autointerp", "meta_structure"];
 const WIDTH: usize = 8;
 const LATENTS: usize = 12;
 
@@ -59,6 +63,28 @@ fn inputs() -> Inputs {
         .with(&LABELS, Annotations::new(names, rows, label).unwrap())
         .with(&DIRECTIONS, ActivationStore::from_rows(directions, WIDTH).unwrap())
         .with(&DICTIONARY, Arc::new(dictionary.unwrap()) as Arc<dyn Dictionary>)
+        .with(&TOKENS, tokens(rows))
+        .and(&JUDGES, "", Arc::new(FirstJudge) as Arc<dyn Judge>)
+}
+
+/// Texts of forty tokens behind some rows.
+fn tokens(rows: usize) -> TokenSource {
+    let words: Vec<String> = (0..rows).map(|row| format!(" word{}", row % 11)).collect();
+    let sequences: Vec<Vec<String>> = words.chunks(40).map(<[String]>::to_vec).collect();
+    TokenSource::Texts(Arc::new(TokenTexts::new(&sequences, &Budget::new(1 << 24)).unwrap()))
+}
+
+/// A judge that always names the first window.
+struct FirstJudge;
+
+impl Judge for FirstJudge {
+    fn id(&self) -> String {
+        "first".into()
+    }
+
+    fn answer(&self, _: &Question, _: &Context) -> Result<String> {
+        Ok("1".into())
+    }
 }
 
 fn results() -> Vec<Stored> {
@@ -71,7 +97,7 @@ fn results() -> Vec<Stored> {
     ]);
     let result = |name: &str| {
         let metric = metrics::find(name).unwrap();
-        let quick = [("repeats", "2"), ("meta_steps", "20"), ("quadrant_rows", "10")];
+        let quick = [("repeats", "2"), ("meta_steps", "20"), ("quadrant_rows", "10"), ("buffer", "1")];
         let declared = |name: &str| metric.card().params.iter().any(|param| param.name == name);
         let given: Vec<(&str, &str)> = quick.into_iter().filter(|(name, _)| declared(name)).collect();
         let result = crate::run(metric, &inputs, &given, Profile::Paper, 3, 2).unwrap();
@@ -85,8 +111,16 @@ fn every_evaluation_is_exported_validly_and_imported_again() {
     let files = saebench::files(&results(), 1_700_000_000_000).unwrap();
     let folders: Vec<String> =
         files.iter().map(|(path, _)| path.parent().unwrap().to_string_lossy().into_owned()).collect();
-    let expected =
-        ["absorption", "core", "meta_structure", "scr", "sparse_probing", "sparse_probing_sae_probes", "tpp"];
+    let expected = [
+        "absorption",
+        "autointerp",
+        "core",
+        "meta_structure",
+        "scr",
+        "sparse_probing",
+        "sparse_probing_sae_probes",
+        "tpp",
+    ];
     assert_eq!(folders, expected);
     let directory = tempfile::tempdir().unwrap();
     for (path, envelope) in &files {
@@ -102,12 +136,12 @@ fn every_evaluation_is_exported_validly_and_imported_again() {
         std::fs::create_dir_all(directory.path().join(path).parent().unwrap()).unwrap();
         std::fs::write(directory.path().join(path), text).unwrap();
     }
-    let core = &files[1].1;
+    let core = &files[2].1;
     assert!(core.number("reconstruction_quality", "explained_variance").unwrap() > 0.0);
     // Numbers that need a language model are undefined, which is −1 in such files.
     assert_eq!(core.number("model_performance_preservation", "ce_loss_score"), Some(-1.0));
     assert_eq!(core.eval_result_details.len(), LATENTS);
-    let tpp = &files[6].1;
+    let tpp = &files[7].1;
     assert!(tpp.number("tpp_metrics", "tpp_threshold_2_total_metric").is_some());
 
     let imported = saebench::read(directory.path()).unwrap();
@@ -130,7 +164,7 @@ fn against_schema(envelope: &Envelope) {
 }
 
 /// Checks a value against the part of JSON Schema that these files use; other keywords are an error.
-fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
+fn conforms(value: &Value, schema: &Value, root: &Value) -> std::result::Result<(), String> {
     for (keyword, rule) in schema.as_object().ok_or("a schema is an object")? {
         match keyword.as_str() {
             "title" | "description" | "default" | "$defs" | "ui_default_display" => {}

@@ -16,6 +16,7 @@ use super::mis::MEASURE;
 use super::{Kind, Param};
 use crate::results::{Scores, Table};
 use sampling::Skipped;
+pub(super) use sampling::{draw, latent_stream};
 
 /// Parameters of both metrics.
 const MIN_ACTIVE: Param =

@@ -37,7 +37,7 @@ pub(super) fn quantiles(
 
 /// The stream of a latent. It depends on the latent's active windows, not on its number, so that the order of latents does not
 /// matter.
-pub(super) fn latent_stream(seed: u64, purpose: &str, columns: &Columns, latent: usize) -> ChaCha8Rng {
+pub(in crate::metrics) fn latent_stream(seed: u64, purpose: &str, columns: &Columns, latent: usize) -> ChaCha8Rng {
     let (rows, values) = columns.latent(Latent(latent as u32));
     let mut hash = blake3::Hasher::new_derive_key("etalon windows of a latent v1");
     hash.update(bytemuck::cast_slice(rows)).update(bytemuck::cast_slice(values));
@@ -47,7 +47,7 @@ pub(super) fn latent_stream(seed: u64, purpose: &str, columns: &Columns, latent:
 }
 
 /// `count` of the items, in random order, none twice.
-pub(super) fn draw(items: &[u32], count: usize, random: &mut ChaCha8Rng) -> Vec<u32> {
+pub(in crate::metrics) fn draw(items: &[u32], count: usize, random: &mut ChaCha8Rng) -> Vec<u32> {
     let mut items = items.to_vec();
     let count = count.min(items.len());
     for position in 0..count {

@@ -59,7 +59,7 @@ pub struct EvaluationFields {
 }
 
 /// The evaluations that Etalon writes.
-pub const SHAPES: [EvaluationFields; 6] = [
+pub const SHAPES: [EvaluationFields; 7] = [
     EvaluationFields {
         id: "core",
         folder: "core",
@@ -142,6 +142,13 @@ pub const SHAPES: [EvaluationFields; 6] = [
         categories: &[("llm", &["llm_test_accuracy"]), ("sae", &[])],
         details: &["dataset_name", "llm_test_accuracy"],
         config: &["model_name", "random_seed", "k_values"],
+    },
+    EvaluationFields {
+        id: "autointerp",
+        folder: "autointerp",
+        categories: &[("autointerp", &["autointerp_score", "autointerp_std_dev"])],
+        details: &[],
+        config: &["model_name", "random_seed", "n_latents"],
     },
     EvaluationFields {
         id: "meta_structure_decoder_variance",

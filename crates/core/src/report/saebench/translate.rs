@@ -26,12 +26,47 @@ pub(super) fn translate(scores: &Scores, metric: &str, losses: Option<&Scores>) 
         "tpp" => Some(tpp(scores)),
         "sae_probes" => Some(sae_probes(scores)),
         "meta_structure" => Some(meta_structure(scores)),
+        "autointerp" => Some(autointerp(scores)),
         _ => None,
     }
 }
 
 fn headline(scores: &Scores, key: &str) -> Option<f64> {
     scores.headline.iter().find(|headline| headline.key == key)?.value
+}
+
+fn autointerp(scores: &Scores) -> Translated {
+    let of = |key: &str| json!(headline(scores, key).unwrap_or(UNDEFINED));
+    let numbers = json!({
+        "autointerp_score": of("autointerp_score"),
+        "autointerp_std_dev": of("autointerp_std_dev"),
+        "autointerp_balanced": of("autointerp_balanced"),
+        "autointerp_fuzzing": of("autointerp_fuzzing"),
+        "autointerp_tokens": of("autointerp_tokens"),
+    });
+    ("autointerp", Map::from_iter([("autointerp".to_string(), numbers)]), Vec::new())
+}
+
+/// What SAEBench stores of every judged latent, by its number: explanation, predictions, truth and score.
+pub(super) fn judged_latents(scores: &Scores) -> Option<Value> {
+    let table = scores.table("latent")?;
+    let whole = |name: &str, row: usize| match table.column(name) {
+        Some(Cells::WholeLists(lists)) => json!(lists.get(row)),
+        _ => json!([]),
+    };
+    let explanations = words(table, "explanation")?;
+    let latent = |row: usize| {
+        let score = table.column("score")?.number(row)?;
+        let entry = json!({
+            "latent": row,
+            "explanation": explanations.get(row),
+            "predictions": whole("predicted", row),
+            "correct seqs": whole("active", row),
+            "score": score,
+        });
+        Some((row.to_string(), entry))
+    };
+    Some(Value::Object((0..table.rows()).filter_map(latent).collect()))
 }
 
 fn core(scores: &Scores, losses: Option<&Scores>) -> Translated {

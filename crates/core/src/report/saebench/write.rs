@@ -6,12 +6,26 @@ use serde_json::{Map, Value, json};
 
 use super::envelope::{Envelope, SHAPES};
 use super::read::SUFFIX;
-use super::translate::{COUNTS, SIZES, translate};
+use super::translate::{COUNTS, SIZES, judged_latents, translate};
 use crate::error::{Error, Result};
 use crate::results::{Headlines, Profile, Stored, Table, current};
 
 /// SAEBench's name for dictionaries outside of releases.
 const CUSTOM: &str = "custom_sae";
+
+/// Names of the parameters of `autointerp`, theirs and ours.
+const JUDGED: [(&str, &str); 10] = [
+    ("n_latents", "judged_latents"),
+    ("dead_latent_threshold", "dead_latent_threshold"),
+    ("buffer", "buffer"),
+    ("act_threshold_frac", "activation_share"),
+    ("max_tokens_in_explanation", "explanation_tokens"),
+    ("n_top_ex_for_generation", "top_explaining"),
+    ("n_iw_sampled_ex_for_generation", "weighted_explaining"),
+    ("n_top_ex_for_scoring", "top_scored"),
+    ("n_random_ex_for_scoring", "random_scored"),
+    ("n_iw_sampled_ex_for_scoring", "weighted_scored"),
+];
 
 /// Bytes of memory of an entry by latent, as values and as text.
 const LATENT_BYTES: u64 = 1600;
@@ -54,15 +68,24 @@ pub fn files(results: &[Stored], now: u64) -> Result<Vec<(PathBuf, Envelope)>> {
             sae_lens_release_id: Some(release),
             sae_lens_version: None,
             sae_cfg_dict: Some(dictionary(stored)),
-            eval_result_unstructured: Some(
-                json!({"headline": Headlines(&stored.result.scores.headline), "notes": stored.result.scores.notes}),
-            ),
+            eval_result_unstructured: Some(unstructured(stored)),
         };
         envelope.check().map_err(|error| Error::Bug(format!("{}: {error}", path.display())))?;
         files.push((path, envelope));
     }
     files.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(files)
+}
+
+/// Headline numbers with intervals, and notes; of judged latents, what was said about them.
+fn unstructured(stored: &Stored) -> Value {
+    let scores = &stored.result.scores;
+    let mut value = json!({"headline": Headlines(&scores.headline), "notes": scores.notes});
+    let latents = judged_latents(scores).filter(|_| stored.result.recipe.metric == "autointerp");
+    if let (Some(Value::Object(latents)), Some(value)) = (latents, value.as_object_mut()) {
+        value.extend(latents);
+    }
+    value
 }
 
 /// The result of `loss_recovered` that belongs to a result of `core`: SAEBench has both in one file. It is of the same
@@ -135,6 +158,17 @@ fn config(stored: &Stored, network: Option<&Stored>) -> Map<String, Value> {
             {
                 config.extend(recipe.params.get(ours).map(|value| (theirs.to_string(), value.clone())));
             }
+        }
+        "autointerp" => {
+            for (theirs, ours) in JUDGED {
+                config.extend(recipe.params.get(ours).map(|value| (theirs.to_string(), value.clone())));
+            }
+            let overlap = recipe.params.get("overlap").and_then(Value::as_str);
+            let context = stored.about.get("context").and_then(Value::as_u64).unwrap_or(1);
+            config.insert("no_overlap".into(), json!(overlap != Some("yes")));
+            config.insert("llm_context_size".into(), json!(context));
+            config.insert("scoring".into(), json!(true));
+            config.insert("dataset_name".into(), json!(model));
         }
         _ => {}
     }
