@@ -60,6 +60,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches, console: &Console) -> etalon::error
         Command::Convert(args) => commands::convert::run(args, console),
         Command::Layout(args) => commands::layout::run(args, console),
         Command::Eval(args) => commands::eval::run(args, own_matches, console),
+        Command::Stress(args) => commands::stress::run(args, console),
         Command::Tasks(args) => commands::tasks::run(args, console),
         Command::Sanity(args) => commands::sanity::run(args, console),
         Command::Run(args) => commands::run::run(args, console),
