@@ -5,6 +5,7 @@ mod dictionaries;
 mod evaluation;
 mod networks;
 mod results;
+mod stress;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -13,6 +14,7 @@ pub use dictionaries::{Archs, Convert, Encode, Layout, Train};
 pub use evaluation::{Eval, Metrics, Run, SanityArgs, Tasks, Unit};
 pub use networks::{Cache, CacheAction, Capture, Generate, Models, Similarity};
 pub use results::{Completions, Export, ImportResults, Report, Samples, Serve};
+pub use stress::{Stress, StressAction, StressScore, StressSheet};
 
 /// Measure how well the units of a representation match concepts that people understand
 #[derive(Parser)]
@@ -79,6 +81,8 @@ pub enum Command {
     Eval(Box<Eval>),
     /// Write the two-choice tasks of units as images, for people to solve
     Tasks(Box<Tasks>),
+    /// Let people review images that generators made for a concept, without knowing which one, and compare the generators
+    Stress(Stress),
     /// Compare codes with untrained and random baselines
     Sanity(SanityArgs),
     /// Run a study, a grid of inputs, metrics and seeds; resumes if interrupted
