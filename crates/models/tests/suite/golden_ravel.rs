@@ -25,6 +25,13 @@ struct Sample {
     source: EncodedRow,
 }
 
+impl Sample {
+    fn exchange(&self) -> Exchange<'_> {
+        let Sample { tokens, stream, position, target, base, source } = self;
+        Exchange { tokens, stream, position: *position, target: *target, base, source }
+    }
+}
+
 struct Golden {
     network: std::sync::Arc<Decoder>,
     site: SiteId,
@@ -84,12 +91,7 @@ impl Golden {
     }
 
     fn exchanges(&self) -> Vec<Exchange<'_>> {
-        let exchange = |sample: &'_ Sample| -> Exchange<'_> {
-            // The compiler needs to know that all parts live as long as the sample.
-            let Sample { tokens, stream, position, target, base, source } = sample;
-            Exchange { tokens, stream, position: *position, target: *target, base, source }
-        };
-        self.samples.iter().map(exchange).collect()
+        self.samples.iter().map(Sample::exchange).collect()
     }
 
     fn mask(&self, values: Vec<f32>) -> LatentMask<'_> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::is_correct;
 use super::pairs::{Asked, Pair, Plan};
-use super::prompts::Prompts;
+use super::prompts::{Prompts, Tokens};
 use super::settings::Settings;
 use crate::context::{Reservation, Reserved};
 use crate::error::{Error, InputError, Key, Result};
@@ -112,7 +112,7 @@ impl<'a> Model<'a> {
     /// Asks the network for the label of a prompt.
     pub fn ask(&self, prompts: &Prompts, index: usize) -> Result<Asked> {
         let prompt = &prompts.prompts[index];
-        let tokens = super::prompts::Tokens::new(prompt, &*self.run.tokenizer, self.settings.released)?;
+        let tokens = Tokens::new(prompt, &*self.run.tokenizer, self.settings.released)?;
         let completion = self.complete(&tokens.tokens, &mut Untouched)?;
         let is_correct = self.judge(&prompt.text(), &prompt.label, &completion)?;
         Ok(Asked { tokens, first: completion.first().copied(), is_correct })
@@ -200,27 +200,13 @@ impl<'a> Model<'a> {
                 .iter()
                 .map(|pair| self.stream(pair.base, &asked[pair.base].tokens.tokens))
                 .collect::<Result<_>>()?;
-            let exchange = |(pair, stream): (&Pair, &'_ Arc<Stream>)| -> Result<_> {
-                Ok((
-                    pair.target,
-                    &asked[pair.base].tokens,
-                    captured.get(pair.base)?,
-                    captured.get(pair.source)?,
-                    stream.clone(),
-                ))
-            };
-            let parts: Vec<_> = batch.iter().zip(&streams).map(exchange).collect::<Result<_>>()?;
-            let exchanges: Vec<Exchange<'_>> = parts
-                .iter()
-                .map(|(target, tokens, base, source, stream)| Exchange {
-                    tokens: &tokens.tokens,
-                    stream: &stream.values,
-                    position: tokens.position,
-                    target: *target,
-                    base,
-                    source,
-                })
-                .collect();
+            let mut exchanges = Vec::with_capacity(batch.len());
+            for (pair, stream) in batch.iter().zip(&streams) {
+                let Tokens { tokens, position } = &asked[pair.base].tokens;
+                let (base, source) = (captured.get(pair.base)?, captured.get(pair.source)?);
+                let (position, target) = (*position, pair.target);
+                exchanges.push(Exchange { tokens, stream: &stream.values, position, target, base, source });
+            }
             let loss =
                 self.interchange.step(&mut *gates, &exchanges, schedule.temperature(step), self.settings.rate)?;
             if step % per_epoch == 0 {
