@@ -306,6 +306,18 @@ pub fn words() -> Seeds {
     ])
 }
 
+pub fn entities() -> Seeds {
+    named(&[
+        (
+            "ravel_city_entity_attributes.json",
+            r#"{"Rome": {"Country": "Italy", "Age": 7}, "Oslo": {"Country": "Norway", "Age": null}}"#,
+        ),
+        ("ravel_city_attribute_to_prompts.json", r#"{"Country": ["%s is in", "In %s, say"], "Age": ["%s is"]}"#),
+        ("ravel_city_entity_to_split.json", r#"{"Rome": "train", "Oslo": "val"}"#),
+        ("ravel_city_prompt_to_split.json", r#"{"%s is in": "train", "In %s, say": "test", "%s is": "val"}"#),
+    ])
+}
+
 pub fn coco() -> Seeds {
     texts(&[r#"{"info": {"year": 2017},
  "images": [{"id": 9, "file_name": "b.jpg", "height": 2}, {"id": 4, "file_name": "a.jpg"}],

@@ -109,11 +109,20 @@ pub static TARGETS: &[Target] = &[
     target("tokenizer_llama2c", File("tokenizer.bin"), tokenizers::llama2c, tokenizers::read),
     target("tokenizer_directory", Folder, tokenizers::directory, tokenizers::read),
     target("words", File("tokenizer.json"), seeds::words, |path| labels::read_words(path, &budget()).map(drop)),
+    target("entities", Folder, seeds::entities, entities),
     target("coco", File("instances.json"), seeds::coco, |path| labels::read_coco(path, &budget()).map(drop)),
     target("cub", Folder, seeds::cub, |path| labels::read_cub(path, 1, &budget()).map(drop)),
     target("syncub", Folder, seeds::syncub, |path| labels::read_syncub(path, &budget()).map(drop)),
     target("syncoco", Folder, seeds::syncoco, |path| labels::read_syncoco(path, &budget()).map(drop)),
 ];
+
+fn entities(directory: &Path) -> Result<()> {
+    for kind in labels::EntitySet::read(directory, &budget())?.kinds {
+        kind.entities()?;
+        kind.attributes().try_for_each(|name| kind.attribute(name).map(drop))?;
+    }
+    Ok(())
+}
 
 /// Small, so that wrong sizes are refused.
 fn budget() -> Budget {

@@ -87,7 +87,7 @@ fn write_saebench(out: &Path, results: &[Stored], console: &Console) -> Result<(
     let files = saebench::files(results, now)?;
     if files.is_empty() {
         return Err(InputError::new("none of these results can be written in SAEBench format")
-            .expected("core, sparse_probing, sae_probes, scr, tpp, absorption, autointerp or meta_structure")
+            .expected("core, sparse_probing, sae_probes, scr, tpp, absorption, autointerp, ravel or meta_structure")
             .into());
     }
     for (name, envelope) in &files {

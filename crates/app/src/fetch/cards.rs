@@ -426,6 +426,24 @@ pub static CARDS: &[Card] = &[
             members: &[],
         }],
     },
+    Card {
+        name: "countries",
+        kind: Kind::Data,
+        what: "118 countries with capital, continent and language, and 18 prompts that ask for them, for `ravel`",
+        licence: "ODbL-1.0",
+        attribution: "Mohammed Le Doze (world-countries, ODbL-1.0; countries with one language, continents and names of languages changed here)",
+        version: 1,
+        convert: convert::countries::countries,
+        packages: &[Package {
+            client: Client::Npm,
+            name: "world-countries",
+            version: "5.1.0",
+            file: "world-countries-5.1.0.tgz",
+            bytes: 5_771_113,
+            sha256: "329eb6ef4099ffb590219c9beb634bf489a5e4b10d8ab0ac52a58ebf7b9f8495",
+            members: &[],
+        }],
+    },
 ];
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::Sandbox;
+use super::{Sandbox, TIME_LIMIT, etalon, finish};
 
 /// The size of a study.
 pub struct Size {
@@ -78,6 +78,7 @@ pub fn make(sandbox: &Sandbox, size: &Size) {
     sandbox.done(&format!(
         "train --store captured/sites/{SITE} --arch topk --latents 32 --k 4 --steps 20 --batch 64 --out spliced"
     ));
+    make_entities(sandbox);
     sandbox.done(&format!("encode --sae untrained --store world/activations --latents {latents} --k 4 --out null"));
     let units: String = (0..*latents).map(|unit| format!("m{},l{}\n", unit % 2, unit % 3)).collect();
     sandbox.write("units.csv", format!("model,layer\n{units}"));
@@ -87,12 +88,42 @@ pub fn make(sandbox: &Sandbox, size: &Size) {
     sandbox.write("task.csv", format!("task\n{classes}"));
 }
 
+/// Writes entities, `entities`, whose labels are what the tiny model answers.
+fn make_entities(sandbox: &Sandbox) {
+    let templates = [("A", ["%s", "w7 %s"]), ("B", ["w8 w9 %s", "w11 %s"])];
+    let names: Vec<String> = (20..26).map(|word| format!("w{word}")).collect();
+    let first = |template: &str, name: &str| {
+        let arguments = ["generate", "--model", "model", &template.replace("%s", name), "--json", "--tokens", "6"];
+        let answer = finish(etalon(&sandbox.path("."), &arguments), TIME_LIMIT).json();
+        answer["text"].as_str().unwrap().trim().to_string()
+    };
+    let labels = |name: &String| {
+        let of = |(attribute, templates): &(&str, [&str; 2])| (attribute.to_string(), json!(first(templates[0], name)));
+        (name.clone(), Value::Object(templates.iter().map(of).collect()))
+    };
+    let splits = |names: Vec<String>| -> Value {
+        let split = |(index, name): (usize, String)| (name, json!(if index % 2 == 0 { "train" } else { "val" }));
+        Value::Object(names.into_iter().enumerate().map(split).collect())
+    };
+    let all: Vec<String> = templates.iter().flat_map(|(_, texts)| texts.map(String::from)).collect();
+    let of_attribute = |(name, texts): &(&str, [&str; 2])| (name.to_string(), json!(texts));
+    let files = [
+        ("entity_attributes", Value::Object(names.iter().map(labels).collect())),
+        ("attribute_to_prompts", Value::Object(templates.iter().map(of_attribute).collect())),
+        ("entity_to_split", splits(names.clone())),
+        ("prompt_to_split", splits(all)),
+    ];
+    for (part, value) in files {
+        sandbox.write(&format!("entities/ravel_word_{part}.json"), value.to_string());
+    }
+}
+
 /// Options of `eval` with every input that a metric can use.
 pub fn inputs(sandbox: &Sandbox, metric: &str) -> String {
     if needs_network(sandbox).iter().any(|other| other == metric) {
         // The sequences are too short for the usual windows.
         let windows = if metric == "autointerp" { " --buffer 3" } else { "" };
-        return format!("--sae spliced --store captured/sites/{SITE} --capture captured{windows}");
+        return format!("--sae spliced --store captured/sites/{SITE} --capture captured{windows} --entities entities");
     }
     let generated = "--generated m=world/activations --generated n=made/activations";
     let people = "--units units.csv --responses responses.csv --task-labels task.csv";
@@ -130,6 +161,7 @@ fn quick(sandbox: &Sandbox, metrics: &[String]) -> String {
             "explanations" => Some(format!("{name} = 4\n")),
             "min_active" => Some(format!("{name} = 20\n")),
             "buffer" => Some(format!("{name} = 3\n")),
+            "mask_batch" => Some(format!("{name} = 2\n")),
             _ => None,
         });
         let quick: String = quick.collect();
@@ -160,7 +192,9 @@ pub fn write_study(sandbox: &Sandbox, of: Of, name: &str, out: &str) -> usize {
              units = \"units.csv\"\nresponses = \"responses.csv\"\ntask-labels = \"task.csv\"\n"
             .to_string(),
         Of::Network => {
-            format!("sae = \"spliced\"\nembeddings = \"captured/sites/{SITE}\"\ncapture = \"captured\"\n")
+            format!(
+                "sae = \"spliced\"\nembeddings = \"captured/sites/{SITE}\"\ncapture = \"captured\"\nentities = \"entities\"\n"
+            )
         }
     };
     let (params, list) = (quick(sandbox, &names), names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>());

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 /// The entries of an object, in the order of the file.
-pub(super) struct Entries<V>(pub Vec<(String, V)>);
+#[derive(Clone, Debug)]
+pub(crate) struct Entries<V>(pub Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

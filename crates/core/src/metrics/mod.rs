@@ -25,6 +25,7 @@ mod probe_ceiling;
 mod probing;
 mod purity;
 mod rank_tests;
+mod ravel;
 mod reconstruction;
 mod recovery;
 mod resamples;
@@ -93,6 +94,7 @@ pub static METRICS: &[&dyn Metric] = &[
     &recovery::Recovery,
     &reconstruction::Reconstruction,
     &loss_recovered::LossRecovered,
+    &ravel::Ravel,
     &stability::Stability,
     &cooccurrence::Cooccurrence,
     &fid::Fid,
@@ -130,6 +132,7 @@ pub const SLOW: &[&str] = &[
     "intruder",
     "example_embedding",
     "autointerp",
+    "ravel",
     "his",
 ];
 

@@ -5,6 +5,7 @@
 //! [`State`]: the part of a network below a site is run once, the part above it once per patch.
 
 mod generation;
+mod interchange;
 mod judge;
 mod latents;
 mod patch;
@@ -16,6 +17,9 @@ mod text_run;
 mod tokenize;
 
 pub use generation::Generation;
+pub use interchange::{
+    AdamParameters, EncodedRow, Exchange, Gates, Interchange, LatentMask, ReplaceOnce, RotatedMask, Rotation,
+};
 pub(crate) use judge::open_judge;
 pub use judge::{Judge, LocalJudge, OpenJudge, Question, QuestionCost, RecordedJudge, ReplayJudge, provide_judges};
 pub use latents::{LatentEdit, LatentPatch};

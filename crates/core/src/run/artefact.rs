@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::codes::{Codes, CodesView, Pool};
 use crate::error::Result;
-use crate::labels::{Annotations, Factors, PairSet};
+use crate::labels::{Annotations, EntitySet, Factors, PairSet};
 use crate::network::{Judge, TextRun};
 use crate::sae::Dictionary;
 use crate::sae::train::Record;
@@ -319,6 +319,16 @@ impl Artefact for TextRun {
 
     fn id(&self) -> Result<String> {
         Ok(self.id())
+    }
+}
+
+impl Artefact for EntitySet {
+    fn sizes(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(self.id().to_string())
     }
 }
 

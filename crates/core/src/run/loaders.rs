@@ -16,7 +16,7 @@ use crate::codes::{Codes, CodesBuilder, Pool};
 use crate::context::{Budget, Reserved};
 use crate::error::{Command, InFile, InputError, Key, Result};
 use crate::input::{self, Finite, Source, hub};
-use crate::labels::{Annotations, Factors, PairSet};
+use crate::labels::{Annotations, EntitySet, Factors, PairSet};
 use crate::network::{Judge, TextRun, open_capture, open_judge};
 use crate::sae::checkpoint::{self as checkpoints, Loaded};
 use crate::sae::encode_store;
@@ -362,4 +362,9 @@ pub(super) fn judge(text: &str, loading: &Loading<'_>) -> Result<Arc<dyn Judge>>
 /// A file of questions.
 pub(super) fn prompts(text: &str, loading: &Loading<'_>) -> Result<Prompts> {
     Prompts::read(&loading.base.join(text))
+}
+
+/// A directory of entities, or the name of a packaged one.
+pub(super) fn entities(text: &str, loading: &Loading<'_>) -> Result<EntitySet> {
+    EntitySet::read(&input::packaged_path(text, loading.base)?, loading.context.budget())
 }

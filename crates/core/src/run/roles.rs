@@ -15,7 +15,7 @@ use super::token_texts::TokenSource;
 use super::unit_activations::{ImageSimilarity, UnitActivations};
 use super::units::Units;
 use crate::codes::{Codes, Pool};
-use crate::labels::{Annotations, Factors, PairSet};
+use crate::labels::{Annotations, EntitySet, Factors, PairSet};
 use crate::network::{Judge, TextRun};
 use crate::sae::Dictionary;
 use crate::sae::train::Record;
@@ -293,6 +293,20 @@ pub static PROMPTS: Role<Prompts> = Role::new(
     loaders::prompts,
 );
 
+/// Entities with attributes and prompts that ask for them.
+pub static ENTITIES: Role<EntitySet> = Role::new(
+    [
+        "entities",
+        "entities",
+        "DIR",
+        "Entities with attributes and prompts about them: a directory with the files of RAVEL, or a packaged name such as \
+         countries",
+    ],
+    One,
+    &[],
+    loaders::entities,
+);
+
 /// The dictionary that encoded the codes.
 pub static DICTIONARY: Role<Arc<dyn Dictionary>> =
     Role::derived("dictionary", "sae", "Dictionary that made the codes", &[Latents, Width]);
@@ -337,6 +351,7 @@ pub static ROLES: &[&dyn AnyRole] = &[
     &TOKENS,
     &JUDGES,
     &PROMPTS,
+    &ENTITIES,
     &DICTIONARY,
     &TRAINING,
     &UNIT_ACTIVATIONS,

@@ -20,6 +20,11 @@ pub trait Dictionary: Any + Debug + Send + Sync {
     /// Writes one row of [`SaeCard::output_width`] values per row of codes. Dictionaries that normalise rows or have a
     /// skip connection need the encoded rows as `source`.
     fn decode(&self, codes: &CodesView<'_>, source: Option<&Tile<'_>>, out: &mut [f32]) -> Result<()>;
+    /// How much a reconstruction changes if the sum of code times direction changes by 1: the factor that undoes the
+    /// normalisation of the encoded row.
+    fn decoder_scale(&self, _source: &[f32]) -> f64 {
+        1.0
+    }
     /// The decoder matrix: one row of [`SaeCard::output_width`] values per latent.
     fn directions(&self) -> &[f32];
     /// The decoder direction of a latent.

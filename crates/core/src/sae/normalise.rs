@@ -66,6 +66,11 @@ impl Statistics {
         into.iter_mut().zip(row).for_each(|(into, &value)| *into = normal(value));
     }
 
+    /// The factor of [`Statistics::undo`].
+    pub fn scale(self) -> f64 {
+        self.multiply
+    }
+
     /// Undoes the normalisation of a row.
     pub fn undo(self, row: &mut [f32]) {
         row.iter_mut().for_each(|value| *value = (f64::from(*value) * self.multiply + self.shift) as f32);

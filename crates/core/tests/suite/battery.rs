@@ -13,9 +13,9 @@ use etalon::metrics::{Evaluated, Evaluation, METRICS, Metric};
 use etalon::network::{Judge, Question};
 use etalon::results::{Profile, Recipe, ResultFile};
 use etalon::run::{
-    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, GENERATED, Generated, Inputs, JUDGES, LABELS, Mode, NETWORK, NULLS,
-    OTHERS, PAIRS, RESPONSES, Response, Responses, TASK_LABELS, TOKENS, TRAINING, TRUTH, TokenSource, TokenTexts,
-    Truth, UNITS, Unit, Units,
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, ENTITIES, GENERATED, Generated, Inputs, JUDGES, LABELS, Mode, NETWORK,
+    NULLS, OTHERS, PAIRS, RESPONSES, Response, Responses, TASK_LABELS, TOKENS, TRAINING, TRUTH, TokenSource,
+    TokenTexts, Truth, UNITS, Unit, Units,
 };
 use etalon::sae::train::{Point, Record};
 use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
@@ -282,6 +282,7 @@ impl Small {
             .with(&UNITS, self.units())
             .with(&RESPONSES, self.responses())
             .with(&NETWORK, toy_network::text_run())
+            .with(&ENTITIES, toy_network::entities())
             .with(&TOKENS, tokens(rows))
             .and(&JUDGES, "", Arc::new(HashJudge(0)) as Arc<dyn Judge>)
             .and(&JUDGES, "", Arc::new(HashJudge(1)) as Arc<dyn Judge>)
@@ -463,6 +464,9 @@ fn quick(metric: &dyn Metric) -> Vec<(&'static str, &'static str)> {
         ("top_explaining", "2"),
         ("top_scored", "1"),
         ("weighted_explaining", "2"),
+        ("mask_batch", "2"),
+        ("mdas", "yes"),
+        ("mdas_epochs", "2"),
     ];
     short.into_iter().filter(|(name, _)| declared(name)).chain(epochs).collect()
 }

@@ -12,14 +12,19 @@ use etalon::metrics;
 use etalon::network::{Judge, Question};
 use etalon::report::saebench::{self, Envelope};
 use etalon::results::{Profile, Stored};
-use etalon::run::{CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, Inputs, JUDGES, LABELS, TOKENS, TokenSource, TokenTexts};
+use etalon::run::{
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, ENTITIES, Inputs, JUDGES, LABELS, NETWORK, TOKENS, TokenSource,
+    TokenTexts,
+};
 use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
 use etalon::store::ActivationStore;
 use etalon_kernel::random::{stream, unit};
 use serde_json::{Value, json};
 
-const METRICS: [&str; 8] =
-    ["core", "sparse_probing", "sae_probes", "scr", "tpp", "absorption", "autointerp", "meta_structure"];
+use crate::toy_network;
+
+const METRICS: [&str; 9] =
+    ["core", "sparse_probing", "sae_probes", "scr", "tpp", "absorption", "autointerp", "ravel", "meta_structure"];
 const WIDTH: usize = 8;
 const LATENTS: usize = 12;
 
@@ -67,6 +72,27 @@ fn inputs() -> Inputs {
         .and(&JUDGES, "", Arc::new(FirstJudge) as Arc<dyn Judge>)
 }
 
+/// The toy network with its neurons as latents.
+fn network_inputs() -> Inputs {
+    let run = toy_network::text_run();
+    let width = run.network.card().width;
+    let identity: Vec<f32> = (0..width * width).map(|cell| f32::from(u8::from(cell % (width + 1) == 0))).collect();
+    let dictionary = Linear::new(Parts {
+        arch: "identity".into(),
+        encoder: identity.clone(),
+        encoder_bias: vec![0.0; width],
+        decoder: identity,
+        bias: vec![0.0; width],
+        subtract_bias: false,
+        input: Normalisation::None,
+        activation: Activation::Signed,
+    });
+    Inputs::default()
+        .with(&NETWORK, run)
+        .with(&DICTIONARY, Arc::new(dictionary.unwrap()) as Arc<dyn Dictionary>)
+        .with(&ENTITIES, toy_network::entities())
+}
+
 /// Texts of forty tokens behind some rows.
 fn tokens(rows: usize) -> TokenSource {
     let words: Vec<String> = (0..rows).map(|row| format!(" word{}", row % 11)).collect();
@@ -100,6 +126,8 @@ fn results() -> Vec<Stored> {
         let quick = [("repeats", "2"), ("meta_steps", "20"), ("quadrant_rows", "10"), ("buffer", "1")];
         let declared = |name: &str| metric.card().params.iter().any(|param| param.name == name);
         let given: Vec<(&str, &str)> = quick.into_iter().filter(|(name, _)| declared(name)).collect();
+        // The toy network has a width of its own.
+        let inputs = if name == "ravel" { network_inputs() } else { inputs.clone() };
         let result = crate::run(metric, &inputs, &given, Profile::Paper, 3, 2).unwrap();
         Stored::new(result, about.clone()).unwrap()
     };
@@ -116,6 +144,7 @@ fn every_evaluation_is_exported_validly_and_imported_again() {
         "autointerp",
         "core",
         "meta_structure",
+        "ravel",
         "scr",
         "sparse_probing",
         "sparse_probing_sae_probes",
@@ -141,7 +170,12 @@ fn every_evaluation_is_exported_validly_and_imported_again() {
     // Numbers that need a language model are undefined, which is −1 in such files.
     assert_eq!(core.number("model_performance_preservation", "ce_loss_score"), Some(-1.0));
     assert_eq!(core.eval_result_details.len(), LATENTS);
-    let tpp = &files[7].1;
+    let ravel = &files[4].1;
+    assert!(ravel.number("ravel", "disentanglement_score").unwrap() >= 0.0);
+    assert_eq!(ravel.eval_config["entity_attribute_selection"], json!({"number": ["A", "B"]}));
+    let cause = &ravel.eval_result_unstructured.as_ref().unwrap()["number_results"]["number_A"]["cause_score"];
+    assert!(cause.as_f64().unwrap() >= 0.0);
+    let tpp = &files[8].1;
     assert!(tpp.number("tpp_metrics", "tpp_threshold_2_total_metric").is_some());
 
     let imported = saebench::read(directory.path()).unwrap();

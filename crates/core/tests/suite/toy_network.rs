@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use etalon::context::Context;
+use etalon::context::{Budget, Context};
 use etalon::error::{Error, Result};
+use etalon::labels::EntitySet;
 use etalon::network::{
     Batch, Generation, Kept, LanguageModel, Layout, Network, NetworkCard, NumberTokenizer, RowKind, Site, SiteId,
     State, Tap, TextRun,
@@ -69,16 +70,36 @@ impl LanguageModel for Toy {
         Ok(())
     }
 
-    fn run_kept(&self, _: Range<usize>, _: &mut State, _: &mut dyn Tap, _: &Context) -> Result<Kept> {
-        Err(Error::Bug("the toy has no gradients".into()))
+    fn run_kept(&self, stages: Range<usize>, state: &mut State, tap: &mut dyn Tap, context: &Context) -> Result<Kept> {
+        self.run(stages.clone(), state, tap, context)?;
+        Ok(Kept { stages, layout: state.layout, values: Vec::new(), memory: Vec::new() })
     }
 
-    fn loss_gradient(&self, _: &State, _: &[Option<u32>], _: &Context) -> Result<(Vec<f32>, Vec<f32>)> {
-        Err(Error::Bug("the toy has no gradients".into()))
+    fn loss_gradient(&self, state: &State, targets: &[Option<u32>], _: &Context) -> Result<(Vec<f32>, Vec<f32>)> {
+        let (mut gradient, mut losses) = (vec![0.0; state.values.len()], Vec::new());
+        let share = 1.0 / targets.iter().flatten().count().max(1) as f32;
+        for (row, target) in targets.iter().enumerate().filter_map(|(row, target)| Some((row, (*target)? as usize))) {
+            let mut logits = [0.0; VOCABULARY];
+            self.logits(state, row..row + 1, &mut logits)?;
+            let sum: f32 = logits.iter().map(|logit| logit.exp()).sum();
+            losses.push(sum.ln() - logits[target]);
+            for (token, logit) in logits.iter().enumerate() {
+                let slope = share * (logit.exp() / sum - f32::from(u8::from(token == target)));
+                let into = gradient[row * WIDTH..][..WIDTH].iter_mut().enumerate();
+                into.for_each(|(i, into)| *into += slope * number(100 + token * WIDTH + i));
+            }
+        }
+        Ok((gradient, losses))
     }
 
-    fn backward(&self, _: &Kept, _: &mut [f32], _: &Context) -> Result<()> {
-        Err(Error::Bug("the toy has no gradients".into()))
+    fn backward(&self, kept: &Kept, gradient: &mut [f32], _: &Context) -> Result<()> {
+        for _ in kept.stages.clone().filter(|stage| *stage == 1) {
+            gradient.chunks_exact_mut(WIDTH).for_each(|row| {
+                let mixed: Vec<f32> = (0..WIDTH).map(|i| row[i] + 0.5 * row[(i + WIDTH - 1) % WIDTH]).collect();
+                row.copy_from_slice(&mixed);
+            });
+        }
+        Ok(())
     }
 
     fn generate(
@@ -104,6 +125,25 @@ impl LanguageModel for Toy {
         out.iter_mut().enumerate().for_each(|(i, value)| *value = number(100 + token as usize * WIDTH + i));
         Ok(())
     }
+}
+
+/// Four entities with two attributes of two templates each. The toy continues 1, 2, 3 and 4 with the next number, and leaves 0 out
+/// of texts: all of its answers are right.
+pub fn entities() -> EntitySet {
+    let directory = tempfile::tempdir().unwrap();
+    let files = [
+        (
+            "entity_attributes",
+            r#"{"1": {"A": "2", "B": "2 3"}, "2": {"A": "3", "B": "3 4"}, "3": {"A": "4", "B": "4"}, "4": {"A": "1", "B": "1 2"}}"#,
+        ),
+        ("attribute_to_prompts", r#"{"A": ["%s", "2 %s"], "B": ["3 %s", "1 %s"]}"#),
+        ("entity_to_split", r#"{"1": "train", "2": "train", "3": "val", "4": "test"}"#),
+        ("prompt_to_split", r#"{"%s": "train", "2 %s": "val", "3 %s": "train", "1 %s": "val"}"#),
+    ];
+    for (part, text) in files {
+        std::fs::write(directory.path().join(format!("ravel_number_{part}.json")), text).unwrap();
+    }
+    EntitySet::read(directory.path(), &Budget::new(1 << 20)).unwrap()
 }
 
 /// Twenty sequences of four tokens; token 0 is special.

@@ -4,6 +4,7 @@ pub mod arrays;
 pub mod brown;
 pub mod brown_tags;
 pub mod cifar;
+pub mod countries;
 pub mod embeddings;
 pub mod emoji;
 mod emoji_attributes;

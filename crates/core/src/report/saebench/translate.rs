@@ -27,6 +27,7 @@ pub(super) fn translate(scores: &Scores, metric: &str, losses: Option<&Scores>) 
         "sae_probes" => Some(sae_probes(scores)),
         "meta_structure" => Some(meta_structure(scores)),
         "autointerp" => Some(autointerp(scores)),
+        "ravel" => Some(ravel(scores)),
         _ => None,
     }
 }
@@ -67,6 +68,33 @@ pub(super) fn judged_latents(scores: &Scores) -> Option<Value> {
         Some((row.to_string(), entry))
     };
     Some(Value::Object((0..table.rows()).filter_map(latent).collect()))
+}
+
+fn ravel(scores: &Scores) -> Translated {
+    let keys = ["disentanglement_score", "cause_score", "isolation_score"];
+    let number = |key: &str| (key.to_string(), json!(headline(scores, key).unwrap_or(UNDEFINED)));
+    let numbers = Value::Object(keys.into_iter().map(number).collect());
+    ("ravel", Map::from_iter([("ravel".to_string(), numbers)]), Vec::new())
+}
+
+/// The scores of attributes by kind of entity, as SAEBench stores them, and the attributes of every kind.
+pub(super) fn attributes(scores: &Scores) -> Option<(Map<String, Value>, Value)> {
+    let table = scores.table("attribute")?;
+    let (names, kinds, attributes) = (words(table, "name")?, words(table, "kind")?, words(table, "attribute")?);
+    let (mut results, mut selection) = (Map::new(), Map::new());
+    for (row, ((name, kind), attribute)) in names.iter().zip(kinds).zip(attributes).enumerate() {
+        let of = |column: &str| table.column(column).and_then(|cells| cells.number(row)).unwrap_or(UNDEFINED);
+        let entry = json!({
+            "cause_score": of("cause"),
+            "isolation_score": of("isolation"),
+            "disentangle_score": of("disentanglement"),
+        });
+        let of_kind = results.entry(format!("{kind}_results")).or_insert_with(|| json!({}));
+        of_kind.as_object_mut().map(|of_kind| of_kind.insert(name.clone(), entry));
+        let list = selection.entry(kind.clone()).or_insert_with(|| json!([]));
+        list.as_array_mut().map(|list| list.push(json!(attribute)));
+    }
+    Some((results, Value::Object(selection)))
 }
 
 fn core(scores: &Scores, losses: Option<&Scores>) -> Translated {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::envelope::{Envelope, SHAPES};
 use super::read::SUFFIX;
-use super::translate::{COUNTS, SIZES, judged_latents, translate};
+use super::translate::{COUNTS, SIZES, attributes, judged_latents, translate};
 use crate::error::{Error, Result};
 use crate::results::{Headlines, Profile, Stored, Table, current};
 
@@ -25,6 +25,17 @@ const JUDGED: [(&str, &str); 10] = [
     ("n_top_ex_for_scoring", "top_scored"),
     ("n_random_ex_for_scoring", "random_scored"),
     ("n_iw_sampled_ex_for_scoring", "weighted_scored"),
+];
+
+/// Names of the parameters of `ravel`, theirs and ours.
+const EXCHANGED: [(&str, &str); 7] = [
+    ("top_n_entities", "kept_entities"),
+    ("top_n_templates", "kept_templates"),
+    ("num_pairs_per_attribute", "pairs_per_attribute"),
+    ("train_test_split", "pair_train_share"),
+    ("learning_rate", "mask_rate"),
+    ("num_epochs", "mask_epochs"),
+    ("n_generated_tokens", "answer_tokens"),
 ];
 
 /// Bytes of memory of an entry by latent, as values and as text.
@@ -77,13 +88,17 @@ pub fn files(results: &[Stored], now: u64) -> Result<Vec<(PathBuf, Envelope)>> {
     Ok(files)
 }
 
-/// Headline numbers with intervals, and notes; of judged latents, what was said about them.
+/// Headline numbers with intervals, and notes; of judged latents, what was said about them; of attributes, their scores.
 fn unstructured(stored: &Stored) -> Value {
     let scores = &stored.result.scores;
     let mut value = json!({"headline": Headlines(&scores.headline), "notes": scores.notes});
     let latents = judged_latents(scores).filter(|_| stored.result.recipe.metric == "autointerp");
     if let (Some(Value::Object(latents)), Some(value)) = (latents, value.as_object_mut()) {
         value.extend(latents);
+    }
+    let kinds = attributes(scores).filter(|_| stored.result.recipe.metric == "ravel");
+    if let (Some((kinds, _)), Some(value)) = (kinds, value.as_object_mut()) {
+        value.extend(kinds);
     }
     value
 }
@@ -169,6 +184,21 @@ fn config(stored: &Stored, network: Option<&Stored>) -> Map<String, Value> {
             config.insert("llm_context_size".into(), json!(context));
             config.insert("scoring".into(), json!(true));
             config.insert("dataset_name".into(), json!(model));
+        }
+        "ravel" => {
+            for (theirs, ours) in EXCHANGED {
+                config.extend(recipe.params.get(ours).map(|value| (theirs.to_string(), value.clone())));
+            }
+            let selection = attributes(&stored.result.scores).map_or(json!({}), |(_, selection)| selection);
+            config.insert("entity_attribute_selection".into(), selection);
+            let batch = recipe.params.get("mask_batch").cloned().unwrap_or(json!(1));
+            config.insert("llm_batch_size".into(), batch);
+            let downsample = recipe.params.get("most_prompts").and_then(Value::as_u64).filter(|most| *most > 0);
+            config.insert("full_dataset_downsample".into(), json!(downsample));
+            config.insert("force_dataset_recompute".into(), json!(false));
+            // The skyline is a part of the same result here.
+            config.insert("train_mdas".into(), json!(false));
+            config.insert("artifact_dir".into(), json!(""));
         }
         _ => {}
     }

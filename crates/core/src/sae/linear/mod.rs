@@ -215,6 +215,10 @@ impl Dictionary for Linear {
         Ok(())
     }
 
+    fn decoder_scale(&self, source: &[f32]) -> f64 {
+        self.input.of(source).scale()
+    }
+
     fn directions(&self) -> &[f32] {
         &self.decoder
     }
