@@ -79,6 +79,18 @@ pub fn make(sandbox: &Sandbox, size: &Size) {
         "train --store captured/sites/{SITE} --arch topk --latents 32 --k 4 --steps 20 --batch 64 --out spliced"
     ));
     sandbox.done(&format!("encode --sae untrained --store world/activations --latents {latents} --k 4 --out null"));
+    let words = |number: usize| (0..40).map(|word| format!("w{} ", 3 + (number * 7 + word) % 90)).collect::<String>();
+    for (name, first) in [("forget.jsonl", 0), ("retain.jsonl", 40)] {
+        let lines = (0..4).map(|number| format!("{}\n", json!({"text": words(first + number)})));
+        sandbox.write(name, lines.collect::<String>());
+    }
+    for (name, step) in [("questions.jsonl", 1), ("other.jsonl", 5)] {
+        let question = |number: usize| {
+            let word = |index: usize| format!("w{}", 3 + (number * 11 + index * step) % 90);
+            json!({"question": word(0), "choices": [word(1), word(2), word(3), word(4)], "answer": number % 4})
+        };
+        sandbox.write(name, (0..12).map(|number| format!("{}\n", question(number))).collect::<String>());
+    }
     let units: String = (0..*latents).map(|unit| format!("m{},l{}\n", unit % 2, unit % 3)).collect();
     sandbox.write("units.csv", format!("model,layer\n{units}"));
     let answers: String = (0..6 * latents).map(|trial| format!("{},{}\n", trial / 6, trial % 6 % 2)).collect();
@@ -87,10 +99,16 @@ pub fn make(sandbox: &Sandbox, size: &Size) {
     sandbox.write("task.csv", format!("task\n{classes}"));
 }
 
+/// Inputs of `unlearning`.
+const UNLEARNING: &str =
+    "--forget forget.jsonl --retain retain.jsonl --questions questions.jsonl --side-questions other.jsonl";
+
 /// Options of `eval` with every input that a metric can use.
 pub fn inputs(sandbox: &Sandbox, metric: &str) -> String {
     if needs_network(sandbox).iter().any(|other| other == metric) {
-        return format!("--sae spliced --store captured/sites/{SITE} --capture captured");
+        // Letters are no tokens of the tiny model.
+        let of_metric = if metric == "unlearning" { format!("{UNLEARNING} --answers texts") } else { String::new() };
+        return format!("--sae spliced --store captured/sites/{SITE} --capture captured {of_metric}");
     }
     let generated = "--generated m=world/activations --generated n=made/activations";
     let people = "--units units.csv --responses responses.csv --task-labels task.csv";
@@ -126,6 +144,9 @@ fn quick(sandbox: &Sandbox, metrics: &[String]) -> String {
             "tasks" | "stages" | "splits" => Some(format!("{name} = 2\n")),
             "explanations" => Some(format!("{name} = 4\n")),
             "min_active" => Some(format!("{name} = 20\n")),
+            "steered_latents" => Some(format!("{name} = 1\n")),
+            "generated_tokens" => Some(format!("{name} = 4\n")),
+            "answers" => Some(format!("{name} = \"texts\"\n")),
             _ => None,
         });
         let quick: String = quick.collect();
@@ -156,7 +177,11 @@ pub fn write_study(sandbox: &Sandbox, of: Of, name: &str, out: &str) -> usize {
              units = \"units.csv\"\nresponses = \"responses.csv\"\ntask-labels = \"task.csv\"\n"
             .to_string(),
         Of::Network => {
-            format!("sae = \"spliced\"\nembeddings = \"captured/sites/{SITE}\"\ncapture = \"captured\"\n")
+            format!(
+                "sae = \"spliced\"\nembeddings = \"captured/sites/{SITE}\"\ncapture = \"captured\"\n\
+                 forget = \"forget.jsonl\"\nretain = \"retain.jsonl\"\nquestions = \"questions.jsonl\"\n\
+                 side-questions = [\"other.jsonl\"]\n"
+            )
         }
     };
     let (params, list) = (quick(sandbox, &names), names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>());

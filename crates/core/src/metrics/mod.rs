@@ -15,6 +15,7 @@ mod evaluate;
 mod fid;
 mod fms;
 mod his;
+mod logit_effects;
 mod loss_recovered;
 mod matching;
 mod mdl;
@@ -33,11 +34,13 @@ mod sparse_probing;
 mod spurious;
 mod stability;
 mod stay;
+mod steer;
 mod tapa;
 #[cfg(test)]
 pub(crate) mod testing;
 mod training;
 mod unit_rows;
+mod unlearning;
 mod windows;
 
 pub use card::{Better, Card, Kind, Output, Param};
@@ -93,6 +96,9 @@ pub static METRICS: &[&dyn Metric] = &[
     &recovery::Recovery,
     &reconstruction::Reconstruction,
     &loss_recovered::LossRecovered,
+    &logit_effects::LogitEffects,
+    &unlearning::Unlearning,
+    &steer::Steer,
     &stability::Stability,
     &cooccurrence::Cooccurrence,
     &fid::Fid,
@@ -131,6 +137,8 @@ pub const SLOW: &[&str] = &[
     "example_embedding",
     "autointerp",
     "his",
+    "unlearning",
+    "steer",
 ];
 
 /// Finds a metric by name.

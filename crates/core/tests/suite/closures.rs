@@ -38,8 +38,8 @@ fn lost(text: &str) -> Vec<String> {
         let name: String = argument.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let is_variable = argument.trim_start()[name.len()..].starts_with(')');
         // A variable is what it was set to, an argument is what its type says.
-        let set = text.split(&format!("let {name} =")).skip(1);
-        let set: Vec<&str> = set.chain(text.split(&format!("({name}:")).skip(1)).collect();
+        let (variable, parameter) = (format!("let {name} ="), format!("({name}:"));
+        let set: Vec<&str> = text.split(&variable).skip(1).chain(text.split(&parameter).skip(1)).collect();
         let is_safe = match is_variable {
             true => !set.is_empty() && set.iter().all(|value| is_struct(value)),
             false => is_struct(argument),
@@ -82,8 +82,10 @@ fn what_needs_vector_instructions_is_inlined() {
     let mut calls = 0;
     for path in found {
         let text = fs::read_to_string(&path).unwrap();
+        // Tests need not be fast.
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         calls += CALLS.iter().map(|call| text.matches(call).count()).sum::<usize>();
-        assert_eq!(lost(&text), [""; 0], "{}: #[inline(always)] is missing", path.display());
+        assert_eq!(lost(text), [""; 0], "{}: #[inline(always)] is missing", path.display());
     }
     assert!(calls > 20, "{calls}");
 }

@@ -12,14 +12,19 @@ use etalon::metrics;
 use etalon::network::{Judge, Question};
 use etalon::report::saebench::{self, Envelope};
 use etalon::results::{Profile, Stored};
-use etalon::run::{CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, Inputs, JUDGES, LABELS, TOKENS, TokenSource, TokenTexts};
+use etalon::run::{
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, FORGET, Inputs, JUDGES, LABELS, NETWORK, QUESTIONS, RETAIN,
+    SIDE_QUESTIONS, TOKENS, TokenSource, TokenTexts,
+};
 use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
 use etalon::store::ActivationStore;
 use etalon_kernel::random::{stream, unit};
 use serde_json::{Value, json};
 
-const METRICS: [&str; 8] =
-    ["core", "sparse_probing", "sae_probes", "scr", "tpp", "absorption", "autointerp", "meta_structure"];
+use crate::toy_network;
+
+const METRICS: [&str; 9] =
+    ["core", "sparse_probing", "sae_probes", "scr", "tpp", "absorption", "autointerp", "meta_structure", "unlearning"];
 const WIDTH: usize = 8;
 const LATENTS: usize = 12;
 
@@ -67,6 +72,29 @@ fn inputs() -> Inputs {
         .and(&JUDGES, "", Arc::new(FirstJudge) as Arc<dyn Judge>)
 }
 
+/// The toy network with a dictionary of its width, texts and questions.
+fn network_inputs() -> Inputs {
+    let width = 6;
+    let weights = |shift: usize| (0..LATENTS * width).map(|i| ((i * 7919 + shift) % 103) as f32 / 50.0 - 1.0).collect();
+    let dictionary = Linear::new(Parts {
+        arch: "topk".into(),
+        encoder: weights(5),
+        encoder_bias: vec![0.0; LATENTS],
+        decoder: weights(40),
+        bias: vec![0.0; width],
+        subtract_bias: true,
+        input: Normalisation::None,
+        activation: Activation::TopK(3),
+    });
+    Inputs::default()
+        .with(&NETWORK, toy_network::text_run())
+        .with(&DICTIONARY, Arc::new(dictionary.unwrap()) as Arc<dyn Dictionary>)
+        .with(&FORGET, toy_network::texts(3))
+        .with(&RETAIN, toy_network::texts(5))
+        .with(&QUESTIONS, toy_network::questions(1))
+        .and(&SIDE_QUESTIONS, "", toy_network::questions(2))
+}
+
 /// Texts of forty tokens behind some rows.
 fn tokens(rows: usize) -> TokenSource {
     let words: Vec<String> = (0..rows).map(|row| format!(" word{}", row % 11)).collect();
@@ -97,10 +125,13 @@ fn results() -> Vec<Stored> {
     ]);
     let result = |name: &str| {
         let metric = metrics::find(name).unwrap();
-        let quick = [("repeats", "2"), ("meta_steps", "20"), ("quadrant_rows", "10"), ("buffer", "1")];
+        let quick =
+            [("repeats", "2"), ("meta_steps", "20"), ("quadrant_rows", "10"), ("buffer", "1"), ("known", "once")];
         let declared = |name: &str| metric.card().params.iter().any(|param| param.name == name);
         let given: Vec<(&str, &str)> = quick.into_iter().filter(|(name, _)| declared(name)).collect();
-        let result = crate::run(metric, &inputs, &given, Profile::Paper, 3, 2).unwrap();
+        let network = network_inputs();
+        let inputs = if name == "unlearning" { &network } else { &inputs };
+        let result = crate::run(metric, inputs, &given, Profile::Paper, 3, 2).unwrap();
         Stored::new(result, about.clone()).unwrap()
     };
     METRICS.map(result).to_vec()
@@ -120,6 +151,7 @@ fn every_evaluation_is_exported_validly_and_imported_again() {
         "sparse_probing",
         "sparse_probing_sae_probes",
         "tpp",
+        "unlearning",
     ];
     assert_eq!(folders, expected);
     let directory = tempfile::tempdir().unwrap();

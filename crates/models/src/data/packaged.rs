@@ -22,8 +22,19 @@ pub const MODELS: [&str; 9] = [
 ];
 
 /// The names of the packaged data sets.
-pub const DATA_SETS: [&str; 10] =
-    ["emoji", "cifar10", "quickdraw", "fashion-mnist", "groceries", "imdb", "brown", "bbc", "wordnet", "jeopardy"];
+pub const DATA_SETS: [&str; 11] = [
+    "emoji",
+    "cifar10",
+    "quickdraw",
+    "fashion-mnist",
+    "groceries",
+    "imdb",
+    "brown",
+    "bbc",
+    "wordnet",
+    "jeopardy",
+    "foldoc",
+];
 
 /// The version of the layout of a fetched entry.
 pub const FORMAT: u32 = 1;

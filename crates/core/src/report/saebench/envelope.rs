@@ -59,7 +59,7 @@ pub struct EvaluationFields {
 }
 
 /// The evaluations that Etalon writes.
-pub const SHAPES: [EvaluationFields; 7] = [
+pub const SHAPES: [EvaluationFields; 8] = [
     EvaluationFields {
         id: "core",
         folder: "core",
@@ -149,6 +149,13 @@ pub const SHAPES: [EvaluationFields; 7] = [
         categories: &[("autointerp", &["autointerp_score", "autointerp_std_dev"])],
         details: &[],
         config: &["model_name", "random_seed", "n_latents"],
+    },
+    EvaluationFields {
+        id: "unlearning",
+        folder: "unlearning",
+        categories: &[("unlearning", &["unlearning_score"])],
+        details: &[],
+        config: &["model_name", "random_seed", "retain_thresholds", "n_features_list", "multipliers"],
     },
     EvaluationFields {
         id: "meta_structure_decoder_variance",

@@ -27,6 +27,7 @@ pub(super) fn translate(scores: &Scores, metric: &str, losses: Option<&Scores>) 
         "sae_probes" => Some(sae_probes(scores)),
         "meta_structure" => Some(meta_structure(scores)),
         "autointerp" => Some(autointerp(scores)),
+        "unlearning" => Some(unlearning(scores)),
         _ => None,
     }
 }
@@ -45,6 +46,16 @@ fn autointerp(scores: &Scores) -> Translated {
         "autointerp_tokens": of("autointerp_tokens"),
     });
     ("autointerp", Map::from_iter([("autointerp".to_string(), numbers)]), Vec::new())
+}
+
+fn unlearning(scores: &Scores) -> Translated {
+    let of = |key: &str| json!(headline(scores, key).unwrap_or(UNDEFINED));
+    let numbers = json!({
+        "unlearning_score": of("unlearning_score"),
+        "unlearning_score_held_out": of("unlearning_score_held_out"),
+        "side_held_out": of("side_held_out"),
+    });
+    ("unlearning", Map::from_iter([("unlearning".to_string(), numbers)]), Vec::new())
 }
 
 /// What SAEBench stores of every judged latent, by its number: explanation, predictions, truth and score.
