@@ -429,7 +429,7 @@ pub static CARDS: &[Card] = &[
     Card {
         name: "foldoc",
         kind: Kind::Data,
-        what: "Definitions of 14,000 terms of computing, questions about them, and questions about capitals and elements",
+        what: "Definitions of 8,400 terms of computing, questions about them, and questions about capitals and elements",
         licence: "GFDL-1.1 or later (definitions), MIT (countries), ISC (elements)",
         attribution: "The Free On-line Dictionary of Computing, http://foldoc.org/, Editor Denis Howe (definitions as plain text and multiple-choice questions here); Dmytro Klymenko (countries-list); Chris Andrejewski (periodic-table)",
         version: 1,

@@ -38,8 +38,8 @@ pub fn foldoc(archives: &Archives, output: &mut Output<'_>) -> Result<()> {
     let [packed] = archives.read(0, ["usr/share/dictd/foldoc.dict.dz"])?;
     let _memory = output.budget().reserve(6 * MOST_BYTES, "the dictionary")?;
     let mut bytes = Vec::new();
-    let decoder = flate2::read::MultiGzDecoder::new(packed.as_slice()).take(MOST_BYTES);
-    { decoder }.read_to_end(&mut bytes).map_err(|error| unexpected("foldoc.dict.dz", error))?;
+    let mut decoder = flate2::read::MultiGzDecoder::new(packed.as_slice()).take(MOST_BYTES);
+    decoder.read_to_end(&mut bytes).map_err(|error| unexpected("foldoc.dict.dz", error))?;
     let definitions = parse(&String::from_utf8_lossy(&bytes));
     let mut file = output.create("samples.jsonl")?;
     for (number, definition) in definitions.iter().enumerate() {
@@ -79,10 +79,8 @@ fn parse(text: &str) -> Vec<Definition> {
     for line in text.lines() {
         let is_heading = line.starts_with(|c: char| !c.is_whitespace());
         match entries.last_mut() {
-            Some((heading, _)) if is_heading && in_heading => {
-                heading.push(' ');
-                heading.push_str(line);
-            }
+            // Other names of the same entry.
+            Some(_) if is_heading && in_heading => {}
             _ if is_heading => entries.push((line.to_string(), String::new())),
             Some((_, body)) => {
                 body.push(' ');

@@ -38,23 +38,22 @@ pub(super) struct Reading {
 }
 
 /// Adds a vector to every row but the first of a text that starts with a beginning-of-text token.
-struct Shift<'a> {
+struct Shift {
     site: SiteId,
     by: Vec<f32>,
     keep_first: bool,
     /// Rows seen so far.
     seen: usize,
-    run: &'a TextRun,
 }
 
-impl Tap for Shift<'_> {
+impl Tap for Shift {
     fn wants(&self, site: SiteId) -> bool {
         site == self.site
     }
 
     fn visit(&mut self, _: SiteId, layout: Layout, rows: &mut [f32]) -> Result<()> {
         if layout.width != self.by.len() {
-            return Err(Error::Bug(format!("a shift of another width than site {}", self.run.site.0)));
+            return Err(Error::Bug(format!("a shift of width {} at rows of width {}", self.by.len(), layout.width)));
         }
         for row in rows.chunks_exact_mut(layout.width) {
             if self.seen > 0 || !self.keep_first {
@@ -124,7 +123,7 @@ impl<'a> Steering<'a> {
             None => self.network.generate(prompt, &settings, &mut Untouched, self.job.context),
             Some(by) => {
                 let keep_first = self.run.tokenizer.bos().is_some_and(|bos| prompt.first() == Some(&bos));
-                let mut tap = Shift { site: self.run.site, by, keep_first, seen: 0, run: self.run };
+                let mut tap = Shift { site: self.run.site, by, keep_first, seen: 0 };
                 self.network.generate(prompt, &settings, &mut tap, self.job.context)
             }
         }

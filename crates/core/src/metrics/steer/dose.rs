@@ -217,6 +217,8 @@ mod tests {
         assert_eq!((doses.best(0, 0, &[0, 1]), doses.unit()), (Some(2), 2));
         // Presence 0, 1 and 1: half of the largest is first reached at 1, and 4 costs 8 nats.
         assert_eq!(doses.half(0, &[0, 1]), (Some(1.0), vec![1.0]));
-        assert_eq!(doses.response(0, &[0, 1], |reading| reading.concept), Some(1.0));
+        // Ranks of −1, 0, 0.5, 1, 4 against those of −1, 0.05, 0.05, 0.5, 0.9: covariance 9.5, variances 10 and 9.5.
+        let response = doses.response(0, &[0, 1], |reading| reading.concept).unwrap();
+        assert!((response - 9.5 / 95.0f64.sqrt()).abs() < 1e-12, "{response}");
     }
 }

@@ -9,7 +9,7 @@ mod numbers;
 use self::concept::Steered;
 use self::continuation::{Reading, Steering};
 use super::{Card, Metric};
-use crate::error::{Error, InputError, Key, Result};
+use crate::error::{InputError, Key, Result};
 use crate::results::Scores;
 use crate::run::{CODES, Job, Lazy, PROMPTS, Prompts, TOKENS, Work};
 
@@ -121,9 +121,6 @@ fn strengths(job: &Job<'_>) -> Result<Vec<f64>> {
         return Err(InputError::new(format!("{} needs a positive number", Key("strengths")))
             .found(strengths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
             .into());
-    }
-    if strengths.len() > 1000 {
-        return Err(Error::from(InputError::new(format!("{} has too many numbers", Key("strengths")))));
     }
     Ok(strengths)
 }

@@ -31,7 +31,7 @@ pub(super) static CARD: Card = Card {
         Profile `reference` reproduces the program: turns of Gemma, whatever the network (`prompt_format` gemma; the program refuses other networks); frequencies rounded to six decimals, so that those below 5e-7 are 0; the first token of every sequence is overwritten by the beginning-of-text token; accuracy on the given order only. \
         Profile `paper` mends these: the network's own chat template, or a plain prompt without one; no rounding; no token is lost; rotations. Both: a side accuracy of exactly 0.99 is allowed, although the paper says \"above\". \
         Not reproduced: the program reads known questions from shipped lists, here they are found; it joins texts of more than 100 characters and cuts them into 20 pieces before they are tokenized; its random order of texts; it runs in bfloat16; it takes the minimum over all files in a folder, old ones included. The texts of WMDP are gated: see `forget`. The held-out score is an addition.",
-    interval: "Percentile bootstrap, 1000 resamples of the known questions about the subject and of those about others; for the held-out score of the questions within each half, with the settings fixed.",
+    interval: "Percentile bootstrap, 1000 resamples of the known questions about the subject and of those about others; for the held-out score of the questions within each half, with the settings fixed. Wilson's interval for the shares of known questions.",
     needs: &[&NETWORK, &DICTIONARY, &FORGET, &RETAIN, &QUESTIONS, &SIDE_QUESTIONS],
     uses: &[],
     headline: &[

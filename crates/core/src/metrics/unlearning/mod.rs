@@ -35,7 +35,7 @@ impl Metric for Unlearning {
             0 => usize::MAX,
             most => most,
         };
-        let first = |of: &'_ ChoiceQuestions| of.questions.len().min(most);
+        let first = |of: &ChoiceQuestions| of.questions.len().min(most);
         let forget = job.get(&QUESTIONS)?;
         let forget = &forget.questions[..first(forget)];
         let side = job.all(&SIDE_QUESTIONS).into_iter().flat_map(|(_, of)| &of.questions[..first(of)]);
