@@ -32,7 +32,7 @@ fn dictionary() -> Arc<dyn Dictionary> {
 
 /// Codes of 120 tokens; the last latent never fires.
 fn code(row: usize, latent: usize) -> f32 {
-    if latent + 1 < LATENTS && (row * 31 + latent * 7) % 5 == 0 { (row % 13) as f32 / 4.0 } else { 0.0 }
+    if latent + 1 < LATENTS && (row * 31 + latent * 7).is_multiple_of(5) { (row % 13) as f32 / 4.0 } else { 0.0 }
 }
 
 fn inputs() -> Inputs {
