@@ -21,6 +21,7 @@ use console::Console;
 
 fn main() -> ExitCode {
     etalon::network::provide_networks(etalon_models::open_text_run);
+    etalon::network::provide_encoders(etalon_models::open_encoder);
     etalon::input::provide_packages(|name| etalon_models::data::resolve(name, None));
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let (cli, matches) = match parse(&words) {

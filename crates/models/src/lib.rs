@@ -6,6 +6,7 @@ mod capture;
 mod complete;
 mod config;
 pub mod data;
+mod encoder;
 mod families;
 mod generate;
 pub mod image;
@@ -27,6 +28,7 @@ pub use capture::{
     Cached, CachedCapture, CaptureRequest, CaptureSettings, Captured, NetworkStream, RowChoice, Separator, cached,
     capture, capture_cached, clear_cached, open_network, open_text_run,
 };
+pub use encoder::open_encoder;
 pub use families::{FamilyCard, MEASURES, MeasureCard, family_cards};
 pub use judge::open_judge;
 pub use open::{Tower, families, open, open_language, open_language_with, open_with};

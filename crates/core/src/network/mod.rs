@@ -4,9 +4,11 @@
 //! A network runs in stages, usually one per block. A run can stop after any stage and be continued from a copy of its
 //! [`State`]: the part of a network below a site is run once, the part above it once per patch.
 
+mod encoder;
 mod generation;
 mod interchange;
 mod judge;
+mod last_norm;
 mod latents;
 mod patch;
 mod processing;
@@ -16,12 +18,15 @@ mod tap;
 mod text_run;
 mod tokenize;
 
+pub(crate) use encoder::open_encoder;
+pub use encoder::{OpenEncoder, SentenceEncoder, provide_encoders};
 pub use generation::Generation;
 pub use interchange::{
     AdamParameters, EncodedRow, Exchange, Gates, Interchange, LatentMask, ReplaceOnce, RotatedMask, Rotation,
 };
 pub(crate) use judge::open_judge;
 pub use judge::{Judge, LocalJudge, OpenJudge, Question, QuestionCost, RecordedJudge, ReplayJudge, provide_judges};
+pub use last_norm::LastNorm;
 pub use latents::{LatentEdit, LatentPatch};
 pub use patch::{Edit, Patch};
 pub use processing::Processing;
@@ -120,6 +125,14 @@ pub trait LanguageModel: Network {
 
     /// The row of the head that belongs to a token: the logit is its product with the normalised stream.
     fn unembedding(&self, token: u32, out: &mut [f32]) -> Result<()>;
+
+    /// The norm before the head.
+    fn last_norm(&self) -> LastNorm;
+
+    /// What vectors that are added at a site add to the residual stream: the vectors themselves, or their product with the map
+    /// that follows. With `factors`, norms in between multiply by their weights; their divisions are left out. `None` if the
+    /// site is not in front of the stream.
+    fn written(&self, site: SiteId, vectors: &[f32], factors: bool) -> Result<Option<Vec<f32>>>;
 }
 
 /// What a network keeps of a run for its gradient: the states before every stage, and inside it.

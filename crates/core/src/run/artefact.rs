@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::codes::{Codes, CodesView, Pool};
 use crate::error::Result;
 use crate::labels::{Annotations, EntitySet, Factors, PairSet};
-use crate::network::{Judge, TextRun};
+use crate::network::{Judge, SentenceEncoder, TextRun};
 use crate::sae::Dictionary;
 use crate::sae::train::Record;
 use crate::store::{ActivationStore, Tile};
@@ -329,6 +329,16 @@ impl Artefact for EntitySet {
 
     fn id(&self) -> Result<String> {
         Ok(self.id().to_string())
+    }
+}
+
+impl Artefact for Arc<dyn SentenceEncoder> {
+    fn sizes(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn id(&self) -> Result<String> {
+        Ok(SentenceEncoder::id(&**self))
     }
 }
 

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::artefact::{Checkpoint, Generated, Samples, Truth, WorldDirectory};
+use super::choice_questions::ChoiceQuestions;
 use super::distances::DistanceMatrix;
 use super::prompts::Prompts;
 use super::responses::Responses;
 use super::role::{Axis, FromFile, Loading};
 use super::sizes::{AxisSize, check_sizes};
+use super::text_list::TextList;
 use super::token_texts::{TokenSource, TokenTexts};
 use super::units::Units;
 use crate::codes::{Codes, CodesBuilder, Pool};
@@ -17,7 +19,7 @@ use crate::context::{Budget, Reserved};
 use crate::error::{Command, InFile, InputError, Key, Result};
 use crate::input::{self, Finite, Source, hub};
 use crate::labels::{Annotations, EntitySet, Factors, PairSet};
-use crate::network::{Judge, TextRun, open_capture, open_judge};
+use crate::network::{Judge, SentenceEncoder, TextRun, open_capture, open_encoder, open_judge};
 use crate::sae::checkpoint::{self as checkpoints, Loaded};
 use crate::sae::encode_store;
 use crate::sae::train::Record;
@@ -367,4 +369,19 @@ pub(super) fn prompts(text: &str, loading: &Loading<'_>) -> Result<Prompts> {
 /// A directory of entities, or the name of a packaged one.
 pub(super) fn entities(text: &str, loading: &Loading<'_>) -> Result<EntitySet> {
     EntitySet::read(&input::packaged_path(text, loading.base)?, loading.context.budget())
+}
+
+/// A table of multiple-choice questions, or the name of a packaged one.
+pub(super) fn choice_questions(text: &str, loading: &Loading<'_>) -> Result<ChoiceQuestions> {
+    ChoiceQuestions::read(&input::packaged_path(text, loading.base)?, loading.context.budget())
+}
+
+/// Texts, or the name of a packaged data set.
+pub(super) fn text_list(text: &str, loading: &Loading<'_>) -> Result<TextList> {
+    TextList::read(&input::packaged_path(text, loading.base)?, loading.context.budget())
+}
+
+/// A sentence encoder.
+pub(super) fn encoder(text: &str, loading: &Loading<'_>) -> Result<Arc<dyn SentenceEncoder>> {
+    open_encoder(text, loading.base, loading.context)
 }

@@ -25,6 +25,7 @@
 mod artefact;
 mod batch;
 mod checks;
+mod choice_questions;
 mod derived_units;
 mod distances;
 mod erased;
@@ -43,6 +44,7 @@ mod sizes;
 mod state;
 #[cfg(test)]
 mod tests;
+mod text_list;
 mod token_texts;
 mod top_rows;
 mod tree;
@@ -52,6 +54,7 @@ mod work;
 
 pub use artefact::{Artefact, ByRow, Checkpoint, Generated, Samples, Truth, WorldDirectory};
 pub use batch::RowBatch;
+pub use choice_questions::{ChoiceQuestion, ChoiceQuestions, LETTERS};
 pub use distances::DistanceMatrix;
 pub use inputs::{Inputs, Over};
 pub use job::Job;
@@ -60,14 +63,15 @@ pub use prompts::Prompts;
 pub use responses::{Response, Responses};
 pub use role::{AnyRole, Axis, FromFile, Item, Load, Loading, Many, Role, RoleCard};
 pub use roles::{
-    CODES, DICTIONARY, DIRECTIONS, DISTANCES, EMBEDDINGS, ENTITIES, FACTORS, GENERATED, IMAGE_SIMILARITY, JUDGES,
-    LABELS, NETWORK, NULLS, OTHERS, PAIR_CODES, PAIR_EMBEDDINGS, PAIR_LABELS, PAIRS, POOLING, PROMPTS, RESPONSES,
-    ROLES, SAE, SAMPLES, SIMILARITY, TASK_LABELS, TOKENS, TRAINING, TRUTH, UNIT_ACTIVATIONS, UNITS, VISUALISATIONS,
-    WORLD, find_role,
+    CODES, DICTIONARY, DIRECTIONS, DISTANCES, EMBEDDINGS, ENCODER, ENTITIES, FACTORS, FORGET, GENERATED,
+    IMAGE_SIMILARITY, JUDGES, LABELS, NETWORK, NULLS, OTHERS, PAIR_CODES, PAIR_EMBEDDINGS, PAIR_LABELS, PAIRS, POOLING,
+    PROMPTS, QUESTIONS, RESPONSES, RETAIN, ROLES, SAE, SAMPLES, SIDE_QUESTIONS, SIMILARITY, TASK_LABELS, TOKENS,
+    TRAINING, TRUTH, UNIT_ACTIVATIONS, UNITS, VISUALISATIONS, WORLD, find_role,
 };
 pub(crate) use scan::{Member, Scanner};
 pub use sizes::{AxisSize, check_sizes};
 pub use state::{Count, KeyCounts, List, Max, Min, State, Sum};
+pub use text_list::TextList;
 pub use token_texts::{TokenSource, TokenTexts};
 pub use top_rows::TopRows;
 pub use unit_activations::{ImageSimilarity, UnitActivations, UnitBatch};

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::artefact::{Checkpoint, Generated, Samples, Truth, WorldDirectory};
+use super::choice_questions::ChoiceQuestions;
 use super::distances::DistanceMatrix;
 use super::loaders;
 use super::prompts::Prompts;
@@ -11,12 +12,13 @@ use super::responses::Responses;
 use super::role::Axis::{Concepts, Free, Latents, PairRows, Rows, SourceRows, Width};
 use super::role::Many::{Named, One, Several};
 use super::role::{AnyRole, Role};
+use super::text_list::TextList;
 use super::token_texts::TokenSource;
 use super::unit_activations::{ImageSimilarity, UnitActivations};
 use super::units::Units;
 use crate::codes::{Codes, Pool};
 use crate::labels::{Annotations, EntitySet, Factors, PairSet};
-use crate::network::{Judge, TextRun};
+use crate::network::{Judge, SentenceEncoder, TextRun};
 use crate::sae::Dictionary;
 use crate::sae::train::Record;
 use crate::store::ActivationStore;
@@ -307,6 +309,62 @@ pub static ENTITIES: Role<EntitySet> = Role::new(
     loaders::entities,
 );
 
+/// Texts about what a network should forget.
+pub static FORGET: Role<TextList> = Role::new(
+    [
+        "forget",
+        "forget",
+        "FILE",
+        "Texts about the subject to forget: a table with a column `text`, a text file, or a packaged name such as foldoc",
+    ],
+    One,
+    &[Free],
+    loaders::text_list,
+);
+
+/// Texts about what a network should retain.
+pub static RETAIN: Role<TextList> = Role::new(
+    ["retain", "retain", "FILE", "Texts about other subjects, in the same forms: what should be retained"],
+    One,
+    &[Free],
+    loaders::text_list,
+);
+
+/// Multiple-choice questions about the subject to forget.
+pub static QUESTIONS: Role<ChoiceQuestions> = Role::new(
+    [
+        "questions",
+        "questions",
+        "FILE",
+        "Multiple-choice questions about the subject to forget: a table with question, choices and answer, as WMDP and MMLU, \
+         or a packaged name such as foldoc/questions",
+    ],
+    One,
+    &[Free],
+    loaders::choice_questions,
+);
+
+/// Multiple-choice questions about other subjects.
+pub static SIDE_QUESTIONS: Role<ChoiceQuestions> = Role::new(
+    [
+        "side_questions",
+        "side-questions",
+        "FILE",
+        "Multiple-choice questions about other subjects, which should still be answered; repeat for several",
+    ],
+    Several,
+    &[Free],
+    loaders::choice_questions,
+);
+
+/// A network that says which texts mean something similar.
+pub static ENCODER: Role<Arc<dyn SentenceEncoder>> = Role::new(
+    ["encoder", "encoder", "MODEL", "Sentence encoder that compares texts: a model such as minilm"],
+    One,
+    &[],
+    loaders::encoder,
+);
+
 /// The dictionary that encoded the codes.
 pub static DICTIONARY: Role<Arc<dyn Dictionary>> =
     Role::derived("dictionary", "sae", "Dictionary that made the codes", &[Latents, Width]);
@@ -352,6 +410,11 @@ pub static ROLES: &[&dyn AnyRole] = &[
     &JUDGES,
     &PROMPTS,
     &ENTITIES,
+    &FORGET,
+    &RETAIN,
+    &QUESTIONS,
+    &SIDE_QUESTIONS,
+    &ENCODER,
     &DICTIONARY,
     &TRAINING,
     &UNIT_ACTIVATIONS,

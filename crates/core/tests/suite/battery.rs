@@ -13,9 +13,9 @@ use etalon::metrics::{Evaluated, Evaluation, METRICS, Metric};
 use etalon::network::{Judge, Question};
 use etalon::results::{Profile, Recipe, ResultFile};
 use etalon::run::{
-    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, ENTITIES, GENERATED, Generated, Inputs, JUDGES, LABELS, Mode, NETWORK,
-    NULLS, OTHERS, PAIRS, RESPONSES, Response, Responses, TASK_LABELS, TOKENS, TRAINING, TRUTH, TokenSource,
-    TokenTexts, Truth, UNITS, Unit, Units,
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, ENCODER, ENTITIES, FORGET, GENERATED, Generated, Inputs, JUDGES, LABELS,
+    Mode, NETWORK, NULLS, OTHERS, PAIRS, QUESTIONS, RESPONSES, RETAIN, Response, Responses, SIDE_QUESTIONS,
+    TASK_LABELS, TOKENS, TRAINING, TRUTH, TokenSource, TokenTexts, Truth, UNITS, Unit, Units,
 };
 use etalon::sae::train::{Point, Record};
 use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
@@ -124,6 +124,14 @@ const ROWS_IN_ORDER: &[&str] = &[
     "autointerp_tokens_balanced",
     "autointerp_unparsed",
     "judge_agreement",
+    "steer_score",
+    "steer_score_random",
+    "steer_score_other",
+    "dose_response",
+    "readback_response",
+    "steer_fluency",
+    "steer_kl",
+    "steer_kl_random",
     "his_pearson",
     "his_spearman",
     "his_attenuated",
@@ -171,6 +179,9 @@ const DEAD_LATENTS: &[&str] = &[
     "meta_explained",
     "meta_null",
     "meta_error",
+    "output_like",
+    "effect_kurtosis",
+    "effect_skewness",
     // Networks have an input per latent, completeness has the number of latents as the base of its logarithm, and the
     // classifier of a constant latent can be the second best.
     "nis",
@@ -284,6 +295,12 @@ impl Small {
             .with(&NETWORK, toy_network::text_run())
             .with(&ENTITIES, toy_network::entities())
             .with(&TOKENS, tokens(rows))
+            .with(&FORGET, toy_network::texts(3))
+            .with(&RETAIN, toy_network::texts(5))
+            .with(&QUESTIONS, toy_network::questions(1))
+            .and(&SIDE_QUESTIONS, "", toy_network::questions(2))
+            .and(&SIDE_QUESTIONS, "", toy_network::questions(3))
+            .with(&ENCODER, toy_network::encoder())
             .and(&JUDGES, "", Arc::new(HashJudge(0)) as Arc<dyn Judge>)
             .and(&JUDGES, "", Arc::new(HashJudge(1)) as Arc<dyn Judge>)
             .with(&TASK_LABELS, self.task());
@@ -467,6 +484,12 @@ fn quick(metric: &dyn Metric) -> Vec<(&'static str, &'static str)> {
         ("mask_batch", "2"),
         ("mdas", "yes"),
         ("mdas_epochs", "2"),
+        ("known", "once"),
+        ("corpus_sequences", "2"),
+        ("clamped_latents", "1,3"),
+        ("steered_latents", "2"),
+        ("generated_tokens", "6"),
+        ("strengths", "-1,0.5,2"),
     ];
     short.into_iter().filter(|(name, _)| declared(name)).chain(epochs).collect()
 }

@@ -82,8 +82,10 @@ fn what_needs_vector_instructions_is_inlined() {
     let mut calls = 0;
     for path in found {
         let text = fs::read_to_string(&path).unwrap();
+        // Tests need not be fast.
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         calls += CALLS.iter().map(|call| text.matches(call).count()).sum::<usize>();
-        assert_eq!(lost(&text), [""; 0], "{}: #[inline(always)] is missing", path.display());
+        assert_eq!(lost(text), [""; 0], "{}: #[inline(always)] is missing", path.display());
     }
     assert!(calls > 20, "{calls}");
 }

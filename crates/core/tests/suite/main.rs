@@ -17,9 +17,12 @@ mod golden_probes;
 mod golden_stats;
 mod golden_training;
 mod layering;
+mod logit_effects;
 mod saebench;
+mod steer;
 mod store;
 mod toy_network;
+mod unlearning;
 mod words;
 
 use std::collections::BTreeMap;

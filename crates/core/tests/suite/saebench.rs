@@ -13,8 +13,8 @@ use etalon::network::{Judge, Question};
 use etalon::report::saebench::{self, Envelope};
 use etalon::results::{Profile, Stored};
 use etalon::run::{
-    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, ENTITIES, Inputs, JUDGES, LABELS, NETWORK, TOKENS, TokenSource,
-    TokenTexts,
+    CODES, DICTIONARY, DIRECTIONS, EMBEDDINGS, ENTITIES, FORGET, Inputs, JUDGES, LABELS, NETWORK, QUESTIONS, RETAIN,
+    SIDE_QUESTIONS, TOKENS, TokenSource, TokenTexts,
 };
 use etalon::sae::{Activation, Dictionary, Linear, Normalisation, Parts};
 use etalon::store::ActivationStore;
@@ -23,8 +23,18 @@ use serde_json::{Value, json};
 
 use crate::toy_network;
 
-const METRICS: [&str; 9] =
-    ["core", "sparse_probing", "sae_probes", "scr", "tpp", "absorption", "autointerp", "ravel", "meta_structure"];
+const METRICS: [&str; 10] = [
+    "core",
+    "sparse_probing",
+    "sae_probes",
+    "scr",
+    "tpp",
+    "absorption",
+    "autointerp",
+    "ravel",
+    "meta_structure",
+    "unlearning",
+];
 const WIDTH: usize = 8;
 const LATENTS: usize = 12;
 
@@ -72,25 +82,36 @@ fn inputs() -> Inputs {
         .and(&JUDGES, "", Arc::new(FirstJudge) as Arc<dyn Judge>)
 }
 
-/// The toy network with its neurons as latents.
-fn network_inputs() -> Inputs {
+/// The toy network with a dictionary of its width: its neurons, or a few latents.
+fn network_inputs(neurons: bool) -> Inputs {
     let run = toy_network::text_run();
     let width = run.network.card().width;
-    let identity: Vec<f32> = (0..width * width).map(|cell| f32::from(u8::from(cell % (width + 1) == 0))).collect();
+    let latents = if neurons { width } else { LATENTS };
+    let weights = |shift: usize| -> Vec<f32> {
+        let cell = |index: usize| match neurons {
+            true => f32::from(u8::from(index.is_multiple_of(width + 1))),
+            false => ((index * 7919 + shift) % 103) as f32 / 50.0 - 1.0,
+        };
+        (0..latents * width).map(cell).collect()
+    };
     let dictionary = Linear::new(Parts {
-        arch: "identity".into(),
-        encoder: identity.clone(),
-        encoder_bias: vec![0.0; width],
-        decoder: identity,
+        arch: if neurons { "identity" } else { "topk" }.into(),
+        encoder: weights(5),
+        encoder_bias: vec![0.0; latents],
+        decoder: weights(40),
         bias: vec![0.0; width],
-        subtract_bias: false,
+        subtract_bias: !neurons,
         input: Normalisation::None,
-        activation: Activation::Signed,
+        activation: if neurons { Activation::Signed } else { Activation::TopK(3) },
     });
     Inputs::default()
         .with(&NETWORK, run)
         .with(&DICTIONARY, Arc::new(dictionary.unwrap()) as Arc<dyn Dictionary>)
         .with(&ENTITIES, toy_network::entities())
+        .with(&FORGET, toy_network::texts(3))
+        .with(&RETAIN, toy_network::texts(5))
+        .with(&QUESTIONS, toy_network::questions(1))
+        .and(&SIDE_QUESTIONS, "", toy_network::questions(2))
 }
 
 /// Texts of forty tokens behind some rows.
@@ -123,11 +144,16 @@ fn results() -> Vec<Stored> {
     ]);
     let result = |name: &str| {
         let metric = metrics::find(name).unwrap();
-        let quick = [("repeats", "2"), ("meta_steps", "20"), ("quadrant_rows", "10"), ("buffer", "1")];
+        let quick =
+            [("repeats", "2"), ("meta_steps", "20"), ("quadrant_rows", "10"), ("buffer", "1"), ("known", "once")];
         let declared = |name: &str| metric.card().params.iter().any(|param| param.name == name);
         let given: Vec<(&str, &str)> = quick.into_iter().filter(|(name, _)| declared(name)).collect();
         // The toy network has a width of its own.
-        let inputs = if name == "ravel" { network_inputs() } else { inputs.clone() };
+        let inputs = match name {
+            "ravel" => network_inputs(true),
+            "unlearning" => network_inputs(false),
+            _ => inputs.clone(),
+        };
         let result = crate::run(metric, &inputs, &given, Profile::Paper, 3, 2).unwrap();
         Stored::new(result, about.clone()).unwrap()
     };
@@ -149,6 +175,7 @@ fn every_evaluation_is_exported_validly_and_imported_again() {
         "sparse_probing",
         "sparse_probing_sae_probes",
         "tpp",
+        "unlearning",
     ];
     assert_eq!(folders, expected);
     let directory = tempfile::tempdir().unwrap();

@@ -7,9 +7,10 @@ use etalon::context::{Budget, Context};
 use etalon::error::{Error, Result};
 use etalon::labels::EntitySet;
 use etalon::network::{
-    Batch, Generation, Kept, LanguageModel, Layout, Network, NetworkCard, NumberTokenizer, RowKind, Site, SiteId,
-    State, Tap, TextRun,
+    Batch, Generation, Kept, LanguageModel, LastNorm, Layout, Message, Network, NetworkCard, RowKind, SentenceEncoder,
+    Site, SiteId, State, Tap, TextRun, Tokenize,
 };
+use etalon::run::{ChoiceQuestion, ChoiceQuestions, TextList};
 
 const WIDTH: usize = 6;
 const VOCABULARY: usize = 5;
@@ -125,6 +126,59 @@ impl LanguageModel for Toy {
         out.iter_mut().enumerate().for_each(|(i, value)| *value = number(100 + token as usize * WIDTH + i));
         Ok(())
     }
+
+    fn last_norm(&self) -> LastNorm {
+        LastNorm { weight: (0..WIDTH).map(|i| 1.0 + i as f32).collect(), centres: false }
+    }
+
+    fn written(&self, _: SiteId, vectors: &[f32], _: bool) -> Result<Option<Vec<f32>>> {
+        Ok(Some(vectors.to_vec()))
+    }
+}
+
+/// Every word is one of four tokens: the letters A to D, and other words by their bytes. Token 0 begins a text.
+struct WordTokenizer;
+
+impl Tokenize for WordTokenizer {
+    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
+        let token = |word: &str| match word {
+            "A" | "B" | "C" | "D" => u32::from(word.as_bytes()[0] - b'A') + 1,
+            word => word.bytes().fold(7u32, |sum, byte| sum * 31 % 1009 + u32::from(byte)) % 4 + 1,
+        };
+        Ok(special.then_some(0).into_iter().chain(text.split_whitespace().map(token)).collect())
+    }
+
+    fn decode(&self, tokens: &[u32]) -> Result<String> {
+        Ok(tokens.iter().filter(|token| **token != 0).map(|token| format!(" {token}")).collect())
+    }
+
+    fn token_text(&self, token: u32) -> Result<String> {
+        Ok(format!(" {token}"))
+    }
+
+    fn bos(&self) -> Option<u32> {
+        Some(0)
+    }
+
+    fn eos(&self) -> Option<u32> {
+        None
+    }
+
+    fn pad(&self) -> Option<u32> {
+        None
+    }
+
+    fn is_special(&self, token: u32) -> bool {
+        token == 0
+    }
+
+    fn size(&self) -> usize {
+        VOCABULARY
+    }
+
+    fn chat(&self, _: &[Message]) -> Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// Four entities with two attributes of two templates each. The toy continues 1, 2, 3 and 4 with the next number, and leaves 0 out
@@ -148,9 +202,47 @@ pub fn entities() -> EntitySet {
 
 /// Twenty sequences of four tokens; token 0 is special.
 pub fn text_run() -> TextRun {
-    let card = NetworkCard { width: WIDTH, layers: 1, context: 8, vocabulary: VOCABULARY, ..NetworkCard::new("toy") };
+    let card = NetworkCard { width: WIDTH, layers: 1, context: 64, vocabulary: VOCABULARY, ..NetworkCard::new("toy") };
     let sites = vec![Site::new("blocks.0.hook_resid_post", WIDTH, RowKind::Token, 0)];
     let tokens = (0..80u32).map(|i| i * i % 7 % VOCABULARY as u32).collect();
-    let tokenizer = Arc::new(NumberTokenizer { size: VOCABULARY, bos: Some(0) });
-    TextRun { network: Arc::new(Toy { card, sites }), site: SiteId(0), tokenizer, tokens, length: 4, special: vec![0] }
+    let (network, tokenizer) = (Arc::new(Toy { card, sites }), Arc::new(WordTokenizer));
+    TextRun { network, site: SiteId(0), tokenizer, tokens, length: 4, special: vec![0] }
+}
+
+/// Texts of a few words.
+pub fn texts(step: usize) -> TextList {
+    let text = |number: usize| (0..30).map(|word| format!("w{} ", (number + word) * step % 17)).collect();
+    TextList::new((0..8).map(text).collect(), &Budget::new(1 << 24)).unwrap()
+}
+
+/// Questions whose right choices are arbitrary.
+pub fn questions(step: usize) -> ChoiceQuestions {
+    let question = |number: usize| ChoiceQuestion {
+        subject: format!("s{step}"),
+        question: format!("q{} q{}", number * step, number),
+        choices: (0..4).map(|choice| format!("c{}", number * choice * step)).collect(),
+        answer: number * step % 4,
+    };
+    ChoiceQuestions { questions: (0..12).map(question).collect() }
+}
+
+/// An encoder that counts letters.
+struct LetterEncoder;
+
+impl SentenceEncoder for LetterEncoder {
+    fn id(&self) -> String {
+        "letters".into()
+    }
+
+    fn embed(&self, text: &str, _: &Context) -> Result<Vec<f32>> {
+        let mut counts = [1.0f32; 5];
+        text.bytes().for_each(|byte| counts[byte as usize % 5] += 1.0);
+        let length = counts.iter().map(|count| count * count).sum::<f32>().sqrt();
+        Ok(counts.iter().map(|count| count / length).collect())
+    }
+}
+
+/// An encoder that counts letters.
+pub fn encoder() -> Arc<dyn SentenceEncoder> {
+    Arc::new(LetterEncoder)
 }

@@ -34,6 +34,7 @@ pub const DATA_SETS: [&str; 11] = [
     "wordnet",
     "jeopardy",
     "countries",
+    "foldoc",
 ];
 
 /// The version of the layout of a fetched entry.

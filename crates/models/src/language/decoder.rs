@@ -6,12 +6,12 @@ use std::sync::Arc;
 use etalon::context::{Budget, Context, Reservation};
 use etalon::error::{Error, InputError, Result};
 use etalon::network::{
-    Batch, Generation, Kept, LanguageModel, Layout, Network, NetworkCard, RowKind, Site, SiteId, State, Tap,
+    Batch, Generation, Kept, LanguageModel, LastNorm, Layout, Network, NetworkCard, RowKind, Site, SiteId, State, Tap,
 };
 use rayon::prelude::*;
 
 use super::head::Head;
-use super::{check_tokens, gemma, gpt_neox, gpt2, llama, processing, qwen};
+use super::{check_tokens, gemma, gpt_neox, gpt2, llama, processing, qwen, written};
 use crate::config::Config;
 use crate::generate::generate;
 use crate::layer::{self, CHUNK, Norm};
@@ -364,5 +364,20 @@ impl LanguageModel for Decoder {
         let row = self.head_weight().chunks_exact(self.card.width).nth(token as usize);
         out.copy_from_slice(row.ok_or_else(|| Error::Bug(format!("token {token} of the head")))?);
         Ok(())
+    }
+
+    fn last_norm(&self) -> LastNorm {
+        match &self.transformer.norm {
+            Some(norm) => LastNorm { weight: norm.weight().to_vec(), centres: matches!(norm, Norm::Layer { .. }) },
+            None => LastNorm { weight: vec![1.0; self.card.width], centres: false },
+        }
+    }
+
+    fn written(&self, site: SiteId, vectors: &[f32], factors: bool) -> Result<Option<Vec<f32>>> {
+        let embeddings = self.positions.as_ref().map(|positions| [positions.tokens_site, positions.positions_site]);
+        if embeddings.is_some_and(|sites| sites.contains(&site)) {
+            return Ok(Some(vectors.to_vec()));
+        }
+        written::written(&self.transformer, site, vectors, factors)
     }
 }

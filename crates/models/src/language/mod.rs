@@ -10,6 +10,7 @@ mod llama;
 mod processing;
 mod qwen;
 mod text_encoder;
+mod written;
 
 use etalon::error::{Error, InputError, Result};
 use etalon::network::NetworkCard;

@@ -34,6 +34,13 @@ impl Norm {
         }
     }
 
+    /// The factors.
+    pub fn weight(&self) -> &[f32] {
+        match self {
+            Norm::Rms { weight, .. } | Norm::Layer { weight, .. } => weight,
+        }
+    }
+
     /// The same norm without factors and summands.
     #[must_use]
     pub fn plain(&self) -> Norm {

@@ -206,6 +206,12 @@ impl Points {
     pub fn id(&self, layer: usize, point: Point) -> Option<SiteId> {
         ALL.iter().position(|other| *other == point).and_then(|index| *self.ids.get(layer)?.get(index)?)
     }
+
+    /// The block and the point of a site, if it is one of a block.
+    pub fn find(&self, site: SiteId) -> Option<(usize, Point)> {
+        let of_block = |ids: &[Option<SiteId>; ALL.len()]| ids.iter().position(|id| *id == Some(site));
+        self.ids.iter().enumerate().find_map(|(layer, ids)| Some((layer, ALL[of_block(ids)?])))
+    }
 }
 
 fn width(point: Point, config: &TransformerConfig) -> usize {

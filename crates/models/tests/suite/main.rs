@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod capture;
+mod effects;
 mod golden_core;
 mod golden_core_rows;
 mod golden_dreamsim;
@@ -14,6 +15,7 @@ mod numbers;
 mod processing;
 mod randomised;
 mod similarity;
+mod unlearning;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -10,6 +10,7 @@ pub mod emoji;
 mod emoji_attributes;
 mod emoji_pairs;
 pub mod files;
+pub mod foldoc;
 pub mod groceries;
 mod image_table;
 mod synsets;

@@ -68,7 +68,7 @@ pub fn imdb(archives: &Archives, output: &mut Output<'_>) -> Result<()> {
     write(output, "sentiment", Some(("long", |text| text.split_whitespace().count() > MEDIAN_WORDS)), &texts)
 }
 
-/// BBC News: articles with their topic, in the order of their names.
+/// BBC News: articles with their topic, in the order of their names; and those that are not about technology.
 pub fn bbc(archives: &Archives, output: &mut Output<'_>) -> Result<()> {
     let mut texts = Vec::new();
     archives.visit(0, &mut |member| {
@@ -80,7 +80,15 @@ pub fn bbc(archives: &Archives, output: &mut Output<'_>) -> Result<()> {
         Ok(Unpacked::More)
     })?;
     texts.sort();
-    write(output, "topic", None, &texts)
+    write(output, "topic", None, &texts)?;
+    // Texts that are not about technology, to compare with texts that are.
+    let mut file = output.create("general.jsonl")?;
+    for (id, text, topic) in texts.iter().filter(|(_, _, topic)| topic != "tech") {
+        file.json(&json!({"id": id, "text": text, "topic": topic}))?;
+    }
+    file.finish()?;
+    output.part("general", "general.jsonl", None);
+    Ok(())
 }
 
 /// A text in UTF-8 or, if it is not, in Latin-1, whose bytes are the first 256 characters. One article is.
@@ -125,5 +133,7 @@ mod tests {
         let lines: Vec<&str> = samples.lines().collect();
         assert_eq!(lines[0], r#"{"id":"business/001","text":"one £5","topic":"business"}"#);
         assert!(lines[2].contains("three €") && lines.len() == 3);
+        assert_eq!(converted.text("general.jsonl"), format!("{}\n", lines[0]));
+        assert_eq!(converted.parts, ["", "general"]);
     }
 }

@@ -59,7 +59,7 @@ pub struct EvaluationFields {
 }
 
 /// The evaluations that Etalon writes.
-pub const SHAPES: [EvaluationFields; 8] = [
+pub const SHAPES: [EvaluationFields; 9] = [
     EvaluationFields {
         id: "core",
         folder: "core",
@@ -156,6 +156,13 @@ pub const SHAPES: [EvaluationFields; 8] = [
         categories: &[("ravel", &["disentanglement_score", "cause_score", "isolation_score"])],
         details: &[],
         config: &["model_name", "random_seed", "entity_attribute_selection", "num_pairs_per_attribute"],
+    },
+    EvaluationFields {
+        id: "unlearning",
+        folder: "unlearning",
+        categories: &[("unlearning", &["unlearning_score"])],
+        details: &[],
+        config: &["model_name", "random_seed", "retain_thresholds", "n_features_list", "multipliers"],
     },
     EvaluationFields {
         id: "meta_structure_decoder_variance",

@@ -28,6 +28,7 @@ pub(super) fn translate(scores: &Scores, metric: &str, losses: Option<&Scores>) 
         "meta_structure" => Some(meta_structure(scores)),
         "autointerp" => Some(autointerp(scores)),
         "ravel" => Some(ravel(scores)),
+        "unlearning" => Some(unlearning(scores)),
         _ => None,
     }
 }
@@ -46,6 +47,16 @@ fn autointerp(scores: &Scores) -> Translated {
         "autointerp_tokens": of("autointerp_tokens"),
     });
     ("autointerp", Map::from_iter([("autointerp".to_string(), numbers)]), Vec::new())
+}
+
+fn unlearning(scores: &Scores) -> Translated {
+    let of = |key: &str| json!(headline(scores, key).unwrap_or(UNDEFINED));
+    let numbers = json!({
+        "unlearning_score": of("unlearning_score"),
+        "unlearning_score_held_out": of("unlearning_score_held_out"),
+        "side_held_out": of("side_held_out"),
+    });
+    ("unlearning", Map::from_iter([("unlearning".to_string(), numbers)]), Vec::new())
 }
 
 /// What SAEBench stores of every judged latent, by its number: explanation, predictions, truth and score.

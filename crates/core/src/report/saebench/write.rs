@@ -38,6 +38,9 @@ const EXCHANGED: [(&str, &str); 7] = [
     ("n_generated_tokens", "answer_tokens"),
 ];
 
+/// Names of the parameters of `unlearning`, theirs and ours.
+const UNLEARNED: [(&str, &str); 2] = [("dataset_size", "corpus_sequences"), ("seq_len", "sequence_length")];
+
 /// Bytes of memory of an entry by latent, as values and as text.
 const LATENT_BYTES: u64 = 1600;
 
@@ -200,12 +203,36 @@ fn config(stored: &Stored, network: Option<&Stored>) -> Map<String, Value> {
             config.insert("train_mdas".into(), json!(false));
             config.insert("artifact_dir".into(), json!(""));
         }
+        "unlearning" => {
+            for (theirs, ours) in UNLEARNED {
+                config.extend(recipe.params.get(ours).map(|value| (theirs.to_string(), value.clone())));
+            }
+            for (theirs, ours, whole) in [
+                ("retain_thresholds", "retain_thresholds", false),
+                ("n_features_list", "clamped_latents", true),
+                ("multipliers", "multipliers", true),
+            ] {
+                config.insert(theirs.into(), list(recipe.params.get(ours), whole));
+            }
+            config.insert("intervention_method".into(), json!("clamp_feature_activation"));
+            config.insert("target_metric".into(), json!("correct"));
+        }
         _ => {}
     }
     let profile = if recipe.profile == Profile::Reference { "reference" } else { "paper" };
     config.insert("etalon_profile".into(), json!(profile));
     config.insert("etalon_params".into(), json!(recipe.params));
     config
+}
+
+/// A parameter with one or several values as a list, of whole numbers where the schema wants them.
+fn list(value: Option<&Value>, whole: bool) -> Value {
+    let values = value.map(|value| value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]));
+    let rounded = |value: Value| match value.as_f64() {
+        Some(number) if whole => json!(number.round() as i64),
+        _ => value,
+    };
+    Value::Array(values.unwrap_or_default().into_iter().map(rounded).collect())
 }
 
 /// The layer of a site such as `blocks.7.hook_resid_post`; 0 if it has none.
