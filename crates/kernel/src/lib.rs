@@ -17,6 +17,7 @@ pub mod int8;
 pub mod kmeans;
 pub mod lanczos;
 pub mod lanes;
+pub mod largest_keys;
 pub mod largest_products;
 pub mod layered_network;
 pub mod map;

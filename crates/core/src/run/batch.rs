@@ -20,6 +20,13 @@ impl<'a> RowBatch<'a> {
         RowBatch { inputs, over, range }
     }
 
+    /// These rows in batches of at most `rows` rows.
+    pub fn split(&self, rows: usize) -> Vec<RowBatch<'a>> {
+        let end = |first: usize| first.saturating_add(rows).min(self.range.end);
+        let firsts = self.range.clone().step_by(rows.max(1));
+        firsts.map(|first| RowBatch { range: first..end(first), ..*self }).collect()
+    }
+
     /// These rows of an input. The role's first axis must be that of the pass.
     pub fn get<T: ByRow>(&self, role: &'static Role<T>) -> Result<T::Batch<'a>> {
         if role.card().axes.first() != Some(&self.over.0) {

@@ -52,11 +52,13 @@ impl Sequence {
     }
 }
 
-/// Runs units `0..units` and merges their states; `None` without units. A unit reserves `bytes` while it runs.
+/// Runs units `0..units`, up to `at_once` at a time, and merges their states; `None` without units. A unit reserves `bytes` while
+/// it runs.
 pub fn reduce(
     context: &Context,
     what: &str,
     units: usize,
+    at_once: usize,
     bytes: u64,
     run: &(dyn Fn(usize) -> Result<AnyState> + Sync),
 ) -> Result<Option<Reserved<AnyState>>> {
@@ -65,7 +67,7 @@ pub fn reduce(
     let tree = Tree { context, what, units, bytes, run, queue };
     // In the pool of the context: a metric that runs in step with others calls this from a pool of one thread.
     let run = || {
-        rayon::scope(|scope| (0..context.threads().min(units)).for_each(|_| scope.spawn(|scope| tree.run_next(scope))));
+        rayon::scope(|scope| (0..at_once.min(units)).for_each(|_| scope.spawn(|scope| tree.run_next(scope))));
     };
     context.install(run);
     let queue = tree.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -197,8 +199,8 @@ mod tests {
             };
             let (sum, list) =
                 (|unit| value(unit).map(|v| AnyState::new(v.0)), |unit| value(unit).map(|v| AnyState::new(v.1)));
-            let parallel = context.install(|| reduce(&context, "sums", units, 8, &sum)).unwrap();
-            let order = context.install(|| reduce(&context, "order", units, 8, &list)).unwrap();
+            let parallel = context.install(|| reduce(&context, "sums", units, 3, 8, &sum)).unwrap();
+            let order = context.install(|| reduce(&context, "order", units, 3, 8, &list)).unwrap();
             let (mut sequence, mut in_order) = (Sequence::default(), Sequence::default());
             for unit in 0..units {
                 sequence.push(sum(unit).unwrap()).unwrap();
@@ -217,10 +219,10 @@ mod tests {
         let context = Context::silent(8, 700).unwrap();
         let run = |_| Ok(AnyState::new(Sum::new(10)));
         // 80 bytes per state: one unit and one state per level fit into 700 bytes, eight units do not.
-        let merged = context.install(|| reduce(&context, "sums", 16, 80, &run)).unwrap().unwrap();
+        let merged = context.install(|| reduce(&context, "sums", 16, 8, 80, &run)).unwrap().unwrap();
         assert_eq!(merged.into_parts().0.into_inner::<Sum>().unwrap().len(), 10);
         let small = Context::silent(2, 100).unwrap();
-        let error = small.install(|| reduce(&small, "sums", 16, 80, &run)).map(|_| ()).unwrap_err();
+        let error = small.install(|| reduce(&small, "sums", 16, 2, 80, &run)).map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::Memory { .. }));
         assert_eq!(small.budget().left(), 100);
     }
@@ -232,7 +234,7 @@ mod tests {
             3 => Err(Error::Bug(format!("unit {unit}"))),
             _ => Ok(AnyState::new(Sum::new(1))),
         };
-        let error = context.install(|| reduce(&context, "sums", 40, 8, &run)).map(|_| ()).unwrap_err();
+        let error = context.install(|| reduce(&context, "sums", 40, 4, 8, &run)).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("unit 3"), "{error}");
     }
 }

@@ -1,11 +1,11 @@
 //! Machine interpretability score: could a person tell from example images what a unit reacts to?
 
-mod bounds;
 pub(in crate::metrics) mod extreme_units;
 mod extremes;
 mod groups;
 pub(in crate::metrics) mod judge;
 pub(in crate::metrics) mod layer_types;
+mod limits;
 mod numpy_shuffle;
 mod row_order;
 mod selection;
@@ -13,6 +13,7 @@ mod summary;
 pub(in crate::metrics) mod tasks;
 mod two_choice;
 pub(in crate::metrics) mod units;
+mod zeros;
 
 pub use two_choice::{SimulatedAnswer, TwoChoiceTask, UnitTasks, simulated_answers, two_choice_tasks};
 
@@ -61,9 +62,9 @@ static CARD: Card = Card {
         the checkpoints of a model), and, of the last checkpoint: `type`, `type_pair` (Conover's test after Kruskal and Wallis of the means of (model, type), \
         adjusted by Holm), `depth` and `width` (means of layers in 30 and 5 bins of equal count by type; the width is relative to the widest layer of \
         its type in its model, because the paper does not say to what).",
-    cost: "A sample of rows for bounds, then one pass; the pass compares every activation with two bounds. Memory: 16 · N(K + 1) \
-        bytes per unit (3.2 kB with the defaults, and at most 4 kB in each of a few states held at a time), in ranges of units of 64 MB; \
-        `query_quantile` keeps 16 · (qn + N) bytes. Then 2N(K + 1) vectors are read per unit.",
+    cost: "A sample of rows for limits, then one pass, which compares every activation with two limits. Memory: 19 · N(K + 1) \
+        bytes per unit (3.9 kB with the defaults), in ranges of units of 64 MB; all threads fill the same lists, and a few states are held at a time \
+        if a range has more than 4 billion activations (or products). `query_quantile` keeps 19 · (qn + N) bytes. Then 2N(K + 1) vectors are read per unit.",
     source: "Zimmermann et al., \"Measuring Mechanistic Interpretability at Scale Without Humans\" (2024), equations 2 to 4, with \
         the tasks of \"Scale Alone Does not Improve Mechanistic Interpretability\" (2023), whose program is the reference \
         (that of the score is not released). Equation 4 multiplies by α = 0.16 and misplaces a bracket. Cosines differ by at \

@@ -86,6 +86,20 @@ impl Metric for Thirds {
                 Ok(())
             },
         )?;
+        // Five units of rows, the last one shorter.
+        let in_order = work.pass_in_order(
+            "rows in order",
+            Over::ROWS,
+            70_000,
+            || Count::new(1),
+            |count, rows| {
+                let batches = rows.split(1000);
+                assert!(batches.windows(2).all(|pair| pair[0].range.end == pair[1].range.start));
+                batches.iter().for_each(|batch| count.add(0, batch.range.len() as u64));
+                Ok(())
+            },
+        )?;
+        assert_eq!(in_order[0], sums.rows[0]);
         let root = work.once("root", || Ok(sums.thirds[0].sqrt()))?;
         let mut scores = Scores::default();
         let total = squares.iter().sum::<f64>() + counted[0] as f64 + root + sums.thirds[0];

@@ -14,6 +14,7 @@
 //! hash of the cell, all earlier results, and the stage's name, size and layout. A process whose replay differs gets a
 //! different key and fails with an error instead of computing the wrong units.
 
+mod in_order;
 mod in_step;
 mod kept;
 mod lazy;
@@ -139,7 +140,8 @@ impl<'a> Work<'a> {
         let steps = |leaf: usize| leaves::rows(leaf, rows).len() as u64;
         let bytes = empty().bytes();
         let (state, step, prepare) = (StateType::of::<S>(), "rows", &|| Ok(()));
-        let stage = Stage { name, state, leaves, unit_leaves, bytes, step, steps: &steps, prepare };
+        let at_once = context.threads();
+        let stage = Stage { name, state, leaves, unit_leaves, at_once, bytes, step, steps: &steps, prepare };
         let empty = || AnyState::new(empty());
         let add = |state: &mut AnyState, batch: &RowBatch<'_>| add(state.get_mut()?, batch);
         let merged = match self.member.filter(|_| self.mode == Mode::Local && leaves > 0) {
@@ -185,6 +187,7 @@ impl<'a> Work<'a> {
             state: StateType::of::<S>(),
             leaves: count,
             unit_leaves: self.leaves_per_unit(count),
+            at_once: context.threads(),
             bytes: empty().bytes(),
             step: name,
             steps: &|_| 1,
@@ -224,6 +227,7 @@ impl<'a> Work<'a> {
             state: StateType::of::<List<T>>(),
             leaves: count,
             unit_leaves: self.leaves_per_unit(count),
+            at_once: context.threads(),
             bytes: 0,
             step: name,
             steps: &|_| 1,

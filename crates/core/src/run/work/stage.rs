@@ -21,6 +21,8 @@ pub struct Stage<'s> {
     pub leaves: usize,
     /// Leaves per unit: a power of two, so that a unit is a subtree of the merge tree.
     pub unit_leaves: usize,
+    /// Units that run at a time.
+    pub at_once: usize,
     /// Bytes of one state.
     pub bytes: u64,
     /// Name of a progress step.
@@ -104,7 +106,7 @@ impl Work<'_> {
         run: &(dyn Fn(usize) -> Result<AnyState> + Sync),
     ) -> Result<StageOutcome> {
         let (context, units) = (self.context, stage.units());
-        let (name, bytes) = (stage.name, stage.unit_bytes());
+        let (name, at_once, bytes) = (stage.name, stage.at_once, stage.unit_bytes());
         let (key, address) = self.begin(stage)?;
         if units == 0 {
             // There is nothing to run, wait for or merge, whatever the mode.
@@ -112,7 +114,7 @@ impl Work<'_> {
         }
         let Some(kept) = self.kept else {
             self.announce(stage, 0..units)?;
-            let merged = reduce(context, name, units, bytes, run);
+            let merged = reduce(context, name, units, at_once, bytes, run);
             context.finish();
             return Ok(StageOutcome::Merged(merged?));
         };
@@ -138,7 +140,7 @@ impl Work<'_> {
                 }
                 let todo: Vec<usize> = missing.into_iter().filter(|unit| range.contains(unit)).collect();
                 self.announce(stage, todo.iter().copied())?;
-                let done = reduce(context, name, todo.len(), bytes, &|index| {
+                let done = reduce(context, name, todo.len(), at_once, bytes, &|index| {
                     run_and_store(todo[index]).map(|_| AnyState::new(()))
                 });
                 context.finish();
@@ -151,7 +153,7 @@ impl Work<'_> {
             _ => return Ok(StageOutcome::Stop(Outcome::Waiting { stage: address, missing })),
         }
         self.announce(stage, missing.iter().copied())?;
-        let merged = reduce(context, name, units, bytes, &|unit| match missing.binary_search(&unit) {
+        let merged = reduce(context, name, units, at_once, bytes, &|unit| match missing.binary_search(&unit) {
             Ok(_) => run_and_store(unit),
             Err(_) => files::read(&unit_file(unit), &stage.state, context),
         });
