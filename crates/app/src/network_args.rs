@@ -20,7 +20,8 @@ pub struct NetworkArgs {
     /// Network: a directory, a file, a packaged name, or org/name in the Hugging Face cache; MODEL:text for CLIP's network of texts
     #[arg(long, value_name = "MODEL", requires_all = ["input", "site"])]
     pub model: Option<String>,
-    /// Texts or images: a file, a folder, or a packaged name; several, separated by commas, follow each other
+    /// Texts or images: a file, a folder, a packaged name, a published data set (NAME:PATH), or first-letters; several, separated
+    /// by commas, follow each other
     #[arg(long, value_name = "DATA", requires = "model")]
     pub input: Option<String>,
     /// Sites, separated by commas; `*` matches any characters except a dot
@@ -74,6 +75,18 @@ pub struct CaptureOptions {
     /// Read every N-th sample only, of each input or one number per input
     #[arg(long, value_name = "N[,N..]", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
     pub every: Vec<u64>,
+    /// Classes of a published data set, by name or number, separated by commas [default: those of SAEBench, or all]
+    #[arg(long, value_name = "CLASSES", value_delimiter = ',')]
+    pub classes: Vec<String>,
+    /// Texts of every class of a published data set [default: 2500]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(10..))]
+    pub per_class: Option<u64>,
+    /// In-context examples of prompts about first letters [default: 10]
+    #[arg(long, value_name = "N")]
+    pub examples: Option<usize>,
+    /// Random seed of inputs that are drawn: published data sets and first-letters
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub input_seed: u64,
     /// What to read of an input with texts and images [default: what it has]
     #[arg(long, value_name = "KIND", value_parser = ContentKind::NAMES)]
     pub kind: Option<String>,
@@ -157,6 +170,10 @@ impl CaptureOptions {
                 folder_classes: self.folder_classes,
                 limit: self.limit.clone(),
                 every: self.every.clone(),
+                classes: self.classes.clone(),
+                per_class: self.per_class,
+                examples: self.examples,
+                seed: self.input_seed,
                 cache,
                 ..InputOptions::default()
             },

@@ -160,8 +160,20 @@ impl InputError {
 }
 
 impl InputError {
+    /// What is wrong, and the details by name: `what`, `expected`, `found`, `at`, `help`, `file`; every [`Key`] and
+    /// [`Command`] formatted by `write`.
+    pub fn details(&self, write: impl Fn(Word<'_>) -> String) -> Vec<(&'static str, String)> {
+        let what = std::iter::once(("what", self.what.clone()));
+        what.chain(self.lines()).map(|(name, text)| (name, write_words(&text, &write))).collect()
+    }
+
     /// The message, with [`Key`]s and [`Command`]s still delimited.
     fn delimited(&self) -> String {
+        let lines = self.lines().into_iter().map(|(name, text)| format!("\n  {name}: {text}"));
+        self.what.clone() + &lines.collect::<String>()
+    }
+
+    fn lines(&self) -> Vec<(&'static str, String)> {
         let add = (!self.missing.is_empty()).then(|| {
             format!("add {}", self.missing.iter().map(|key| Key(key).to_string()).collect::<Vec<_>>().join(", "))
         });
@@ -174,8 +186,7 @@ impl InputError {
             ("help", &add),
             ("file", &file),
         ];
-        let lines = lines.iter().filter_map(|(name, text)| text.as_ref().map(|text| format!("\n  {name}: {text}")));
-        self.what.clone() + &lines.collect::<String>()
+        lines.into_iter().filter_map(|(name, text)| text.clone().map(|text| (name, text))).collect()
     }
 }
 

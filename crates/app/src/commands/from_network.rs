@@ -11,6 +11,7 @@ use etalon::run::{LABELS, NETWORK, PAIRS, POOLING, SAE};
 use etalon::sae::checkpoint;
 use etalon::store::ActivationStore;
 use etalon::study::Study;
+use etalon_models::data::split_layout;
 use etalon_models::{Cached, CaptureRequest, Tower, capture_cached};
 
 use crate::console::Console;
@@ -131,8 +132,10 @@ pub fn with_networks(study: Study, cache: &CacheArgs, console: &Console) -> Resu
 /// A path relative to the study file, if there is such a file; otherwise a name. Several inputs are separated by commas.
 fn beside(text: &str, base: &Path) -> String {
     let one = |text: &str| {
-        let (path, _) = Tower::split(text);
-        if base.join(path).exists() { base.join(text).display().to_string() } else { text.to_string() }
+        let (layout, rest) = split_layout(text);
+        let (path, _) = Tower::split(rest);
+        let rest = if base.join(path).exists() { base.join(rest).display().to_string() } else { rest.to_string() };
+        layout.map_or_else(|| rest.clone(), |layout| format!("{layout}:{rest}"))
     };
     let whole = one(text);
     if whole == text { text.split(',').map(|name| one(name.trim())).collect::<Vec<_>>().join(",") } else { whole }

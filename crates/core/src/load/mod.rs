@@ -46,12 +46,14 @@ pub struct Opening<'a> {
     pub finite: Finite,
     /// Keep the codes of the tokens after pooling, for [`crate::samples`]. They need more memory than the pooled codes.
     pub keep_tokens: bool,
+    /// Inputs that are in memory already: nothing is loaded for them.
+    pub present: Option<&'a Inputs>,
 }
 
 impl<'a> Opening<'a> {
     /// Paths below `base`; refuses rows that are not finite and keeps no tokens.
     pub fn at(base: &'a Path) -> Opening<'a> {
-        Opening { base, finite: Finite::Refuse, keep_tokens: false }
+        Opening { base, finite: Finite::Refuse, keep_tokens: false, present: None }
     }
 }
 
@@ -99,7 +101,7 @@ impl Given {
     /// Loads the given inputs and drops rows that are not finite, if [`Opening::finite`] allows it.
     fn load(&self, opening: &Opening<'_>, context: &Context, notes: &mut Vec<String>) -> Result<Inputs> {
         let given = world::complete(self, opening.base)?;
-        let mut inputs = Inputs::default();
+        let mut inputs = opening.present.cloned().unwrap_or_default();
         for role in ROLES.iter().filter(|role| role.is_given()) {
             let card = role.card();
             let mut names: Vec<&str> = Vec::new();

@@ -277,7 +277,8 @@ pub static JUDGES: Role<Arc<dyn Judge>> = Role::new(
         "judges",
         "judge",
         "MODEL",
-        "Judge: a language model, or recorded answers (a .jsonl file, or a directory of answers); repeat for several",
+        "Judge: a language model, a server (http://HOST:PORT/v1#MODEL), or recorded answers (a .jsonl file, or a directory of \
+         answers); repeat for several",
     ],
     Several,
     &[],

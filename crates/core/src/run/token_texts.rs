@@ -116,17 +116,18 @@ impl TokenTexts {
     pub(super) fn read(path: &Path, budget: &Budget) -> Result<TokenTexts> {
         let file = if path.is_dir() { path.join("rows.jsonl") } else { path.to_path_buf() };
         let samples = read_samples(&file, budget)?;
-        let words = |(line, words): (usize, Option<Vec<String>>)| {
+        let words = |(line, words): (usize, Option<Vec<String>>)| -> Result<Vec<String>> {
             words.ok_or_else(|| {
                 InputError::new("a text has no list of its tokens")
                     .expected(r#"lines such as {"id": "a", "words": ["A", " cat"]}"#)
                     .at(format!("line {}", line + 1))
                     .advice(format!("capture with {}", Key("rows all")))
                     .file(&file)
+                    .into()
             })
         };
         let sequences = samples.into_iter().map(|sample| sample.words).enumerate().map(words);
-        TokenTexts::new(&sequences.collect::<Result<Vec<_>, _>>()?, budget).in_file(&file)
+        TokenTexts::new(&sequences.collect::<Result<Vec<_>>>()?, budget).in_file(&file)
     }
 
     /// Number of sequences.

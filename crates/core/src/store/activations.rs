@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::backing::{Backing, PlainFile, check_finite};
+use super::backing::{Backing, PlainFile, RowMemory, check_finite};
 use super::layout::{StoreManifest, content_id};
 use super::map::{Map, Residency};
 use super::shard::{Content, Shard};
@@ -85,16 +85,21 @@ impl ActivationStore {
 
     /// Rows held in memory. Refuses values that are not finite.
     pub fn from_rows(values: Vec<f32>, width: usize) -> Result<ActivationStore> {
-        if width == 0 || !values.len().is_multiple_of(width) {
+        ActivationStore::from_memory(values, width)
+    }
+
+    /// Like [`ActivationStore::from_rows`], for rows in the memory of another owner, which is kept alive. They must not change.
+    pub fn from_memory(values: impl AsRef<[f32]> + Send + Sync + 'static, width: usize) -> Result<ActivationStore> {
+        let count = values.as_ref().len();
+        if width == 0 || !count.is_multiple_of(width) {
             return Err(InputError::new("activations do not fill whole rows")
                 .expected(format!("a multiple of the width {width}"))
-                .found(format!("{} values", values.len()))
+                .found(format!("{count} values"))
                 .advice("check the shape of the array")
                 .into());
         }
-        check_finite(&values, 0, width)?;
-        let rows = values.len() / width;
-        Ok(ActivationStore::new(Backing::Memory(values, None), width, rows))
+        check_finite(values.as_ref(), 0, width)?;
+        Ok(ActivationStore::new(Backing::Memory(RowMemory(Box::new(values)), None), width, count / width))
     }
 
     /// Like [`ActivationStore::from_rows`], for rows whose memory is reserved. The store keeps the reservation.

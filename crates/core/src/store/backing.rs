@@ -1,6 +1,7 @@
 //! The storage of rows: memory, a plain file of another program, or shards that Etalon wrote.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
 use super::map::{Map, Residency, floats};
@@ -9,11 +10,20 @@ use super::stored_number::StoredNumber;
 use crate::context::Reservation;
 use crate::error::{Error, InFile, InputError, Key, Result};
 
+/// Rows in memory, owned by a vector or by another program, such as an array of Python.
+pub struct RowMemory(pub Box<dyn AsRef<[f32]> + Send + Sync>);
+
+impl fmt::Debug for RowMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} values", (*self.0).as_ref().len())
+    }
+}
+
 /// The storage of rows.
 #[derive(Debug)]
 pub enum Backing {
     /// In memory, checked to be finite, with their memory reservation.
-    Memory(Vec<f32>, Option<Reservation>),
+    Memory(RowMemory, Option<Reservation>),
     /// In a file of another program.
     File(PlainFile),
     /// In shards.
@@ -96,7 +106,7 @@ impl Backing {
     pub fn run(&self, rows: Range<usize>, width: usize) -> Result<Cow<'_, [f32]>> {
         match self {
             Backing::Memory(values, _) => {
-                let values = values.get(rows.start * width..rows.end * width);
+                let values = (*values.0).as_ref().get(rows.start * width..rows.end * width);
                 values.map(Cow::Borrowed).ok_or_else(|| Error::Bug(format!("rows {rows:?} are not in memory")))
             }
             Backing::File(file) => file.run(rows, width),

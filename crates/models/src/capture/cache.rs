@@ -16,6 +16,7 @@ use etalon::error::{Command, Error, InputError, Result};
 use etalon::store::disk;
 use serde_json::{Value, json};
 
+use super::letter_words::completed;
 use super::{ABOUT, CaptureRequest, Captured, Prepared, finished};
 use crate::data::{cache_directory, forget_inputs};
 
@@ -67,6 +68,7 @@ pub struct CachedCapture {
 /// time are removed until all of them together have at most `most` bytes.
 pub fn capture_cached(request: &CaptureRequest, most: u64, context: &Context) -> Result<Cached> {
     let root = root(request.options.cache.as_deref())?;
+    let request = &completed(request, context)?;
     let prepared = Prepared::new(request, true, context)?;
     let name: String = prepared.id.trim_start_matches("blake3:").chars().take(NAME).collect();
     let directory = root.join(&name);

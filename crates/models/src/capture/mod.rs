@@ -19,6 +19,7 @@
 
 mod cache;
 mod images;
+mod letter_words;
 mod parts;
 mod place;
 mod records;
@@ -75,6 +76,7 @@ const PARTS: &str = "parts";
 /// Runs a network on an input and stores activations in a directory. A directory with the same finished capture is used as
 /// it is; one with another capture is refused.
 pub fn capture(request: &CaptureRequest, out: &Path, context: &Context) -> Result<Captured> {
+    let request = &letter_words::completed(request, context)?;
     let prepared = Prepared::new(request, false, context)?;
     match finished(out, &prepared.id)? {
         Some(captured) => Ok(captured),
@@ -147,6 +149,9 @@ fn run_in(prepared: &Prepared, request: &CaptureRequest, out: &Path, context: &C
     disk::make_directory(out)?;
     let _lock = Lock::take(out)?;
     let mut input = Input::open(&request.input, &request.options, context.budget())?;
+    if input.kind() == ContentKind::Image && request.settings.rows == RowChoice::Word {
+        return Err(InputError::new(format!("{} is for texts", Key("rows word"))).found("images").into());
+    }
     let parts = Parts::open(&out.join(PARTS), id, sites.len())?;
     let mut records = Records::create(out, &input, context)?;
     let what = prepared.network_run(request, context);

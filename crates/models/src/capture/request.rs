@@ -23,11 +23,13 @@ pub enum RowChoice {
     Mean,
     /// The last token.
     Last,
+    /// The last token of the word that a text is about.
+    Word,
 }
 
 impl RowChoice {
     /// The names, for options.
-    pub const NAMES: [&'static str; 5] = ["all", "class", "patches", "mean", "last"];
+    pub const NAMES: [&'static str; 6] = ["all", "class", "patches", "mean", "last", "word"];
 
     /// The choice of a name.
     pub fn parse(name: &str) -> Option<RowChoice> {
@@ -37,6 +39,7 @@ impl RowChoice {
             "patches" => RowChoice::Patches,
             "mean" => RowChoice::Mean,
             "last" => RowChoice::Last,
+            "word" => RowChoice::Word,
             _ => return None,
         })
     }

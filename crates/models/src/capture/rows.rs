@@ -17,7 +17,8 @@ pub(super) fn of_sample(
     let kept: Vec<&[f32]> =
         rows.chunks_exact(width).enumerate().filter(|(row, _)| keep(*row)).map(|(_, row)| row).collect();
     match choice {
-        RowChoice::All => kept.iter().for_each(|row| out.extend_from_slice(row)),
+        // The caller keeps the row of the word only.
+        RowChoice::All | RowChoice::Word => kept.iter().for_each(|row| out.extend_from_slice(row)),
         RowChoice::Class => kept.iter().take(1).for_each(|row| out.extend_from_slice(row)),
         RowChoice::Patches => kept.iter().skip(prefix).for_each(|row| out.extend_from_slice(row)),
         RowChoice::Last => kept.iter().rev().take(1).for_each(|row| out.extend_from_slice(row)),
@@ -33,7 +34,7 @@ pub(super) fn of_sample(
 /// The number of stored rows of a sample with this many rows.
 pub(super) fn count(kept: usize, prefix: usize, choice: RowChoice) -> usize {
     match choice {
-        RowChoice::All => kept,
+        RowChoice::All | RowChoice::Word => kept,
         RowChoice::Patches => kept.saturating_sub(prefix),
         RowChoice::Class | RowChoice::Last | RowChoice::Mean => kept.min(1),
     }
@@ -45,7 +46,7 @@ pub(super) fn grid(layout: Layout, choice: RowChoice) -> Option<Grid> {
     match choice {
         RowChoice::All => Some(grid),
         RowChoice::Patches => Some(Grid { prefix: 0, ..grid }),
-        RowChoice::Class | RowChoice::Last | RowChoice::Mean => None,
+        RowChoice::Class | RowChoice::Last | RowChoice::Mean | RowChoice::Word => None,
     }
 }
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use etalon::context::{Context, Reservation};
-use etalon::error::{Error, Result};
+use etalon::error::{Error, InputError, Key, Result};
 use etalon::sae::train::{RowStream, StreamPosition, StreamWork};
 use serde_json::{Map, Value, json};
 
-use super::request::CaptureRequest;
+use super::letter_words::completed;
+use super::request::{CaptureRequest, RowChoice};
 use super::{Prepared, images, texts};
 use crate::data::{Content, ContentKind, Input, Skipped};
 use crate::image::Preprocess;
@@ -43,6 +44,13 @@ enum Source {
 impl NetworkStream {
     /// Opens the network and reads the input once, to recognise it.
     pub fn open(request: &CaptureRequest, context: &Context) -> Result<NetworkStream> {
+        let request = &completed(request, context)?;
+        if request.settings.rows == RowChoice::Word {
+            return Err(InputError::new("texts with a marked word cannot be streamed")
+                .found(Key("rows word"))
+                .advice(format!("leave out {}: the rows of words are few", Key("stream")))
+                .into());
+        }
         let prepared = Prepared::new(request, true, context)?;
         let input = Input::open(&request.input, &request.options, context.budget())?;
         let source = match input.kind() {
@@ -108,7 +116,7 @@ impl RowStream for NetworkStream {
                 }
                 let tokens = sequences.iter().map(|sequence| sequence.ids.len()).sum::<usize>();
                 reserve(tokens)?;
-                (texts::activations(&run, &sequences, &|_| ())?, tokens)
+                (texts::activations(&run, &sequences, &[], &|_| ())?, tokens)
             }
             Source::Images { preprocess, input } => {
                 let images = next_images(preprocess, input, &self.context)?;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::Path;
 
 use etalon::context::Monitor;
@@ -10,9 +11,9 @@ use etalon::network::{Batch, Capture};
 
 use super::parts::Parts;
 use super::records::Records;
-use super::request::Separator;
+use super::request::{RowChoice, Separator};
 use super::{Run, Summary, rows};
-use crate::data::{Content, Input, Words};
+use crate::data::{Content, FIRST_LETTERS, Input, Words};
 use crate::text::{Pack, Packing, Remainder, Row, RowLayout, Special, Tokenizer, TooLong};
 use crate::tokenizer_of::open_tokenizer;
 
@@ -28,7 +29,16 @@ struct Open {
     id: String,
     text: String,
     words: Option<Words>,
+    marked: Option<Range<usize>>,
     tokens: Vec<u32>,
+}
+
+/// What is known about the rows of sequences before the network runs.
+struct NotedRows {
+    /// The sample of every stored row, in order.
+    samples: Vec<u32>,
+    /// The row of the marked word of every sequence, if only those are stored.
+    marked: Vec<Option<usize>>,
 }
 
 pub(super) fn run(
@@ -54,7 +64,7 @@ pub(super) fn run(
         if batch.is_empty() {
             break;
         }
-        let samples = note_tokens(run, &batch, &mut shared.borrow_mut())?;
+        let NotedRows { samples, marked } = note_tokens(run, &batch, &mut shared.borrow_mut())?;
         summary.rows += samples.len() as u64;
         // Sequences of different lengths are no array.
         same_length &= batch.iter().all(|row| row.ids.len() == context);
@@ -63,7 +73,7 @@ pub(super) fn run(
         }
         let tokens = batch.iter().map(|row| row.ids.len() as u64).sum::<u64>();
         if parts.rows(part) != Some(samples.len()) {
-            parts.write(part, &samples, &activations(run, &batch, &|count| run.context.advance(count))?)?;
+            parts.write(part, &samples, &activations(run, &batch, &marked, &|count| run.context.advance(count))?)?;
         } else {
             run.context.advance(tokens);
         }
@@ -100,8 +110,8 @@ fn next_text(shared: &mut Shared<'_>) -> Result<Option<(u64, String)>> {
         };
         let number = shared.1.sample(&sample)?;
         let text = text.clone();
-        let (id, words) = (sample.id, sample.words);
-        shared.2.push_back(Open { number, id, text: text.clone(), words, tokens: Vec::new() });
+        let (id, words, marked) = (sample.id, sample.words, sample.marked);
+        shared.2.push_back(Open { number, id, text: text.clone(), words, marked, tokens: Vec::new() });
         return Ok(Some((u64::from(number), text)));
     }
     Ok(None)
@@ -149,9 +159,9 @@ fn is_kept(run: &Run<'_>, sequence: &Row, row: usize) -> bool {
 }
 
 /// The sample of every stored row, in order; adds stored tokens to their texts, and their labels.
-fn note_tokens(run: &Run<'_>, sequences: &[Row], shared: &mut Shared<'_>) -> Result<Vec<u32>> {
+fn note_tokens(run: &Run<'_>, sequences: &[Row], shared: &mut Shared<'_>) -> Result<NotedRows> {
     let (_, records, open) = shared;
-    let mut samples = Vec::new();
+    let (mut samples, mut marked) = (Vec::new(), Vec::new());
     for sequence in sequences {
         let kept: Vec<usize> = (0..sequence.ids.len()).filter(|row| is_kept(run, sequence, *row)).collect();
         if run.by_token() {
@@ -168,12 +178,41 @@ fn note_tokens(run: &Run<'_>, sequences: &[Row], shared: &mut Shared<'_>) -> Res
         } else {
             samples.extend(kept.first().map(|row| sequence.texts[*row] as u32));
         }
+        if run.settings.rows == RowChoice::Word {
+            let row = (!kept.is_empty()).then(|| marked_row(sequence, &kept, open));
+            marked.push(row.transpose()?);
+        }
     }
-    Ok(samples)
+    Ok(NotedRows { samples, marked })
+}
+
+/// The last token of the word that the text of a sequence is about.
+fn marked_row(sequence: &Row, kept: &[usize], open: &VecDeque<Open>) -> Result<usize> {
+    let number = kept.first().map_or(0, |row| sequence.texts[*row] as u32);
+    let text = open.iter().find(|open| open.number == number);
+    let Some((text, marked)) = text.and_then(|text| Some((text, text.marked.as_ref()?))) else {
+        return Err(InputError::new("the texts mark no words")
+            .expected(format!("an input that marks a word of every text, such as `{FIRST_LETTERS}`"))
+            .advice(format!("choose other rows than {}", Key("rows word")))
+            .into());
+    };
+    let found = kept.iter().rev().find(|row| sequence.spans[**row].overlaps(marked)).copied();
+    found.ok_or_else(|| {
+        InputError::new("the marked word of a text is behind the end of its sequence")
+            .found(format!("{} tokens without the word of the text `{}`", sequence.ids.len(), text.id))
+            .advice(format!("raise {}, or use shorter prompts ({})", Key("context"), Key("examples")))
+            .into()
+    })
 }
 
 /// Runs the network on sequences and tells how many tokens are done; returns the stored rows of every site.
-pub(super) fn activations(run: &Run<'_>, sequences: &[Row], done: &dyn Fn(u64)) -> Result<Vec<Vec<f32>>> {
+/// `marked` are the rows of marked words, if only those are stored.
+pub(super) fn activations(
+    run: &Run<'_>,
+    sequences: &[Row],
+    marked: &[Option<usize>],
+    done: &dyn Fn(u64),
+) -> Result<Vec<Vec<f32>>> {
     // By sequence and site: sequences of the same length are run together, but stored in their order.
     let mut found: Vec<Vec<Vec<f32>>> = vec![Vec::new(); sequences.len()];
     let mut lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.ids.len()).collect();
@@ -194,7 +233,11 @@ pub(super) fn activations(run: &Run<'_>, sequences: &[Row], done: &dyn Fn(u64)) 
                 for (index, rows) in group.iter().zip(values.chunks_exact(layout.rows * layout.width)) {
                     let mut stored = Vec::new();
                     // A site with one row per sample has no rows of special tokens.
-                    let keep = |row: usize| run.is_of_samples() || is_kept(run, &sequences[*index], row);
+                    let keep = |row: usize| match run.settings.rows {
+                        _ if run.is_of_samples() => true,
+                        RowChoice::Word => marked.get(*index) == Some(&Some(row)),
+                        _ => is_kept(run, &sequences[*index], row),
+                    };
                     rows::of_sample(rows, layout, run.settings.rows, &keep, &mut stored);
                     found[*index].push(stored);
                 }

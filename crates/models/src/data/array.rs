@@ -114,7 +114,8 @@ impl Source for ArraySamples {
         };
         let content = Content::Pixels(Pixels::new(self.array.width, self.array.height, rgb)?);
         let Described { id, caption, labels, .. } = described;
-        Ok(Some(Item::Sample(Box::new(Sample { position: 0, id, content, file: None, caption, labels, words: None }))))
+        let (file, words, marked) = (None, None, None);
+        Ok(Some(Item::Sample(Box::new(Sample { position: 0, id, content, file, caption, labels, words, marked }))))
     }
 
     fn seek(&mut self, position: u64) -> Result<()> {

@@ -65,7 +65,8 @@ impl FileSamples {
         let class = class.map_or(Label::Missing, |name| Label::Value(name.to_string_lossy().into_owned()));
         let labels = self.label_columns.iter().map(|_| class.clone()).collect();
         let (id, file) = (id.to_string(), Some(path.to_path_buf()));
-        let sample = |content| Sample { position: 0, id, content, file, caption: None, labels, words: None };
+        let (caption, words, marked) = (None, None, None);
+        let sample = |content| Sample { position: 0, id, content, file, caption, labels, words, marked };
         Ok(content.map(sample))
     }
 }

@@ -82,6 +82,12 @@ fn add_sample(hash: &mut blake3::Hasher, sample: &Sample) {
             Label::Tags(tags) => list(hash, 2, tags),
         }
     }
+    if let Some(marked) = &sample.marked {
+        hash.update(&[4]);
+        [marked.start, marked.end].iter().for_each(|byte| {
+            hash.update(&(*byte as u64).to_le_bytes());
+        });
+    }
     for (name, tags) in sample.words.iter().flat_map(|words| &words.tags) {
         add(hash, name.as_bytes());
         list(hash, 3, tags);

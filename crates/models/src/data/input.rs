@@ -7,9 +7,12 @@ use etalon::context::Budget;
 use etalon::error::{Error, InputError, Key, Result};
 
 use super::array::ArraySamples;
+use super::drawn::DrawnSamples;
 use super::files::FileSamples;
+use super::first_letters::{FIRST_LETTERS, FirstLetters, LETTER_EXAMPLES};
 use super::folder::{Folder, FolderFiles};
 use super::joined::Joined;
+use super::layouts::{LAYOUTS, layout_of};
 use super::options::{ContentKind, InputOptions};
 use super::packaged::resolve;
 use super::sample::Sample;
@@ -91,14 +94,14 @@ impl Input {
     /// Opens a path or a packaged name, or several, separated by commas.
     pub fn open(text: &str, options: &InputOptions, budget: &Budget) -> Result<Input> {
         let names = names(text);
+        check_drawn(&names, options)?;
         let several = names.len() > 1;
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for (index, name) in names.iter().enumerate() {
-            let path = resolve(name, options.cache.as_deref())?;
             let options = InputOptions { any_labels: several, ..options.clone() };
             let every = of_input("every", &options.every, index, names.len())?.unwrap_or(1);
             let limit = of_input("limit", &options.limit, index, names.len())?.unwrap_or(u64::MAX);
-            sources.push(Box::new(Sampled::new(source(&path, &options, budget)?, every, limit)));
+            sources.push(Box::new(Sampled::new(named_source(name, &options, budget)?, every, limit)));
         }
         let source = match sources.pop() {
             Some(only) if sources.is_empty() => only,
@@ -226,6 +229,39 @@ fn check_label_columns(source: &dyn Source, options: &InputOptions) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Refuses options of published data sets for other inputs.
+fn check_drawn(names: &[&str], options: &InputOptions) -> Result<()> {
+    let given = if options.classes.is_empty() { options.per_class.map(|_| "per-class") } else { Some("classes") };
+    match given {
+        Some(option) if !names.iter().any(|name| layout_of(name).is_some()) => {
+            let known: Vec<&str> = LAYOUTS.iter().map(|layout| layout.name).collect();
+            Err(InputError::new(format!("{} belongs to published data sets", Key(option)))
+                .expected(format!("an input NAME:PATH with one of the names {}", known.join(", ")))
+                .found(names.join(","))
+                .into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens what a name means: a path wins over the others.
+fn named_source(name: &str, options: &InputOptions, budget: &Budget) -> Result<Box<dyn Source>> {
+    let is_path = Path::new(name).exists();
+    if name == FIRST_LETTERS && !is_path {
+        let words = options.letter_words.clone().ok_or_else(|| {
+            InputError::new(format!("the input `{FIRST_LETTERS}` needs the vocabulary of a language model"))
+                .advice("capture it alone, from a language model")
+        })?;
+        let examples = options.examples.unwrap_or(LETTER_EXAMPLES);
+        return Ok(Box::new(FirstLetters::new(words, examples, options.seed)?));
+    }
+    if let Some((layout, path)) = layout_of(name).filter(|_| !is_path) {
+        let path = resolve(path, options.cache.as_deref())?;
+        return Ok(Box::new(DrawnSamples::open(layout, &path, options, budget)?));
+    }
+    source(&resolve(name, options.cache.as_deref())?, options, budget)
 }
 
 /// Opens what a path is.

@@ -1,8 +1,11 @@
 //! Settings of an input.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use etalon::error::{InputError, Result};
+
+use super::first_letters::LetterWords;
 
 /// Texts or images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +69,16 @@ pub struct InputOptions {
     pub every: Vec<u64>,
     /// Ignore label columns that the input does not have, because another one may.
     pub any_labels: bool,
+    /// Random seed of inputs that are drawn.
+    pub seed: u64,
+    /// Classes of a published data set, by name or number; empty for the usual ones.
+    pub classes: Vec<String>,
+    /// Texts of every class of a published data set [default: 2,500].
+    pub per_class: Option<u64>,
+    /// In-context examples of prompts about first letters [default: 10].
+    pub examples: Option<usize>,
+    /// The words of prompts about first letters; captures find them in the vocabulary of the network.
+    pub letter_words: Option<Arc<LetterWords>>,
     /// The directory of packaged data [default: see [`super::cache_directory`]].
     pub cache: Option<PathBuf>,
 }

@@ -22,6 +22,8 @@ pub struct Sample {
     pub labels: Vec<Label>,
     /// Words of a text that are annotated.
     pub words: Option<Words>,
+    /// The bytes of the word of a text that the sample is about.
+    pub marked: Option<Range<usize>>,
 }
 
 /// What a network reads.

@@ -172,7 +172,7 @@ impl TableSamples {
             Err(reason) => Item::Corrupt(Some(id), reason),
             Ok((content, file, words)) => {
                 let (caption, labels) = (described.caption, described.labels);
-                Item::Sample(Box::new(Sample { position: 0, id, content, file, caption, labels, words }))
+                Item::Sample(Box::new(Sample { position: 0, id, content, file, caption, labels, words, marked: None }))
             }
         })
     }

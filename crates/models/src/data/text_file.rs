@@ -93,6 +93,7 @@ impl Source for LineSamples {
             caption: None,
             labels: Vec::new(),
             words: None,
+            marked: None,
         };
         Ok(Some(match text(bytes) {
             Ok(content) => Item::Sample(Box::new(sample(content))),

@@ -44,6 +44,11 @@ impl Span {
     pub fn is_empty(self) -> bool {
         self.start >= self.end
     }
+
+    /// Whether the token covers one of these bytes.
+    pub fn overlaps(self, bytes: &std::ops::Range<usize>) -> bool {
+        (self.start as usize) < bytes.end && self.end as usize > bytes.start
+    }
 }
 
 /// The longest text that is encoded at once, in bytes; spans have 32 bits, and memory is proportional to the text.

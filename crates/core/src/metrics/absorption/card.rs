@@ -38,7 +38,8 @@ pub(super) static CARD: Card = Card {
     cost: "No pass. Per class one exact sparse probe on the codes and at most `most_latents` small ones: 20,000 words, 16,384 \
         latents and 26 classes take seconds. Memory: a copy of the activations and codes.",
     source: "SAEBench (paper 4), after Chanin et al., A is for Absorption. The released code runs a language model for every \
-        word and dictionary, with new random examples in the prompt; here the same activations serve probe and test. It trains \
+        word and dictionary, with new random examples in the prompt; here the same activations serve probe and test (captures make such prompts from the \
+        vocabulary of a model: input `first-letters`). It trains \
         both probes by a few epochs of Adam, unseeded; here they are exact minima (weight decay: C = 1 in (1), none in (2)). It \
         multiplies codes by cosines, which is the same for directions of length 1; here directions may have any length. Profile \
         `reference` needs at least 20 classes, as the code does; the scores are the same.",

@@ -4,7 +4,7 @@ use etalon_kernel::product::dot;
 use etalon_kernel::statistics::mean;
 use serde::{Deserialize, Serialize};
 
-use super::fraction::{CURRENT, PAPER, Projection};
+use super::fraction::{CURRENT, Carried, PAPER};
 use super::parts::Parts;
 use super::select::{dense, labelled, ranked_latents, table_bytes};
 use crate::error::Result;
@@ -61,20 +61,8 @@ impl ClassResult {
         let is_predicted = |index: &usize| positive[*index] && scores[*index] > 0.0;
         for row in (0..rows.len()).filter(is_predicted).map(|index| rows[index]) {
             job.check()?;
-            let (latents, values) = codes.row(row);
-            let (mut main, mut main_active, mut others) = (0.0, false, Vec::new());
-            for (&latent, &value) in latents.iter().zip(values) {
-                let along = &parts.directions[latent as usize * width..][..width];
-                let (product, length) = (dot(along, &direction), dot(along, along).sqrt());
-                let carried = f64::from(value) * product;
-                if result.main.contains(&latent) {
-                    main += carried;
-                    main_active |= value.abs() >= 1e-8;
-                } else if length > 0.0 {
-                    others.push((carried, product / length));
-                }
-            }
-            let projection = Projection { whole: dot(activation(row), &direction), main, main_active, others: &others };
+            let carried = Carried::of(codes.row(row), &result.main, &parts.directions, &direction);
+            let projection = carried.projection(dot(activation(row), &direction));
             current.push(projection.fraction(&CURRENT));
             january.push(projection.january_fraction());
             paper.push(projection.fraction(&PAPER));

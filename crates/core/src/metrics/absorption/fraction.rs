@@ -1,5 +1,42 @@
 //! The share of a class's direction in one row that latents other than its main latents carry.
 
+use etalon_kernel::product::dot;
+
+/// What the latents of a row carry of the direction of a class's probe.
+pub(super) struct Carried {
+    main: f64,
+    main_active: bool,
+    others: Vec<(f64, f64)>,
+}
+
+/// The smallest code of an active main latent.
+const ACTIVE: f32 = 1e-8;
+
+impl Carried {
+    /// The active latents of a row and their codes; `directions` are those of all latents, `direction` has length 1.
+    pub fn of((latents, codes): (&[u32], &[f32]), main: &[u32], directions: &[f32], direction: &[f32]) -> Carried {
+        let width = direction.len();
+        let mut carried = Carried { main: 0.0, main_active: false, others: Vec::new() };
+        for (&latent, &code) in latents.iter().zip(codes) {
+            let along = &directions[latent as usize * width..][..width];
+            let (product, length) = (dot(along, direction), dot(along, along).sqrt());
+            let part = f64::from(code) * product;
+            if main.contains(&latent) {
+                carried.main += part;
+                carried.main_active |= code.abs() >= ACTIVE;
+            } else if length > 0.0 {
+                carried.others.push((part, product / length));
+            }
+        }
+        carried
+    }
+
+    /// The row with its projection on the direction.
+    pub fn projection(&self, whole: f64) -> Projection<'_> {
+        Projection { whole, main: self.main, main_active: self.main_active, others: &self.others }
+    }
+}
+
 /// One row projected on the direction of its class's probe.
 pub(super) struct Projection<'a> {
     /// The projection of the row.

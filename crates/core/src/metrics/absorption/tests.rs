@@ -1,13 +1,21 @@
 //! Synthetic data with known absorption.
 
-use etalon_kernel::random::{stream, unit};
+use std::path::PathBuf;
 
+use etalon_kernel::product::dot;
+use etalon_kernel::random::{stream, unit};
+use serde_json::Value;
+
+use super::fraction::{CURRENT, Carried};
 use super::*;
 use crate::codes::Codes;
+use crate::context::{Budget, Context};
+use crate::input::{Finite, Source, read_rows};
 use crate::labels::{Annotations, Label};
 use crate::metrics::testing;
 use crate::results::{Cells, Profile};
 use crate::run::{CODES, DIRECTIONS, EMBEDDINGS, Inputs};
+use crate::sae::{checkpoint, encode_store};
 use crate::store::ActivationStore;
 
 const WIDTH: usize = 8;
@@ -112,4 +120,37 @@ fn classes_without_a_useful_probe_are_left_out() {
     let scores = run(&inputs, &[], Profile::Paper).unwrap();
     assert_eq!(scores.headline[0].n, 1);
     assert!(scores.notes[0].contains("3 of 4 classes"));
+}
+
+#[test]
+fn rows_are_those_of_the_released_program() {
+    let golden =
+        |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/interventions").join(name);
+    let bytes = std::fs::read(golden("absorption/expected.json")).unwrap();
+    let expected: Value = serde_json::from_slice(&bytes).unwrap();
+    let numbers = |key: &str| -> Vec<f64> { serde_json::from_value(expected[key].clone()).unwrap() };
+    let context = Context::silent(1, 1 << 24).unwrap();
+    let source = Source::parse(&golden("absorption/x.npy").display().to_string()).unwrap();
+    let x = read_rows(&source, Finite::Refuse, &Budget::new(1 << 20)).unwrap();
+    let (values, width) = (x.values.clone(), x.width);
+    let dictionary = checkpoint::load(&golden("sae"), context.budget()).unwrap().dictionary;
+    let store = ActivationStore::from_rows(values.clone(), width).unwrap();
+    let codes = encode_store(&*dictionary, &store, &context).unwrap();
+    let codes = codes.all().unwrap();
+    let probe: Vec<f32> = numbers("probe_direction_unnormalised").iter().map(|&weight| weight as f32).collect();
+    let length = dot(&probe, &probe).sqrt();
+    let direction: Vec<f32> = probe.iter().map(|weight| (f64::from(*weight) / length) as f32).collect();
+    let main: Vec<u32> = serde_json::from_value(expected["main_latents"].clone()).unwrap();
+    let (projections, fractions) = (numbers("probe_projection"), numbers("absorption_fraction"));
+    let full: Vec<bool> = serde_json::from_value(expected["full_absorption"].clone()).unwrap();
+    assert_eq!(values.len() / width, projections.len());
+    for (row, x) in values.chunks_exact(width).enumerate() {
+        let carried = Carried::of(codes.row(row), &main, dictionary.directions(), &direction);
+        let whole = dot(x, &direction);
+        let projection = carried.projection(whole);
+        assert!((whole - projections[row]).abs() < 1e-5, "{row}: {whole}");
+        let fraction = projection.fraction(&CURRENT);
+        assert!((fraction - fractions[row]).abs() < 1e-5, "{row}: {fraction} instead of {}", fractions[row]);
+        assert_eq!(projection.is_full(), full[row], "{row}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::positions::{LatentValues, Layout};
 use super::replies::{accuracy, explanation, numbers_as_released, predictions};
@@ -76,6 +76,7 @@ fn windows_are_those_of_the_released_program() {
     let golden = released();
     let top = golden.selection.top(&golden.layout, &golden.values).unwrap();
     assert_eq!(top, golden.positions("top_indices"));
+    assert_eq!((json!(top.len()), json!(7)), (golden.expected["n_top"].clone(), golden.expected["n_iw"].clone()));
     let overlapping = Selection { overlap: true, ..golden.selection.clone() };
     assert_eq!(
         overlapping.top(&golden.layout, &golden.values).unwrap(),
@@ -92,6 +93,7 @@ fn windows_are_those_of_the_released_program() {
     };
     let weighted = golden.selection.weighted(&golden.layout, &golden.values, cut, 7, draw);
     assert_eq!(weighted, golden.positions("importance_indices"));
+    assert_eq!(weighted, golden.positions("importance_indices_bf16_program"));
 }
 
 #[test]
@@ -110,6 +112,13 @@ fn splits_labels_and_marks_are_those_of_the_released_program() {
     let entries = |key: &str| golden.expected[key].as_array().unwrap().iter().map(of).collect::<Vec<_>>();
     let expected: Vec<u32> = entries("generation_order").into_iter().map(|(_, centre)| centre).collect();
     assert_eq!(explaining, expected);
+    let largest = |centre: &u32| {
+        let window = golden.layout.window(*centre, golden.selection.buffer);
+        window.map(|position| f64::from(golden.values.at(position))).fold(f64::NEG_INFINITY, f64::max)
+    };
+    let expected = golden.expected["generation_order"].as_array().unwrap().iter();
+    let expected: Vec<f64> = expected.map(|entry| entry["max_activation"].as_f64().unwrap()).collect();
+    assert_eq!(explaining.iter().map(largest).collect::<Vec<_>>(), expected);
     let before = entries("scoring_before_shuffle");
     let ours = top_scored.iter().map(|centre| (Origin::Top, *centre));
     let ours = ours.chain(weighted_scored.iter().map(|centre| (Origin::Weighted, *centre)));
@@ -124,6 +133,12 @@ fn splits_labels_and_marks_are_those_of_the_released_program() {
     assert_eq!(shown.truth(&examples, &golden.values, true), golden.flags("active_labels_after_shuffle"));
     let fires = golden.flags("random_windows_that_really_fire");
     assert_eq!(shown.active_random(&examples, &golden.values), fires.iter().filter(|fires| **fires).count());
+    // In the order before the shuffle: with the labels of the released program, and what really happens in random windows.
+    let unshuffled = Examples { scored: before.clone(), ..examples.clone() };
+    let entries = golden.expected["scoring_before_shuffle"].as_array().unwrap().iter();
+    let labels: Vec<bool> = entries.map(|entry| entry["is_active"].as_bool().unwrap()).collect();
+    assert_eq!(shown.truth(&unshuffled, &golden.values, true), labels);
+    assert_eq!(shown.truth(&unshuffled, &golden.values, false)[4..], fires);
     let window = golden.layout.window(examples.explaining[0], golden.selection.buffer);
     let marks: Vec<bool> = window.map(|position| golden.values.is_active(position, threshold)).collect();
     assert_eq!(marks, golden.flags("marked_tokens_of_first_generation_example"));

@@ -82,9 +82,7 @@ fn of_file(path: &Path, budget: &Budget) -> Result<Vec<Answered>> {
     let _memory = budget.reserve(3 * size, "recorded answers")?;
     let bytes = disk::read(path).map_err(Error::io("read recorded answers", path))?;
     let lines = bytes.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty());
-    lines
-        .map(|(number, line)| parse(line, path).map_err(|error| error.at(format!("line {}", number + 1)).into()))
-        .collect()
+    lines.map(|(number, line)| parse(line, path, Some(number + 1))).collect()
 }
 
 fn of_directory(path: &Path) -> Result<Vec<Answered>> {
@@ -104,15 +102,19 @@ fn of_directory(path: &Path) -> Result<Vec<Answered>> {
 /// One file of a directory of answers.
 pub(super) fn read(file: &Path) -> Result<Answered> {
     let bytes = disk::read(file).map_err(Error::io("read a recorded answer", file))?;
-    Ok(parse(&bytes, file)?)
+    parse(&bytes, file, None)
 }
 
-fn parse(bytes: &[u8], file: &Path) -> Result<Answered, InputError> {
+fn parse(bytes: &[u8], file: &Path, line: Option<usize>) -> Result<Answered> {
     serde_json::from_slice(bytes).map_err(|error| {
-        InputError::new("not a recorded answer")
+        let wrong = InputError::new("not a recorded answer")
             .expected(r#"{"system": "..", "user": "..", "tokens": 30, "answer": ".."}"#)
             .found(error)
-            .file(file)
+            .file(file);
+        match line {
+            Some(line) => wrong.at(format!("line {line}")).into(),
+            None => wrong.into(),
+        }
     })
 }
 
