@@ -40,7 +40,62 @@ pub fn cases() -> Vec<Case> {
     let mut cases = weights();
     cases.extend(texts());
     cases.extend(streams());
+    cases.extend(entities());
     cases
+}
+
+/// Files of entities, of which one is changed; an empty text removes it.
+fn write_entities(room: &Sandbox, changed: &str, text: &str) -> String {
+    let files = [
+        ("entity_attributes", r#"{"w20": {"A": "w5"}, "w21": {"A": "w6"}}"#),
+        ("attribute_to_prompts", r#"{"A": ["w7 %s"]}"#),
+        ("entity_to_split", r#"{"w20": "train", "w21": "val"}"#),
+        ("prompt_to_split", r#"{"w7 %s": "train"}"#),
+    ];
+    for (part, own) in files {
+        let text = if part == changed { text } else { own };
+        if !text.is_empty() {
+            room.write(&format!("entities/ravel_word_{part}.json"), text);
+        }
+    }
+    make_model(room, 8);
+    room.done(&format!("capture --model model --input texts.jsonl --site {SITE} --context 16 --pack --out captured"));
+    room.done(&format!("train --store captured/sites/{SITE} --arch identity --out sae"));
+    format!("eval ravel --sae sae --store captured/sites/{SITE} --capture captured --entities entities --out out.json")
+}
+
+fn entities() -> Vec<Case> {
+    vec![
+        case(
+            "entities of an unknown name",
+            |_| "eval ravel --entities countris --out out.json".into(),
+            &[
+                "error: there is no file, folder or packaged name of this name\n  found: `countris`\n  help: did you mean `countries`?",
+            ],
+        ),
+        case(
+            "entities without one of their files",
+            |room| write_entities(room, "prompt_to_split", ""),
+            &["error: a file about `word` is missing\n  expected: `ravel_word_prompt_to_split.json` beside"],
+        ),
+        case(
+            "entities that are no object",
+            |room| write_entities(room, "entity_attributes", "[]"),
+            &["error: the file is not the JSON object that it should be", "{entity: {attribute: label}}"],
+        ),
+        case(
+            "a template without an entity",
+            |room| write_entities(room, "attribute_to_prompts", r#"{"A": ["w7 w8"]}"#),
+            &[
+                "error: a template of `A` does not have one place for the entity\n  expected: `%s` once\n  found: 0 times in `w7 w8`",
+            ],
+        ),
+        case(
+            "an entity of an unknown split",
+            |room| write_entities(room, "entity_to_split", r#"{"w20": "train", "w21": "dev"}"#),
+            &["error: unknown split of the entity `w21`\n  expected: train, val or test\n  found: `dev`"],
+        ),
+    ]
 }
 
 fn weights() -> Vec<Case> {

@@ -100,10 +100,12 @@ pub(super) fn attributes(scores: &Scores) -> Option<(Map<String, Value>, Value)>
             "isolation_score": of("isolation"),
             "disentangle_score": of("disentanglement"),
         });
-        let of_kind = results.entry(format!("{kind}_results")).or_insert_with(|| json!({}));
-        of_kind.as_object_mut().map(|of_kind| of_kind.insert(name.clone(), entry));
-        let list = selection.entry(kind.clone()).or_insert_with(|| json!([]));
-        list.as_array_mut().map(|list| list.push(json!(attribute)));
+        if let Value::Object(of_kind) = results.entry(format!("{kind}_results")).or_insert_with(|| json!({})) {
+            of_kind.insert(name.clone(), entry);
+        }
+        if let Value::Array(list) = selection.entry(kind.clone()).or_insert_with(|| json!([])) {
+            list.push(json!(attribute));
+        }
     }
     Some((results, Value::Object(selection)))
 }
