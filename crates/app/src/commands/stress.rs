@@ -213,9 +213,10 @@ fn column_text(name: &str, cells: &Cells) -> Vec<String> {
 /// What a reviewer wrote, by number of the image.
 fn marks(sheet: &Path, images: usize, console: &Console) -> Result<Vec<Option<bool>>> {
     let table = read_table(sheet, console.budget())?;
-    let column = |name: &str| {
+    let column = |name: &str| -> Result<usize> {
         table.header.iter().position(|other| other == name).ok_or_else(|| {
-            InputError::new(format!("the sheet has no column `{name}`")).expected("image, file, depicted").file(sheet)
+            let missing = InputError::new(format!("the sheet has no column `{name}`"));
+            missing.expected("image, file, depicted").file(sheet).into()
         })
     };
     let (numbers, answers) = (column("image")?, column("depicted")?);

@@ -93,10 +93,10 @@ pub fn review(generators: &[String], reviewers: usize, images: &[ReviewedImage])
             .numbers("difference", compared.iter().map(|(.., one, other)| difference(*one, *other)))
             .numbers("p", compared.iter().map(|(.., one, other)| p(*one, *other))),
     );
-    let agreements: Vec<(usize, usize, Vec<(bool, bool)>)> = couples(reviewers)
+    let agreements: Vec<_> = couples(reviewers)
         .map(|(one, other)| {
             let both = |image: &ReviewedImage| Some((judgement(image, Some(one))?, judgement(image, Some(other))?));
-            (one, other, images.iter().filter_map(both).collect())
+            (one, other, images.iter().filter_map(both).collect::<Vec<(bool, bool)>>())
         })
         .collect();
     scores.tables.push(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use etalon::context::{Budget, Reservation};
-use etalon::error::{InFile, InputError, Key, Result};
+use etalon::error::{Error, InFile, InputError, Key, Result};
 use etalon::input::{Cell, Record, RecordReader, open_records};
 use etalon_kernel::random::{permutation, stream};
 
@@ -97,7 +97,7 @@ impl TableColumns {
             (None, ClassSource::Column(_)) => layout.text.iter().map(|name| name.to_string()).collect(),
         };
         let text = texts.iter().find_map(|name| find(name));
-        let column = |name: &str| find(name).ok_or_else(|| missing(name));
+        let column = |name: &str| find(name).ok_or_else(|| Error::from(missing(name)));
         Ok(TableColumns {
             text: text.ok_or_else(|| missing(texts.first().map_or("text", String::as_str)))?,
             class: match layout.class {

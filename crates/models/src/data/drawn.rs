@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn reviews_and_news_have_their_labels() {
         let files = Files::new();
-        let review = |index: usize| serde_json::json!({"text": format!("review {index}"), "category": index % 4, "rating": if index / 4 % 2 == 0 { 1.0 } else { 5.0 }});
+        let review = |index: usize| serde_json::json!({"text": format!("review {index}"), "category": index % 4, "rating": if (index / 4).is_multiple_of(2) { 1.0 } else { 5.0 }});
         files.write("train.jsonl", 160, review);
         files.write("test.jsonl", 80, review);
         let found = files.samples("amazon_reviews", &options(10, &["1", "3"]));
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(counts(&found), [("C".to_string(), 10), ("Python".into(), 10)].into_iter().collect());
         for sample in &found {
             let index: usize = text_of(sample).split(' ').next().unwrap().parse().unwrap();
-            assert!(index % 3 != 0 && text_of(sample).ends_with('x'), "{index}");
+            assert!(!index.is_multiple_of(3) && text_of(sample).ends_with('x'), "{index}");
         }
     }
 }

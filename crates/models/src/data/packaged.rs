@@ -22,7 +22,7 @@ pub const MODELS: [&str; 9] = [
 ];
 
 /// The names of the packaged data sets.
-pub const DATA_SETS: [&str; 11] = [
+pub const DATA_SETS: [&str; 12] = [
     "emoji",
     "cifar10",
     "quickdraw",

@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::labels::EntitySet;
 use crate::metrics::testing::{column, scores, scores_with_any_threads, with_work};
 use crate::network::{
-    AdamParameters, Batch, Generation, Kept, LanguageModel, Layout, Network, NetworkCard, NumberTokenizer, RowKind,
-    Site, SiteId, State, Tap, TextRun,
+    AdamParameters, Batch, Generation, Kept, LanguageModel, LastNorm, Layout, Network, NetworkCard, NumberTokenizer,
+    RowKind, Site, SiteId, State, Tap, TextRun,
 };
 use crate::results::Profile;
 use crate::run::{DICTIONARY, Inputs, NETWORK};
@@ -154,6 +154,14 @@ impl LanguageModel for Lookup {
     fn unembedding(&self, token: u32, out: &mut [f32]) -> Result<()> {
         out.copy_from_slice(&head(token as usize));
         Ok(())
+    }
+
+    fn last_norm(&self) -> LastNorm {
+        LastNorm { weight: vec![1.0; WIDTH], centres: false }
+    }
+
+    fn written(&self, _: SiteId, vectors: &[f32], _: bool) -> Result<Option<Vec<f32>>> {
+        Ok(Some(vectors.to_vec()))
     }
 }
 
