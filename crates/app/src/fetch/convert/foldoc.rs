@@ -23,7 +23,7 @@ const DEFINITION: std::ops::RangeInclusive<usize> = 60..=260;
 const LEAST_OF_CATEGORY: usize = 20;
 
 /// The largest dictionary, uncompressed.
-const MOST_BYTES: u64 = 1 << 26;
+const MOST_BYTES: u64 = 1 << 25;
 
 /// An entry of the dictionary: a term, the first of its categories, and what it means.
 #[derive(Clone, Debug, PartialEq)]
