@@ -27,6 +27,9 @@ impl Shown {
     }
 }
 
+/// The answers of two reviewers to the same images.
+type AnswerPairs = Vec<(bool, bool)>;
+
 /// The judgement of a reviewer, or with `None` that of the majority; a tie is no judgement.
 fn judgement(image: &ReviewedImage, reviewer: Option<usize>) -> Option<bool> {
     match reviewer {
@@ -93,7 +96,7 @@ pub fn review(generators: &[String], reviewers: usize, images: &[ReviewedImage])
             .numbers("difference", compared.iter().map(|(.., one, other)| difference(*one, *other)))
             .numbers("p", compared.iter().map(|(.., one, other)| p(*one, *other))),
     );
-    let agreements: Vec<(usize, usize, Vec<(bool, bool)>)> = couples(reviewers)
+    let agreements: Vec<(usize, usize, AnswerPairs)> = couples(reviewers)
         .map(|(one, other)| {
             let both = |image: &ReviewedImage| Some((judgement(image, Some(one))?, judgement(image, Some(other))?));
             (one, other, images.iter().filter_map(both).collect())
