@@ -22,6 +22,8 @@ metrics of purity (from `ois` on) are evaluated on soft scores of five correlate
 - *large sample*: the value of one data set of 10,000 to 100,000 rows. Numbers that change with the number of rows, such as the accuracy
   of a probe that improves with more training rows, need not cover it. `mdl_bits_corrected`, `fid_..._corrected`, means and gaps should.
 - *none*: how often a number has a value, but no interval.
+- *over N units*: units (or latents), not rows, are drawn anew in every data set, on the same 2,000 images; the interval is over them, and N is a tenth of
+  the number in the column *rows*.
 - `(reference)` marks the profile `reference`, with one repeat; all other lines are of profile `paper`.
 
 Not in the table are intervals over other units: over concepts (`match`, `fms`, `probe_ceiling`, `blindspots`, `frequency`), latents
@@ -30,17 +32,55 @@ say how the number would vary with other units of the same kind, not with other 
 
 ";
 
-/// Runs the simulation, of all metrics or of those named, and writes the page if it ran all.
+/// Runs the simulation, of all metrics or of those named, and writes their lines to the page. With options, such as a share of the
+/// replications, it only prints them.
 pub fn run(arguments: &[&str]) -> Result<()> {
-    let mut words = vec!["run", "--release", "--quiet", "--package", "etalon-bench", "--bin", "coverage", "--"];
-    words.extend(arguments);
-    let table = output(&mut cargo_command(&words))?;
-    if !arguments.is_empty() {
+    let table = simulate(arguments)?;
+    if arguments.iter().any(|argument| argument.starts_with("--")) {
         eprint!("{table}");
         return Ok(());
     }
+    let order = simulate(&["--list"])?;
+    let order: Vec<&str> = order.lines().collect();
     let file = root().join("docs/coverage.md");
-    fs::write(&file, format!("{HEAD}{table}"))?;
+    let page = if arguments.is_empty() { String::new() } else { fs::read_to_string(&file)? };
+    fs::write(&file, format!("{HEAD}{}", merged(&page, &table, arguments, &order)))?;
     eprintln!("wrote docs/coverage.md");
     Ok(())
+}
+
+fn simulate(arguments: &[&str]) -> Result<String> {
+    let mut words = vec!["run", "--release", "--quiet", "--package", "etalon-bench", "--bin", "coverage", "--"];
+    words.extend(arguments);
+    output(&mut cargo_command(&words))
+}
+
+/// The metric of a line of the table; `None` for other lines.
+fn metric(line: &str) -> Option<&str> {
+    line.strip_prefix("| `")?.split('`').next()
+}
+
+/// A new table with the lines of a page that are of other metrics than those named, in the order of metrics.
+fn merged(page: &str, table: &str, named: &[&str], order: &[&str]) -> String {
+    let is_kept = |line: &&str| metric(line).is_some_and(|metric| order.contains(&metric) && !named.contains(&metric));
+    let head = table.lines().filter(|line| metric(line).is_none());
+    let new = table.lines().filter(|line| metric(line).is_some());
+    let mut lines: Vec<&str> = page.lines().filter(is_kept).chain(new).collect();
+    lines.sort_by_key(|line| order.iter().position(|other| metric(line) == Some(*other)));
+    head.chain(lines).map(|line| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_other_metrics_are_kept_in_the_order_of_metrics() {
+        let page =
+            "# Page\n\n| metric | number |\n|---|---|\n| `a` | old |\n| `c` | 1 |\n| `c` | 2 |\n| `gone` | 1 |\n";
+        let table = "| metric | number |\n|---|---|\n| `a` | new |\n| `b` | new |\n";
+        let expected = "| metric | number |\n|---|---|\n| `a` | new |\n| `b` | new |\n| `c` | 1 |\n| `c` | 2 |\n";
+        assert_eq!(merged(page, table, &["a", "b"], &["a", "b", "c"]), expected);
+        assert_eq!(merged("", table, &[], &["a", "b", "c"]), table);
+    }
 }

