@@ -36,7 +36,7 @@ fn the_list_names_sizes_and_licences() {
         assert!(output.out.contains(part), "{part}\n{}", output.out);
     }
     let list = run(&sandbox, "fetch --list --json").json();
-    assert_eq!(list.as_array().unwrap().len(), 19);
+    assert_eq!(list.as_array().unwrap().len(), 21);
     assert!(
         list[0]["packages"][0]["sha256"].as_str().is_some_and(|hash| hash.len() == 64) && list[0]["fetched"] == false
     );

@@ -114,7 +114,8 @@ fn make_entities(sandbox: &Sandbox) {
         (name.clone(), Value::Object(templates.iter().map(of).collect()))
     };
     let splits = |names: Vec<String>| -> Value {
-        let split = |(index, name): (usize, String)| (name, json!(if index.is_multiple_of(2) { "train" } else { "val" }));
+        let split =
+            |(index, name): (usize, String)| (name, json!(if index.is_multiple_of(2) { "train" } else { "val" }));
         Value::Object(names.into_iter().enumerate().map(split).collect())
     };
     let all: Vec<String> = templates.iter().flat_map(|(_, texts)| texts.map(String::from)).collect();

@@ -136,13 +136,15 @@ impl LanguageModel for Toy {
     }
 }
 
-/// Every word is one of four tokens: the letters A to D, and other words by their bytes. Token 0 begins a text.
+/// Every word is one of four tokens: the numbers 1 to 4, the letters A to D, and other words by their bytes. Token 0 begins a
+/// text.
 struct WordTokenizer;
 
 impl Tokenize for WordTokenizer {
     fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
         let token = |word: &str| match word {
             "A" | "B" | "C" | "D" => u32::from(word.as_bytes()[0] - b'A') + 1,
+            "1" | "2" | "3" | "4" => u32::from(word.as_bytes()[0] - b'0'),
             word => word.bytes().fold(7u32, |sum, byte| sum * 31 % 1009 + u32::from(byte)) % 4 + 1,
         };
         Ok(special.then_some(0).into_iter().chain(text.split_whitespace().map(token)).collect())
