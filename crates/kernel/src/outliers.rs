@@ -137,7 +137,7 @@ impl Comparison<'_> {
             let at_low = (value == low) & (!PLACES | (self.place < self.low.places[index]));
             let at_high = (value == high) & (!PLACES | (self.place > self.high.places[index]));
             let (is_low, is_high) = ((value < low) | at_low, (value > high) | at_high);
-            found[count] = index as u32 | HIGH * u32::from(is_high) | BOTH * u32::from(is_low & is_high);
+            found[count] = index as u32 | (HIGH * u32::from(is_high)) | (BOTH * u32::from(is_low & is_high));
             count += usize::from(is_low | is_high);
         }
         count
@@ -229,7 +229,7 @@ impl<const PLACES: bool> WithSimd for Find<'_, PLACES> {
                 while left != 0 {
                     let lane = left.trailing_zeros() as usize / 8;
                     let sides = u32::from(bytes[lane]);
-                    let marks = HIGH * (sides >> 1) | BOTH * u32::from(sides == 3);
+                    let marks = (HIGH * (sides >> 1)) | (BOTH * u32::from(sides == 3));
                     self.found[count] = (first + word * 8 + lane) as u32 | marks;
                     count += 1;
                     left &= !(0xff << (8 * lane));

@@ -38,8 +38,8 @@ fn lost(text: &str) -> Vec<String> {
         let name: String = argument.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let is_variable = argument.trim_start()[name.len()..].starts_with(')');
         // A variable is what it was set to, an argument is what its type says.
-        let set = text.split(&format!("let {name} =")).skip(1);
-        let set: Vec<&str> = set.chain(text.split(&format!("({name}:")).skip(1)).collect();
+        let (set_to, typed) = (format!("let {name} ="), format!("({name}:"));
+        let set: Vec<&str> = text.split(&set_to).skip(1).chain(text.split(&typed).skip(1)).collect();
         let is_safe = match is_variable {
             true => !set.is_empty() && set.iter().all(|value| is_struct(value)),
             false => is_struct(argument),

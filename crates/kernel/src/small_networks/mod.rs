@@ -404,7 +404,7 @@ mod tests {
             let adam = || Adam { means: zeros(), squares: zeros(), gradients: zeros(), step: 0 };
             let (mut one, mut other) = (adam(), adam());
             for _ in 0..3 {
-                let epoch = |parameters, adam| Epoch {
+                let made = |parameters, adam| Epoch {
                     size,
                     training: &training,
                     values: &values,
@@ -413,8 +413,8 @@ mod tests {
                     parameters,
                     adam,
                 };
-                Arch::new().dispatch(General(epoch(&mut general, &mut one)));
-                run_epoch(epoch(&mut special, &mut other));
+                Arch::new().dispatch(General(made(&mut general, &mut one)));
+                run_epoch(made(&mut special, &mut other));
             }
             assert!(general == special, "{hidden} units, {rows} rows");
         }

@@ -296,7 +296,7 @@ impl Lists<'_> {
     /// found faster than exactly the entries to keep.
     #[cold]
     fn trim_full(&mut self, list: usize) -> bool {
-        let limit = |lists: &Self| if list % 2 == 0 { lists.low.0[list / 2] } else { lists.high.0[list / 2] };
+        let limit = |lists: &Self| if list.is_multiple_of(2) { lists.low.0[list / 2] } else { lists.high.0[list / 2] };
         let before = limit(self);
         self.trim(list, (self.room - self.keep) / 5);
         limit(self) == before
