@@ -76,7 +76,7 @@ static CARD: Card = Card {
         Profile `paper` uses the same seeded shuffles for every unit, so that a score does not depend on other units.",
     interval: "Percentile bootstrap over units, 1000 resamples; percentiles: exact, from order statistics, none below 72 units. By unit \
         (`low`, `high`): Student's t over the N tasks with Hall's correction for skewness, from the spread of the tasks of one selection of images. In \
-        simulations it contains the expected score on other images in 92 to 95 % (docs/coverage.md).",
+        simulations it contains the expected score on other images in 92 to 96 % (docs/coverage.md).",
     needs: &[&UNIT_ACTIVATIONS, &IMAGE_SIMILARITY],
     uses: &[&CODES, &EMBEDDINGS, &DIRECTIONS, &SIMILARITY, &DISTANCES, &VISUALISATIONS, &UNITS],
     headline: &[
