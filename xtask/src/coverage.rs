@@ -60,14 +60,19 @@ fn metric(line: &str) -> Option<&str> {
     line.strip_prefix("| `")?.split('`').next()
 }
 
-/// A new table with the lines of a page that are of other metrics than those named, in the order of metrics.
+/// A new table with the lines of a page that are of other metrics than those named, in the order of metrics, and the names of metrics
+/// without a line.
 fn merged(page: &str, table: &str, named: &[&str], order: &[&str]) -> String {
     let is_kept = |line: &&str| metric(line).is_some_and(|metric| order.contains(&metric) && !named.contains(&metric));
     let head = table.lines().filter(|line| metric(line).is_none());
     let new = table.lines().filter(|line| metric(line).is_some());
     let mut lines: Vec<&str> = page.lines().filter(is_kept).chain(new).collect();
     lines.sort_by_key(|line| order.iter().position(|other| metric(line) == Some(*other)));
-    head.chain(lines).map(|line| format!("{line}\n")).collect()
+    let missing = order.iter().filter(|other| lines.iter().all(|line| metric(line) != Some(**other)));
+    let missing: Vec<String> = missing.map(|metric| format!("`{metric}`")).collect();
+    let table: String = head.chain(lines).map(|line| format!("{line}\n")).collect();
+    let note = format!("\nNot simulated yet: {}.\n", missing.join(", "));
+    if missing.is_empty() { table } else { table + &note }
 }
 
 #[cfg(test)]
@@ -81,6 +86,7 @@ mod tests {
         let table = "| metric | number |\n|---|---|\n| `a` | new |\n| `b` | new |\n";
         let expected = "| metric | number |\n|---|---|\n| `a` | new |\n| `b` | new |\n| `c` | 1 |\n| `c` | 2 |\n";
         assert_eq!(merged(page, table, &["a", "b"], &["a", "b", "c"]), expected);
-        assert_eq!(merged("", table, &[], &["a", "b", "c"]), table);
+        assert_eq!(merged("", table, &[], &["a", "b"]), table);
+        assert_eq!(merged("", table, &[], &["a", "b", "c"]), format!("{table}\nNot simulated yet: `c`.\n"));
     }
 }

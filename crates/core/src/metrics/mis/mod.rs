@@ -62,9 +62,9 @@ static CARD: Card = Card {
         the checkpoints of a model), and, of the last checkpoint: `type`, `type_pair` (Conover's test after Kruskal and Wallis of the means of (model, type), \
         adjusted by Holm), `depth` and `width` (means of layers in 30 and 5 bins of equal count by type; the width is relative to the widest layer of \
         its type in its model, because the paper does not say to what).",
-    cost: "A sample of rows for limits, then one pass, which compares every activation with two limits. Memory: 19 · N(K + 1) \
-        bytes per unit (3.9 kB with the defaults), in ranges of units of 64 MB; all threads fill the same lists, and a few states are held at a time \
-        if a range has more than 4 billion activations (or products). `query_quantile` keeps 19 · (qn + N) bytes. Then 2N(K + 1) vectors are read per unit.",
+    cost: "A sample of rows for limits, then one pass, which compares every activation with two limits. Memory: 20 · N(K + 1) \
+        bytes per unit (4.0 kB with the defaults), in ranges of units of 64 MB; all threads fill the same lists, and a few states are held at a time \
+        if a range has more than 4 billion activations (or products). `query_quantile` keeps 20 · (qn + N) bytes. Then 2N(K + 1) vectors are read per unit.",
     source: "Zimmermann et al., \"Measuring Mechanistic Interpretability at Scale Without Humans\" (2024), equations 2 to 4, with \
         the tasks of \"Scale Alone Does not Improve Mechanistic Interpretability\" (2023), whose program is the reference \
         (that of the score is not released). Equation 4 multiplies by α = 0.16 and misplaces a bracket. Cosines differ by at \
