@@ -1,4 +1,4 @@
-//! What there is, as JSON: metrics, inputs, architectures.
+//! The lists of metrics, inputs and architectures, as JSON.
 
 use etalon::metrics::METRICS;
 use etalon::run::{Many, ROLES};

@@ -16,7 +16,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// At most so many requests per minute; 0 for any number.
+    /// Largest number of requests per minute; 0 for any number.
     pub fn new(per_minute: f64) -> Pace {
         let interval = if per_minute > 0.0 { Duration::from_secs_f64(60.0 / per_minute) } else { Duration::ZERO };
         Pace { interval, next: Mutex::new(Instant::now()) }

@@ -48,7 +48,7 @@ const TEMPLATES: [(&str, [&str; 6]); 3] = [
 /// Templates of an attribute that are for training.
 const TRAINING: usize = 4;
 
-/// Of so many countries, the last is for validation.
+/// One country in this many, the last of them, is for validation.
 const VALIDATION: usize = 3;
 
 /// Names of languages that people would not use, and what they are called.
