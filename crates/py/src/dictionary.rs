@@ -8,6 +8,7 @@ use etalon::run::Checkpoint;
 use etalon::sae::train::Record;
 use etalon::sae::{checkpoint, encode_store};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 
@@ -43,7 +44,8 @@ impl Dictionary {
     /// Reads a checkpoint of any format; `settings` is JSON with what its files do not contain.
     #[staticmethod]
     fn load(py: Python<'_>, session: &Session, path: PathBuf, settings: &str) -> PyResult<Dictionary> {
-        let settings: Map<String, Value> = serde_json::from_str(settings).unwrap_or_default();
+        let settings: Map<String, Value> =
+            serde_json::from_str(settings).map_err(|error| PyValueError::new_err(format!("`settings`: {error}")))?;
         session.run(py, |context| checkpoint::load_with(&path, settings, context.budget()).map(Dictionary::of))
     }
 

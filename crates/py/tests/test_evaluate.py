@@ -98,11 +98,11 @@ def test_scores_are_flat_for_trackers_and_shown_as_tables(world):
     assert isinstance(scores["match"].table("concept", library="dict"), dict)
 
 
-def test_progress_is_told(world):
-    codes, labels = world
+def test_progress_is_told():
+    x = np.random.default_rng(2).standard_normal((2000, 8)).astype(np.float32)
     seen = []
-    etalon.evaluate("match", codes=codes, labels=labels, progress=lambda *position: seen.append(position))
-    assert all(len(position) == 4 for position in seen)
+    etalon.train(x, arch="topk", latents=16, k=2, steps=40, batch=128, progress=lambda *position: seen.append(position))
+    assert seen[-1] == ("training", 40, 40, "steps")
 
 
 @pytest.mark.parametrize(
